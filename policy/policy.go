@@ -1,0 +1,189 @@
+// Package policy says what may run and in which profile, and drives a call
+// through its life: describe, decide, ask, run, widen, record.
+//
+//	d := p.Decide(action)
+//	switch d.Verdict {
+//	case policy.Allow: // run it under d.Profile
+//	case policy.Ask:   // run it only if a person says yes
+//	default:           // refuse it, with d.Reason
+//	}
+//
+// It is pure: it opens nothing, starts nothing and reads no environment. What
+// it needs done, asking a person or running a backend, it is given as a
+// function. It decides when to ask; what a process can touch is decided by the
+// kernel, through package sandbox.
+package policy
+
+import (
+	"fmt"
+)
+
+// A Verdict is what may happen with a call. The zero value refuses it.
+type Verdict int
+
+const (
+	Deny  Verdict = iota // do not run
+	Ask                  // run only if a person approves
+	Allow                // run
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Ask:
+		return "ask"
+	case Allow:
+		return "allow"
+	}
+	return "deny"
+}
+
+// An Approval says when a person is asked. The zero value asks before
+// everything.
+type Approval int
+
+const (
+	Untrusted Approval = iota // ask before every command and every change
+	OnRequest                 // ask when the model asks for more, or a call reaches outside
+	Never                     // ask nobody; what would need a yes is refused
+)
+
+func (a Approval) String() string {
+	switch a {
+	case OnRequest:
+		return "on-request"
+	case Never:
+		return "never"
+	}
+	return "untrusted"
+}
+
+// ParseApproval returns the approval policy named s. The name "on-failure" of
+// older Codex versions is read as "on-request", as Codex does.
+func ParseApproval(s string) (Approval, error) {
+	switch s {
+	case "untrusted":
+		return Untrusted, nil
+	case "on-request", "on-failure":
+		return OnRequest, nil
+	case "never":
+		return Never, nil
+	}
+	return Untrusted, &ValueError{What: "approval policy", Value: s, Known: "untrusted, on-request, never"}
+}
+
+// A Mode is how far the sandbox reaches. The zero value is the narrowest.
+type Mode int
+
+const (
+	ReadOnly         Mode = iota // read files, change nothing, no network
+	WorkspaceWrite               // change files below the writable roots, no network
+	DangerFullAccess             // no sandbox
+)
+
+func (m Mode) String() string {
+	switch m {
+	case WorkspaceWrite:
+		return "workspace-write"
+	case DangerFullAccess:
+		return "danger-full-access"
+	}
+	return "read-only"
+}
+
+// ParseMode returns the sandbox mode named s.
+func ParseMode(s string) (Mode, error) {
+	switch s {
+	case "read-only":
+		return ReadOnly, nil
+	case "workspace-write":
+		return WorkspaceWrite, nil
+	case "danger-full-access":
+		return DangerFullAccess, nil
+	}
+	return ReadOnly, &ValueError{What: "sandbox mode", Value: s, Known: "read-only, workspace-write, danger-full-access"}
+}
+
+// A ValueError is a word that none of the known ones matches.
+type ValueError struct {
+	What  string // such as "sandbox mode"
+	Value string
+	Known string // the accepted words, comma separated
+}
+
+func (e *ValueError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Value) }
+
+// Hint says what would have been accepted.
+func (e *ValueError) Hint() string { return e.What + " is one of: " + e.Known }
+
+// Network is what a profile may reach. The zero value is nothing.
+type Network int
+
+const (
+	NetworkNone Network = iota // no network at all
+	NetworkAll                 // the host's network
+)
+
+func (n Network) String() string {
+	if n == NetworkAll {
+		return "all"
+	}
+	return "none"
+}
+
+// A Profile is what a process may touch; package sandbox enforces it. The
+// zero value reads every file that the user can read and is not hidden,
+// writes nothing and has no network.
+type Profile struct {
+	Mode Mode `json:"mode"`
+
+	// WritableRoots are absolute, clean folders that may be written, with
+	// everything below them but what ReadOnlySubpaths names.
+	WritableRoots []string `json:"writable_roots,omitempty"`
+
+	// ReadOnlySubpaths are names, relative to each writable root, that stay
+	// read-only: ".git", ".codex".
+	ReadOnlySubpaths []string `json:"read_only_subpaths,omitempty"`
+
+	// Hidden are absolute paths that cannot be read.
+	Hidden []string `json:"hidden,omitempty"`
+
+	// Network is what may be reached.
+	Network Network `json:"network"`
+}
+
+// DefaultReadOnlySubpaths are the names that stay read-only below each
+// writable root: a change there runs code or widens permissions later,
+// outside the sandbox.
+var DefaultReadOnlySubpaths = []string{".git", ".codex", ".agents", ".toolgate"}
+
+// Permissions is what a call asks for beyond the profile in force, in Codex's
+// words.
+type Permissions string
+
+const (
+	UseDefault       Permissions = "use_default"       // run in the sandbox
+	RequireEscalated Permissions = "require_escalated" // run outside it, if a person says yes
+)
+
+// An Action is what a call would do, as far as its arguments tell. Paths may
+// be relative; [Action.In] makes them absolute.
+type Action struct {
+	Tool   string `json:"tool"`             // name of the tool on its server
+	Server string `json:"server,omitempty"` // downstream server; "" for a built-in tool
+
+	Command []string `json:"command,omitempty"` // argv of the command it starts
+	Dir     string   `json:"dir,omitempty"`     // folder it runs in; "" is the workspace
+	Reads   []string `json:"reads,omitempty"`   // paths it reads
+	Writes  []string `json:"writes,omitempty"`  // paths it creates, changes or deletes
+
+	Permissions   Permissions `json:"permissions,omitempty"`
+	Justification string      `json:"justification,omitempty"` // the model's words
+	PrefixRule    []string    `json:"prefix_rule,omitempty"`   // the model's proposal for "always"
+
+	// ReadOnly is set for a call that cannot change anything. Such calls run
+	// side by side.
+	ReadOnly bool `json:"read_only,omitempty"`
+
+	// Preview is what a person is shown beside the question, such as a diff.
+	Preview string `json:"-"`
+}
