@@ -1,0 +1,260 @@
+// Package wire reads and writes the stdio form of MCP: one JSON-RPC message a
+// line. It is what stands between a stream of bytes that anybody may have
+// written and the SDK, which ends the whole session at the first line it
+// cannot parse: here a bad line gets its own error and the next line is read.
+//
+//	r := wire.NewReader(os.Stdin, wire.Limits{})
+//	for {
+//		line, err := r.Next()
+//		if bad, ok := errors.AsType[*wire.LineError](err); ok { … answer bad … ; continue }
+//		if err != nil { return err } // io.EOF: the stream ended
+//	}
+//
+// [Transport] does that for an [mcp.Server], and holds back the end of the
+// stream until the answers still owed are written.
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// Limits bound what one line may hold. A zero field means its default.
+type Limits struct {
+	Line  int // bytes in a line, default 32 MiB
+	Depth int // nested arrays and objects, default 512
+}
+
+const (
+	defaultLine  = 32 << 20
+	defaultDepth = 512
+)
+
+// A LineError is a line that is no usable JSON-RPC message. Reading goes on
+// behind it.
+type LineError struct {
+	Code int64           // JSON-RPC error code
+	Msg  string          // what is wrong, for the other side
+	ID   json.RawMessage // the id of the request in the line, nil when it cannot be told
+}
+
+func (e *LineError) Error() string { return e.Msg }
+
+// A Reader splits a stream into messages. It holds one line in memory at a
+// time and never more than Limits.Line bytes of it. Not safe for concurrent
+// use.
+type Reader struct {
+	in     *bufio.Reader
+	limits Limits
+	line   []byte
+}
+
+// NewReader returns a Reader over in.
+func NewReader(in io.Reader, l Limits) *Reader {
+	if l.Line == 0 {
+		l.Line = defaultLine
+	}
+	if l.Depth == 0 {
+		l.Depth = defaultDepth
+	}
+	return &Reader{in: bufio.NewReaderSize(in, 64<<10), limits: l}
+}
+
+// Next returns the next message as it stands in the stream, without its line
+// end; blank lines are passed over. The bytes are valid until the next call.
+// Its errors are a *[LineError], after which Next may be called again, or the
+// stream's own. A last line without a line end is returned before [io.EOF].
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, err := r.read()
+		if err != nil {
+			return nil, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if err := check(line, r.limits.Depth); err != nil {
+			return nil, err
+		}
+		return line, nil
+	}
+}
+
+func (r *Reader) read() ([]byte, error) {
+	r.line = r.line[:0]
+	var over *idScanner // set once the line is too long
+	for {
+		part, err := r.in.ReadSlice('\n')
+		switch {
+		case over != nil:
+			over.scan(part)
+		case len(r.line)+len(part) > r.limits.Line:
+			over = &idScanner{}
+			over.scan(r.line)
+			over.scan(part)
+			r.line = nil // give the memory back
+		default:
+			r.line = append(r.line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if over != nil && (err == nil || errors.Is(err, io.EOF)) {
+			return nil, &LineError{
+				Code: jsonrpc.CodeInvalidRequest,
+				Msg:  fmt.Sprintf("message longer than %d bytes; send less in one call", r.limits.Line),
+				ID:   over.id(),
+			}
+		}
+		if errors.Is(err, io.EOF) && len(r.line) > 0 {
+			return r.line, nil
+		}
+		return r.line, err
+	}
+}
+
+// check tells whether line may be handed to a JSON decoder that recurses.
+func check(line []byte, depth int) error {
+	bad := func(code int64, format string, args ...any) error {
+		var s idScanner
+		s.scan(line)
+		return &LineError{Code: code, Msg: fmt.Sprintf(format, args...), ID: s.id()}
+	}
+	if !utf8.Valid(line) {
+		return bad(jsonrpc.CodeParseError, "message is not valid UTF-8")
+	}
+	if d := nesting(line); d > depth {
+		return bad(jsonrpc.CodeInvalidRequest, "message nested %d deep, more than %d", d, depth)
+	}
+	if !json.Valid(line) {
+		return bad(jsonrpc.CodeParseError, "message is not valid JSON")
+	}
+	if line[0] == '[' {
+		return bad(jsonrpc.CodeInvalidRequest, "batches are not supported; send each message on a line of its own")
+	}
+	if line[0] != '{' {
+		return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")
+	}
+	return nil
+}
+
+// nesting returns how deep the brackets of line nest.
+func nesting(line []byte) int {
+	depth, deepest := 0, 0
+	inString := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case inString:
+			switch c {
+			case '\\':
+				i++
+			case '"':
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// An idScanner finds the value of the top-level "id" in a message that is not
+// kept or not valid, wherever it stands, so that the caller gets an answer to
+// the request it made. It keeps a few bytes only.
+type idScanner struct {
+	depth    int
+	inString bool
+	escaped  bool
+	value    bool   // behind a colon at depth 1
+	key      []byte // the last string at depth 1 that could be a key
+	found    []byte // the bytes of the id's value
+}
+
+const maxID = 256
+
+func (s *idScanner) scan(p []byte) {
+	for _, c := range p {
+		s.step(c)
+	}
+}
+
+func (s *idScanner) step(c byte) {
+	if s.inString {
+		s.keep(c)
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case c == '\\':
+			s.escaped = true
+		case c == '"':
+			s.inString = false
+		}
+		return
+	}
+	switch c {
+	case '"':
+		s.inString = true
+		if s.depth == 1 && !s.value {
+			s.key = s.key[:0]
+		}
+		s.keep(c)
+	case '{', '[':
+		s.keep(c)
+		s.depth++
+	case '}', ']':
+		s.depth--
+		if s.depth > 0 {
+			s.keep(c)
+		}
+	case ':':
+		if s.depth == 1 && !s.value {
+			s.value = true
+			return
+		}
+		s.keep(c)
+	case ',':
+		if s.depth == 1 {
+			s.value = false
+			return
+		}
+		s.keep(c)
+	default:
+		s.keep(c)
+	}
+}
+
+// keep stores c where it belongs: to the key being read, or to the id.
+func (s *idScanner) keep(c byte) {
+	switch {
+	case s.depth == 1 && !s.value && len(s.key) < 8:
+		if c > ' ' {
+			s.key = append(s.key, c)
+		}
+	case s.value && string(s.key) == `"id"` && len(s.found) <= maxID:
+		s.found = append(s.found, c)
+	}
+}
+
+// id returns the id found, nil when there is none that JSON-RPC allows.
+func (s *idScanner) id() json.RawMessage {
+	v := bytes.TrimSpace(s.found)
+	if len(v) == 0 || len(v) > maxID || !json.Valid(v) || !utf8.Valid(v) {
+		return nil
+	}
+	if v[0] == '"' || v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
+		return v
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A Transport is an [mcp.Transport] over two streams. It differs from the
+// SDK's in what happens to input that is wrong and to input that ends:
+//
+//   - a line that is no message gets an error of its own, with the request's
+//     id where one can be told, and the next line is read;
+//   - the end of In is held back until every request read has its answer, for
+//     at most Drain. Questions that the server has put to the client cannot be
+//     answered any more and fail at once. When Out is broken, nobody waits.
+//
+// "Servers SHOULD exit promptly when their standard input is closed"
+// (specification, stdio): Drain is the limit of that promptness.
+type Transport struct {
+	In     io.Reader
+	Out    io.Writer
+	Limits Limits
+
+	// Drain is how long requests already read may go on after In has ended;
+	// zero means one minute. Calls still running then are cancelled.
+	Drain time.Duration
+}
+
+// Connect returns the connection. It is called once.
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
+	c := &conn{
+		t:       t,
+		drain:   t.Drain,
+		lines:   make(chan lineOrErr),
+		closed:  make(chan struct{}),
+		idle:    make(chan struct{}, 1),
+		owed:    map[string]int{},
+		pending: map[string]jsonrpc.ID{},
+	}
+	if c.drain == 0 {
+		c.drain = time.Minute
+	}
+	go c.readLoop() // ends when In ends or fails, or with Close at the next line
+	return c, nil
+}
+
+type lineOrErr struct {
+	msg jsonrpc.Message
+	err error
+}
+
+// A conn is one connection of a [Transport].
+type conn struct {
+	t      *Transport
+	drain  time.Duration
+	lines  chan lineOrErr
+	closed chan struct{}
+	once   sync.Once
+	idle   chan struct{} // signalled when nothing is owed any more
+
+	write sync.Mutex // one line at a time
+
+	mu      sync.Mutex
+	owed    map[string]int        // requests read and not answered, by id
+	pending map[string]jsonrpc.ID // requests written and not answered, by id
+	ended   bool                  // In has ended
+	broken  bool                  // Out cannot be written any more
+}
+
+func (c *conn) SessionID() string { return "" }
+
+func (c *conn) readLoop() {
+	r := NewReader(c.t.In, c.t.Limits)
+	send := func(l lineOrErr) bool {
+		select {
+		case c.lines <- l:
+			return true
+		case <-c.closed:
+			return false
+		}
+	}
+	for {
+		msg, err := c.readMessage(r)
+		if bad, ok := errors.AsType[*LineError](err); ok {
+			c.refuse(bad)
+			continue
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				send(lineOrErr{err: err})
+				return
+			}
+			c.drainAndEnd(send)
+			return
+		}
+		if !send(lineOrErr{msg: msg}) {
+			return
+		}
+	}
+}
+
+// readMessage reads one message and notes what is owed for it.
+func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
+	line, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	msg, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		var s idScanner
+		s.scan(line)
+		return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "not a JSON-RPC 2.0 message: " + err.Error(), ID: s.id()}
+	}
+	switch m := msg.(type) {
+	case *jsonrpc.Request:
+		if !m.IsCall() {
+			break
+		}
+		key := idKey(m.ID)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.owed[key] > 0 {
+			// "The request ID MUST NOT have been previously used by the
+			// requestor within the same session" (specification, basic).
+			return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "a request with this id is still being answered"}
+		}
+		c.owed[key]++
+	case *jsonrpc.Response:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		key := idKey(m.ID)
+		if _, ok := c.pending[key]; !ok {
+			return nil, errStray
+		}
+		delete(c.pending, key)
+	}
+	return msg, nil
+}
+
+// errStray is an answer to a question that was never asked, or that was given
+// up; it needs no answer itself.
+var errStray = &LineError{}
+
+// refuse answers a line that is no usable message.
+func (c *conn) refuse(bad *LineError) {
+	if bad == errStray {
+		return
+	}
+	id := bad.ID
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	line, err := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   jsonrpc.Error   `json:"error"`
+	}{"2.0", id, jsonrpc.Error{Code: bad.Code, Message: bad.Msg}})
+	if err == nil {
+		c.writeLine(line)
+	}
+}
+
+// drainAndEnd runs when In has ended: it fails the questions nobody can
+// answer any more, waits for the answers owed, and then lets the reader see
+// the end.
+func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
+	c.mu.Lock()
+	c.ended = true
+	lost := c.pending
+	c.pending = map[string]jsonrpc.ID{}
+	c.mu.Unlock()
+	for _, id := range lost {
+		if !send(lineOrErr{msg: goneResponse(id)}) {
+			return
+		}
+	}
+	timeout := time.NewTimer(c.drain)
+	defer timeout.Stop()
+	gone := watchBroken(c.t.Out, c.closed)
+	for !c.settled() {
+		select {
+		case <-c.idle:
+		case <-timeout.C:
+			c.end(send)
+			return
+		case <-gone:
+			c.end(send)
+			return
+		case <-c.closed:
+			return
+		}
+	}
+	c.end(send)
+}
+
+func (c *conn) end(send func(lineOrErr) bool) { send(lineOrErr{err: io.EOF}) }
+
+// settled reports whether nothing is owed, or nobody is there to take it.
+func (c *conn) settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owed) == 0 || c.broken
+}
+
+func goneResponse(id jsonrpc.ID) *jsonrpc.Response {
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end"}}
+}
+
+// Read returns the next message. It implements [mcp.Connection].
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case l := <-c.lines:
+		return l.msg, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closed:
+		return nil, io.EOF
+	}
+}
+
+// Write writes one message. It implements [mcp.Connection].
+func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+	line, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		c.mu.Lock()
+		if c.ended {
+			c.mu.Unlock()
+			return errors.New("the client has closed its end and cannot be asked")
+		}
+		c.pending[idKey(req.ID)] = req.ID
+		c.mu.Unlock()
+	}
+	err = c.writeLine(line)
+	if resp, ok := msg.(*jsonrpc.Response); ok {
+		c.answered(idKey(resp.ID))
+	}
+	return err
+}
+
+func (c *conn) answered(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owed, key)
+	if len(c.owed) == 0 {
+		c.signalIdle()
+	}
+}
+
+func (c *conn) signalIdle() {
+	select {
+	case c.idle <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conn) writeLine(line []byte) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	_, err := c.t.Out.Write(append(line, '\n'))
+	if err != nil {
+		c.mu.Lock()
+		c.broken = true
+		c.signalIdle()
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// Close ends the connection; the streams stay open, they belong to whoever
+// made the Transport. It implements [mcp.Connection].
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+func idKey(id jsonrpc.ID) string {
+	key, _ := json.Marshal(id.Raw())
+	return string(key)
+}
