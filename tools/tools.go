@@ -142,26 +142,11 @@ func Error(name string, err error) *mcp.CallToolResult {
 
 // DeniedKey is the _meta key under which a worker tells the gate that the
 // sandbox refused something. The gate takes it out again.
-const DeniedKey = "toolgate/denied"
+const DeniedKey = policy.DeniedKey
 
-// A Denial says that the sandbox, and not the file's own permissions, refused
-// something.
-type Denial struct {
-	Op   string `json:"op"`             // "write", "read", "network"
-	Path string `json:"path,omitempty"` // what was refused, as the caller named it
-	Why  string `json:"why,omitempty"`  // such as "it is outside the writable roots"
-}
-
-func (d *Denial) Error() string {
-	s := "denied by the sandbox: " + d.Op
-	if d.Path != "" {
-		s += " " + d.Path
-	}
-	if d.Why != "" {
-		s += ": " + d.Why
-	}
-	return s
-}
+// A Denial says that the sandbox refused something. As an error of a tool's
+// run it makes the result say so.
+type Denial = policy.Denial
 
 // MarkDenied puts d into the result's _meta.
 func MarkDenied(res *mcp.CallToolResult, d *Denial) {

@@ -1,0 +1,302 @@
+// Package aggregator starts and keeps the backends that do the work, the
+// worker with the built-in tools and downstream MCP servers alike, and speaks
+// MCP to them.
+//
+// To the gate they are all the same: a process or an address that answers
+// tools/call. [Workers] keeps the built-in ones; a [Conn] is one connection,
+// which passes results on as the bytes they came in.
+package aggregator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"toolgate/wire"
+)
+
+// A Conn is the client's end of an MCP connection that keeps results as the
+// bytes they came in: nothing is decoded but the envelope. It may be used
+// concurrently. Close it to end it; it does not close the streams it was made
+// from.
+type Conn struct {
+	out io.Writer
+
+	// notify receives what the other side sends unasked: notifications and
+	// requests. It must not block.
+	notify func(method string, params json.RawMessage)
+
+	write sync.Mutex // one line at a time
+
+	mu       sync.Mutex
+	last     int64
+	waiting  map[string]chan response
+	progress map[string]func(json.RawMessage)
+	err      error // why the connection ended
+	done     chan struct{}
+}
+
+// ErrClosed is wrapped by the errors of calls on a connection that has ended.
+var ErrClosed = errors.New("connection closed")
+
+// errNotSent is wrapped beside [ErrClosed] when nothing of the request can
+// have reached the other side, so that it may be sent again elsewhere.
+var errNotSent = errors.New("request not sent")
+
+// An RPCError is a JSON-RPC error that the other side answered with.
+type RPCError struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *RPCError) Error() string { return e.Message }
+
+type response struct {
+	result json.RawMessage
+	err    error
+}
+
+type envelope struct {
+	ID     json.RawMessage `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *RPCError       `json:"error,omitempty"`
+}
+
+// NewConn returns a connection that reads in until it ends and writes to out.
+// A nil notify drops what comes unasked.
+func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method string, params json.RawMessage)) *Conn {
+	c := &Conn{
+		out:      out,
+		notify:   notify,
+		waiting:  map[string]chan response{},
+		progress: map[string]func(json.RawMessage){},
+		done:     make(chan struct{}),
+	}
+	go c.readLoop(wire.NewReader(in, l)) // ends when in ends
+	return c
+}
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Close ends the connection: calls under way fail with cause.
+func (c *Conn) Close(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = cause
+	for id, ch := range c.waiting {
+		ch <- response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
+		delete(c.waiting, id)
+	}
+	close(c.done)
+}
+
+func (c *Conn) readLoop(r *wire.Reader) {
+	for {
+		line, err := r.Next()
+		if _, bad := errors.AsType[*wire.LineError](err); bad {
+			continue // a banner, a stack trace: not for us
+		}
+		if err != nil {
+			c.Close(err)
+			return
+		}
+		var m envelope
+		if json.Unmarshal(line, &m) != nil {
+			continue
+		}
+		switch {
+		case m.Method == "notifications/progress":
+			c.onProgress(m.Params)
+		case m.Method != "":
+			if len(m.ID) > 0 {
+				c.send(envelope{ID: m.ID, Error: &RPCError{Code: -32601, Message: m.Method + " is not supported here"}})
+			}
+			if c.notify != nil {
+				c.notify(m.Method, m.Params)
+			}
+		default:
+			c.onResponse(m)
+		}
+	}
+}
+
+func (c *Conn) onResponse(m envelope) {
+	c.mu.Lock()
+	ch, ok := c.waiting[string(m.ID)]
+	delete(c.waiting, string(m.ID))
+	c.mu.Unlock()
+	if !ok {
+		return // given up, or never asked
+	}
+	if m.Error != nil {
+		ch <- response{err: m.Error}
+		return
+	}
+	ch <- response{result: m.Result}
+}
+
+func (c *Conn) onProgress(params json.RawMessage) {
+	var p struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	c.mu.Lock()
+	f := c.progress[string(p.Token)]
+	c.mu.Unlock()
+	if f != nil {
+		f(params)
+	}
+}
+
+// Call sends a request and returns the result's bytes. When ctx ends first,
+// the other side is told and Call returns ctx's error; what the other side
+// still answers is dropped. Errors are a *[RPCError], the context's, or wrap
+// [ErrClosed].
+func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	id, ch, err := c.register(nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.await(ctx, id, ch, method, params)
+}
+
+// CallTool is Call for tools/call, with progress: while the call runs,
+// progress gets the params of each progress notification for it.
+func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
+	id, ch, err := c.register(progress)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	params := object{"name": quote(name), "arguments": args}
+	if progress != nil {
+		params["_meta"] = object{"progressToken": json.RawMessage(id)}.bytes()
+	}
+	return c.await(ctx, id, ch, "tools/call", params.bytes())
+}
+
+func (c *Conn) register(progress func(json.RawMessage)) (string, chan response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return "", nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+	}
+	c.last++
+	id := strconv.FormatInt(c.last, 10)
+	ch := make(chan response, 1)
+	c.waiting[id] = ch
+	if progress != nil {
+		c.progress[id] = progress
+	}
+	return id, ch, nil
+}
+
+func (c *Conn) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
+	delete(c.progress, id)
+}
+
+func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage) (json.RawMessage, error) {
+	defer c.forget(id)
+	if err := c.send(envelope{ID: json.RawMessage(id), Method: method, Params: params}); err != nil {
+		return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+	}
+	select {
+	case r := <-ch:
+		return r.result, r.err
+	case <-ctx.Done():
+		c.Notify("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
+		return nil, ctx.Err()
+	}
+}
+
+// Notify sends a notification.
+func (c *Conn) Notify(method string, params any) error {
+	b, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	return c.send(envelope{Method: method, Params: b})
+}
+
+func (c *Conn) send(m envelope) error {
+	o := object{"jsonrpc": json.RawMessage(`"2.0"`)}
+	if len(m.ID) > 0 {
+		o["id"] = m.ID
+	}
+	if m.Method != "" {
+		o["method"] = quote(m.Method)
+	}
+	if len(m.Params) > 0 {
+		o["params"] = m.Params
+	}
+	if m.Error != nil {
+		b, err := json.Marshal(m.Error)
+		if err != nil {
+			return err
+		}
+		o["error"] = b
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	n, err := c.out.Write(append(o.bytes(), '\n'))
+	if err != nil && n == 0 {
+		return fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return err
+}
+
+// An object is a JSON object whose values are written as the bytes they are:
+// encoding/json would escape and compact them.
+type object map[string]json.RawMessage
+
+func (o object) bytes() []byte {
+	b := []byte{'{'}
+	for _, k := range slices.Sorted(maps.Keys(o)) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, quote(k)...)
+		b = append(b, ':')
+		b = appendOneLine(b, o[k])
+	}
+	return append(b, '}')
+}
+
+// appendOneLine appends v, without the line ends that pretty-printed JSON may
+// have between its values.
+func appendOneLine(b []byte, v json.RawMessage) []byte {
+	if !bytes.ContainsAny(v, "\r\n") {
+		return append(b, v...)
+	}
+	buf := bytes.NewBuffer(b)
+	if json.Compact(buf, v) != nil {
+		return append(b, "null"...)
+	}
+	return buf.Bytes()
+}
+
+func quote(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}

@@ -1,0 +1,236 @@
+package aggregator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"toolgate/policy"
+	"toolgate/wire"
+)
+
+// A Process is a started backend that speaks MCP on its standard streams.
+type Process struct {
+	In    io.WriteCloser // its stdin; closing it asks the process to end
+	Out   io.Reader      // its stdout
+	Err   io.Reader      // its stderr, may be nil
+	Level string         // sandbox level it runs at
+	Wait  func() error   // returns once it has ended; called once
+	Kill  func() error   // ends it and everything it started, at once
+}
+
+// A LaunchFunc starts a worker confined to a profile.
+type LaunchFunc func(policy.Profile) (*Process, error)
+
+// Workers keeps the workers that run the built-in tools: one for each caller
+// and profile, started at the first call, kept, and started anew after it has
+// died. Close ends them all. It may be used concurrently.
+type Workers struct {
+	launch LaunchFunc
+	log    *slog.Logger
+	grace  time.Duration // between closing a worker's stdin and killing it
+
+	mu      sync.Mutex
+	running map[string]*worker
+	closed  bool
+}
+
+// NewWorkers returns an empty set whose workers are started by launch.
+func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
+	return &Workers{launch: launch, log: log, grace: 2 * time.Second, running: map[string]*worker{}}
+}
+
+// A worker is one running worker process.
+type worker struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  *Conn
+	proc  *Process
+	err   error
+	ended chan struct{} // closed when the process has been waited for
+}
+
+// A DiedError says that a worker ended while it ran a call. What the call had
+// done by then is not known.
+type DiedError struct{ Cause error }
+
+func (e *DiedError) Error() string {
+	return fmt.Sprintf("the worker ended while it ran this call (%v); what the call had done by then is unknown; check before you repeat it, the next call starts a new worker", e.Cause)
+}
+
+func (e *DiedError) Unwrap() error { return e.Cause }
+
+// Call runs the tool on the worker for caller and profile and returns the
+// CallToolResult's bytes, with the sandbox level they were made at. When the
+// worker turns out to have died before it got the request, a new one is
+// started; when it dies during the call, the error is a *[DiedError].
+func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, string, error) {
+	for try := 0; ; try++ {
+		wk, err := w.get(ctx, caller, f)
+		if err != nil {
+			return nil, "", err
+		}
+		res, err := wk.conn.CallTool(ctx, tool, args, progress)
+		if err == nil || !errors.Is(err, ErrClosed) {
+			return res, wk.proc.Level, err
+		}
+		w.drop(caller, f, wk)
+		if errors.Is(err, errNotSent) && try == 0 {
+			continue
+		}
+		return nil, wk.proc.Level, &DiedError{Cause: wk.cause()}
+	}
+}
+
+// Warm starts the worker for caller and profile when none runs, so that the
+// first call does not wait for it. A failure shows at that call.
+func (w *Workers) Warm(ctx context.Context, caller string, f policy.Profile) {
+	if _, err := w.get(ctx, caller, f); err != nil {
+		w.log.Debug("worker not started ahead of time", "err", err)
+	}
+}
+
+// cause says why the worker ended, waiting a moment for the process to be
+// collected.
+func (wk *worker) cause() error {
+	select {
+	case <-wk.ended:
+	case <-time.After(time.Second):
+	}
+	select {
+	case <-wk.ended:
+		if wk.err != nil {
+			return wk.err
+		}
+		return errors.New("exit status 0")
+	default:
+		return errors.New("its output ended")
+	}
+}
+
+func key(caller string, f policy.Profile) string {
+	b, _ := json.Marshal(f) // strings and slices of them always marshal
+	return caller + "\x00" + string(b)
+}
+
+// get returns the running worker, or starts one. Callers that come while it
+// starts wait for the same one.
+func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (*worker, error) {
+	k := key(caller, f)
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil, errors.New("toolgate is ending")
+	}
+	wk, ok := w.running[k]
+	if !ok {
+		wk = &worker{ready: make(chan struct{}), ended: make(chan struct{})}
+		w.running[k] = wk
+		go w.start(wk, caller, f) // ends when the worker has ended
+	}
+	w.mu.Unlock()
+	select {
+	case <-wk.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if wk.conn == nil {
+		w.drop(caller, f, wk)
+		return nil, fmt.Errorf("starting the worker: %w", wk.err)
+	}
+	return wk, nil
+}
+
+// drop forgets wk, so that the next call starts another.
+func (w *Workers) drop(caller string, f policy.Profile, wk *worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := key(caller, f); w.running[k] == wk {
+		delete(w.running, k)
+	}
+}
+
+func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
+	defer close(wk.ended)
+	proc, err := w.launch(f)
+	if err != nil {
+		wk.err = err
+		close(wk.ready)
+		return
+	}
+	wk.proc = proc
+	if proc.Err != nil {
+		go w.logLines(proc.Err) // ends with the worker's stderr
+	}
+	conn := NewConn(proc.Out, proc.In, wire.Limits{Line: 80 << 20}, nil)
+	if err := handshake(conn); err != nil {
+		proc.Kill()
+		wk.err = errors.Join(err, proc.Wait())
+		close(wk.ready)
+		return
+	}
+	wk.conn = conn
+	w.log.Debug("worker started", "caller", caller, "mode", f.Mode.String(), "level", proc.Level)
+	close(wk.ready)
+	wk.err = proc.Wait()
+	conn.Close(errors.New("the worker ended"))
+	w.drop(caller, f, wk)
+	w.log.Debug("worker ended", "caller", caller, "err", wk.err)
+}
+
+// handshake opens the MCP session. The worker is our own program, so there is
+// nothing to negotiate.
+func handshake(c *Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := c.Call(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"1"}}`))
+	if err != nil {
+		return err
+	}
+	return c.Notify("notifications/initialized", struct{}{})
+}
+
+// logLines passes what the worker prints to the log.
+func (w *Workers) logLines(r io.Reader) {
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		w.log.Info("worker says", "line", s.Text())
+	}
+	io.Copy(io.Discard, r) // a line too long for the scanner must not block the worker
+}
+
+// Close ends all workers: their stdin is closed, and what has not ended
+// within two seconds is killed. It returns when all have ended.
+func (w *Workers) Close() {
+	w.mu.Lock()
+	w.closed = true
+	var all []*worker
+	for _, wk := range w.running {
+		all = append(all, wk)
+	}
+	w.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, wk := range all {
+		wg.Go(func() { wk.end(w.grace) })
+	}
+	wg.Wait()
+}
+
+func (wk *worker) end(grace time.Duration) {
+	<-wk.ready
+	if wk.conn == nil {
+		return
+	}
+	wk.proc.In.Close()
+	select {
+	case <-wk.ended:
+	case <-time.After(grace):
+		wk.proc.Kill()
+		<-wk.ended
+	}
+}
