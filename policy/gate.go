@@ -32,8 +32,9 @@ const (
 type Question struct {
 	Stage  Stage
 	Action Action
-	Reason string // why it is asked
-	Each   bool   // an answer for the session is not offered
+	Reason string  // why it is asked
+	Each   bool    // an answer for the session is not offered
+	Denied *Denial // what the sandbox refused, at the stage Widen
 }
 
 // An AskFunc puts a question to a person and returns the answer. An error
@@ -240,7 +241,7 @@ func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *E
 	}
 	d.Profile = Profile{Mode: DangerFullAccess, Network: NetworkAll}
 	d.Keys = keys(c.Action, d.Profile)
-	q := Question{Stage: Widen, Action: c.Action, Reason: "it ran in the sandbox and was " + out.Denied.Error()}
+	q := Question{Stage: Widen, Action: c.Action, Reason: "it ran in the sandbox and was " + out.Denied.Error(), Denied: out.Denied}
 	if err := g.ask(ctx, c, q, d, ev); err != nil {
 		if _, no := errors.AsType[*Refused](err); no && len(out.Result) > 0 {
 			return out, nil // what the sandboxed run gave is still worth having

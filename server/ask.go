@@ -1,0 +1,191 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/policy"
+)
+
+// errCannotAsk says why the person at this client cannot be asked.
+var errCannotAsk = errors.New("this client has no way to ask its user: it does not declare elicitation")
+
+// canAsk reports whether the client that sent req declared that it shows
+// forms. Neither form nor url declared means form, as before URL mode existed.
+func canAsk(req *mcp.CallToolRequest) bool {
+	caps := req.ClientCapabilities()
+	if caps == nil || caps.Elicitation == nil {
+		return false
+	}
+	return caps.Elicitation.Form != nil || caps.Elicitation.URL == nil
+}
+
+// elicit returns what asks the person of an initialize-era client.
+func (s *Server) elicit(req *mcp.CallToolRequest) policy.AskFunc {
+	return func(ctx context.Context, q policy.Question) (policy.Answer, error) {
+		if !canAsk(req) {
+			return policy.No, errCannotAsk
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
+		defer cancel()
+		res, err := req.Session.Elicit(ctx, form(q))
+		if err != nil {
+			return policy.No, fmt.Errorf("the question got no answer: %w", err)
+		}
+		return answer(q, res)
+	}
+}
+
+// decisionField is the one field of the form.
+const decisionField = "decision"
+
+// form returns the question as an elicitation. The schema is flat, with one
+// required enum, and has no title or description at its root: Codex answers
+// "cancel" to those without showing them, and accepts an empty form unseen
+// under full access.
+func form(q policy.Question) *mcp.ElicitParams {
+	choices := []policy.Answer{policy.Once, policy.Session, policy.No}
+	words := "once: this call only. session: this call and the same again until this session ends. no: do not run it."
+	if q.Each {
+		choices = []policy.Answer{policy.Once, policy.No}
+		words = "once: this call only. no: do not run it."
+	}
+	return &mcp.ElicitParams{
+		Mode:    "form",
+		Message: message(q),
+		RequestedSchema: map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				decisionField: map[string]any{"type": "string", "title": "Allow it?", "description": words, "enum": choices},
+			},
+			"required": []string{decisionField},
+		},
+	}
+}
+
+// answer reads what came back. Only accept with one of the offered words is a
+// yes: decline, cancel, accept without the field or with another word are no.
+func answer(q policy.Question, res *mcp.ElicitResult) (policy.Answer, error) {
+	if res == nil || res.Action != "accept" {
+		return policy.No, nil
+	}
+	word, _ := res.Content[decisionField].(string)
+	switch a := policy.Answer(word); {
+	case a == policy.Once, a == policy.Session && !q.Each:
+		return a, nil
+	}
+	return policy.No, nil
+}
+
+// message says what will happen, in the words of the call itself. What the
+// model says about it stands last and is marked as the model's.
+func message(q policy.Question) string {
+	a := q.Action
+	var b strings.Builder
+	switch {
+	case q.Stage == policy.Widen:
+		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)
+	default:
+		fmt.Fprintf(&b, "Allow %s?\n", a.Tool)
+	}
+	if len(a.Command) > 0 {
+		fmt.Fprintf(&b, "\n  %s\n", strings.ReplaceAll(visible(commandLine(a.Command)), "\n", "\n  "))
+		fmt.Fprintf(&b, "\nFolder: %s\n", visible(a.Dir))
+	}
+	if len(a.Writes) > 0 {
+		b.WriteString("\nFiles it changes:\n")
+		for i, w := range a.Writes {
+			if i == maxPaths {
+				fmt.Fprintf(&b, "  … and %d more\n", len(a.Writes)-i)
+				break
+			}
+			fmt.Fprintf(&b, "  %s\n", visible(w))
+		}
+	}
+	if a.Preview != "" {
+		fmt.Fprintf(&b, "\n%s\n", clip(visible(strings.TrimRight(a.Preview, "\n")), maxPreview))
+	}
+	fmt.Fprintf(&b, "\nWhy you are asked: %s.\n", visible(q.Reason))
+	if a.Justification != "" {
+		fmt.Fprintf(&b, "The model says: %q\n", clip(a.Justification, 500))
+	}
+	return b.String()
+}
+
+const (
+	maxPaths   = 20
+	maxPreview = 4000
+)
+
+// commandLine returns argv as a person would type it; a script given to a
+// shell is shown as it is.
+func commandLine(argv []string) string {
+	if len(argv) == 3 && (argv[1] == "-c" || argv[1] == "-lc") {
+		return argv[0] + " " + argv[1] + ":\n" + argv[2]
+	}
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = quoteWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+func quoteWord(w string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+=:,./-", r)
+	}
+	if w != "" && strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
+// visible makes control and direction characters visible, so that nothing in
+// a command can hide another part of it from the person who reads it.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ':
+			return '␀' + r
+		case r == 0x7f, r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069, r == 0xfeff:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// clip shortens s to about n bytes and says so. Both ends are kept: what is
+// hidden must not be what matters most.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	head, tail := strings.ToValidUTF8(s[:n/2], ""), strings.ToValidUTF8(s[len(s)-n/2:], "")
+	return fmt.Sprintf("%s\n… %d bytes not shown …\n%s", head, len(s)-len(head)-len(tail), tail)
+}
+
+// inputRequired is the result that puts a question to a client of the
+// stateless era ("multi round-trip requests", SEP-2322).
+func inputRequired(p *mcp.ElicitParams, state string) (*rawResult, error) {
+	b, err := json.Marshal(map[string]any{
+		"resultType": "input_required",
+		"inputRequests": map[string]any{
+			approvalRequest: map[string]any{"method": "elicitation/create", "params": p},
+		},
+		"requestState": state,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &rawResult{raw: b, modern: true}, nil
+}
+
+// approvalRequest is the key of our question among a result's inputRequests.
+const approvalRequest = "approval"

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A rawResult is a CallToolResult whose bytes are passed on as they are. The
+// SDK's own type would refuse unknown content and send numbers through
+// float64. For clients of the stateless era the fields that it asks for are
+// put in front.
+type rawResult struct {
+	mcp.ResultBase // holds the _meta that the SDK adds: serverInfo
+	raw            json.RawMessage
+	modern         bool
+}
+
+// rawOf returns res in raw form. A result that we made always marshals.
+func rawOf(res *mcp.CallToolResult, modern bool) *rawResult {
+	b, err := json.Marshal(res)
+	if err != nil {
+		panic("bug: own result does not marshal: " + err.Error())
+	}
+	return &rawResult{raw: b, modern: modern}
+}
+
+// MarshalJSON returns the result with the fields that belong to this hop.
+func (r *rawResult) MarshalJSON() ([]byte, error) {
+	if !r.modern {
+		return r.raw, nil
+	}
+	var have struct {
+		ResultType json.RawMessage `json:"resultType"`
+		Meta       json.RawMessage `json:"_meta"`
+	}
+	if err := json.Unmarshal(r.raw, &have); err != nil {
+		return nil, err
+	}
+	front := map[string]any{}
+	if have.ResultType == nil {
+		front["resultType"] = "complete"
+	}
+	if have.Meta == nil && len(r.Meta) > 0 {
+		front["_meta"] = r.Meta
+	}
+	return splice(front, r.raw)
+}
+
+// splice returns the JSON object raw with the fields of front before its own.
+func splice(front map[string]any, raw json.RawMessage) ([]byte, error) {
+	if len(front) == 0 {
+		return raw, nil
+	}
+	b, err := json.Marshal(front)
+	if err != nil {
+		return nil, err
+	}
+	rest := raw[1:] // behind the brace
+	if len(rest) > 1 {
+		b[len(b)-1] = ','
+		return append(b, rest...), nil
+	}
+	return b, nil
+}
