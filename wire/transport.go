@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,20 +173,19 @@ func (c *conn) refuse(bad *LineError) {
 // answer any more, waits for the answers owed, and then lets the reader see
 // the end.
 func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
-	c.mu.Lock()
-	c.ended = true
-	lost := c.pending
-	c.pending = map[string]jsonrpc.ID{}
-	c.mu.Unlock()
-	for _, id := range lost {
-		if !send(lineOrErr{msg: goneResponse(id)}) {
-			return
-		}
-	}
 	timeout := time.NewTimer(c.drain)
 	defer timeout.Stop()
 	gone := watchBroken(c.t.Out, c.closed)
-	for !c.settled() {
+	for {
+		for _, id := range c.unanswerable() {
+			if !send(lineOrErr{msg: goneResponse(id)}) {
+				return
+			}
+		}
+		if c.settled() {
+			c.end(send)
+			return
+		}
 		select {
 		case <-c.idle:
 		case <-timeout.C:
@@ -197,7 +198,17 @@ func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
 			return
 		}
 	}
-	c.end(send)
+}
+
+// unanswerable returns the questions that wait for an answer, now that none
+// can come, and forgets them.
+func (c *conn) unanswerable() []jsonrpc.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	ids := slices.Collect(maps.Values(c.pending))
+	clear(c.pending)
+	return ids
 }
 
 func (c *conn) end(send func(lineOrErr) bool) { send(lineOrErr{err: io.EOF}) }
@@ -233,12 +244,14 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		c.mu.Lock()
-		if c.ended {
-			c.mu.Unlock()
-			return errors.New("the client has closed its end and cannot be asked")
-		}
 		c.pending[idKey(req.ID)] = req.ID
+		ended := c.ended
 		c.mu.Unlock()
+		if ended {
+			// An error here would end the session with answers still owed.
+			c.signalIdle()
+			return nil
+		}
 	}
 	err = c.writeLine(line)
 	if resp, ok := msg.(*jsonrpc.Response); ok {

@@ -1,0 +1,141 @@
+// Package config reads the user's config file.
+//
+//	c, err := config.Load(path) // a missing file is the zero Config
+//	err = c.Set(`sandbox_mode = "read-only"`, "-c")
+//
+// Keys are Codex's where Codex has them, so that a user can paste them from
+// ~/.codex/config.toml. A key that is not known is an error with its line:
+// a misspelt restriction must not be silently without effect.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"toolgate/policy"
+)
+
+// Config is the config file. Zero values mean the defaults.
+type Config struct {
+	ApprovalPolicy string         `toml:"approval_policy"` // default "on-request"
+	SandboxMode    string         `toml:"sandbox_mode"`    // default "workspace-write"
+	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
+}
+
+// WorkspaceWrite is [sandbox_workspace_write].
+type WorkspaceWrite struct {
+	WritableRoots       []string `toml:"writable_roots"`         // beside the workspace
+	NetworkAccess       bool     `toml:"network_access"`         // commands may use the network
+	ExcludeTmpdirEnvVar bool     `toml:"exclude_tmpdir_env_var"` // $TMPDIR is not writable
+	ExcludeSlashTmp     bool     `toml:"exclude_slash_tmp"`      // /tmp is not writable
+}
+
+// An Error is a fault in the config, with the place it stands at.
+type Error struct {
+	File string
+	Line int // 0 when it is not known
+	Msg  string
+	Hint string // what to do, may be empty
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
+}
+
+// Load reads the file at path. A file that does not exist is the zero Config.
+// Faults are *[Error].
+func Load(path string) (Config, error) {
+	var c Config
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, &Error{File: path, Msg: "reading the config: " + err.Error()}
+	}
+	return c, c.decode(text, path)
+}
+
+// Set applies one setting from the command line, KEY=VALUE with a TOML value;
+// a value that is not TOML is taken as a string, as Codex does. where names
+// the place in errors.
+func (c *Config) Set(setting, where string) error {
+	key, value, ok := strings.Cut(setting, "=")
+	if !ok || strings.TrimSpace(key) == "" {
+		return &Error{File: where, Msg: fmt.Sprintf("%q is not KEY=VALUE", setting)}
+	}
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if strings.ContainsAny(key, "\n[") || strings.Contains(value, "\n") {
+		return &Error{File: where, Msg: fmt.Sprintf("%q is not one setting", setting)}
+	}
+	var probe map[string]any
+	if toml.Unmarshal([]byte("v = "+value), &probe) != nil {
+		quoted, err := toml.Marshal(map[string]string{"v": value})
+		if err != nil {
+			return &Error{File: where, Msg: err.Error()}
+		}
+		value = strings.TrimSpace(strings.TrimPrefix(string(quoted), "v = "))
+	}
+	return c.decode([]byte(key+" = "+value), where)
+}
+
+func (c *Config) decode(text []byte, name string) error {
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	err := d.Decode(c)
+	if err == nil {
+		return c.check(text, name)
+	}
+	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(strict.Errors) > 0 {
+		first := strict.Errors[0]
+		line, _ := first.Position()
+		return &Error{File: name, Line: line, Msg: fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")), Hint: "see `toolgate help` and the documentation of the config file for the keys there are"}
+	}
+	if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ := bad.Position()
+		return &Error{File: name, Line: line, Msg: strings.TrimPrefix(bad.Error(), "toml: ")}
+	}
+	return &Error{File: name, Msg: err.Error()}
+}
+
+// check refuses words that are not known, with the line they stand at.
+func (c *Config) check(text []byte, name string) error {
+	if c.ApprovalPolicy != "" {
+		if _, err := policy.ParseApproval(c.ApprovalPolicy); err != nil {
+			return valueError(err, text, "approval_policy", name)
+		}
+	}
+	if c.SandboxMode != "" {
+		if _, err := policy.ParseMode(c.SandboxMode); err != nil {
+			return valueError(err, text, "sandbox_mode", name)
+		}
+	}
+	return nil
+}
+
+func valueError(err error, text []byte, key, name string) error {
+	e := &Error{File: name, Line: lineOf(text, key), Msg: err.Error()}
+	if v, ok := errors.AsType[*policy.ValueError](err); ok {
+		e.Hint = v.Hint()
+	}
+	return e
+}
+
+// lineOf returns the line that sets key, 0 when none is found.
+func lineOf(text []byte, key string) int {
+	for i, line := range strings.Split(string(text), "\n") {
+		name, _, ok := strings.Cut(line, "=")
+		if ok && strings.Trim(strings.TrimSpace(name), `"'`) == key {
+			return i + 1
+		}
+	}
+	return 0
+}
