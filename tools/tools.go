@@ -45,7 +45,8 @@ type Tool struct {
 	def      Def
 	schema   json.RawMessage
 	describe func(json.RawMessage) (policy.Action, error)
-	run      func(context.Context, json.RawMessage) (*mcp.CallToolResult, error)
+	run      func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
+	end      func() // may be nil
 }
 
 // New returns the tool whose arguments are the fields of In. The schema comes
@@ -55,32 +56,9 @@ type Tool struct {
 // An error of describe or run is what the model can mend: it becomes a tool
 // result with IsError, prefixed with the tool's name.
 func New[In any](def Def, describe func(In) (policy.Action, error), run func(context.Context, In) (*mcp.CallToolResult, error)) Tool {
-	schema, err := schemaFor[In]()
-	if err != nil {
-		panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
-	}
-	required := requiredOf[In]()
-	return Tool{
-		def:    def,
-		schema: schema,
-		describe: func(args json.RawMessage) (policy.Action, error) {
-			var in In
-			if err := decode(args, &in, required); err != nil {
-				return policy.Action{}, err
-			}
-			a, err := describe(in)
-			a.Tool = def.Name
-			a.ReadOnly = def.ReadOnly
-			return a, err
-		},
-		run: func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error) {
-			var in In
-			if err := decode(args, &in, required); err != nil {
-				return nil, err
-			}
-			return run(ctx, in)
-		},
-	}
+	return NewWithCall(def, describe, func(ctx context.Context, _ *Call, in In) (*mcp.CallToolResult, error) {
+		return run(ctx, in)
+	})
 }
 
 // Name returns the tool's name.
@@ -110,13 +88,18 @@ func (t Tool) Describe(args json.RawMessage) (policy.Action, error) { return t.d
 
 // Run does the call and always returns a result: an error of the tool is a
 // result with IsError that begins with the tool's name.
-func (t Tool) Run(ctx context.Context, args json.RawMessage) (res *mcp.CallToolResult) {
+func (t Tool) Run(ctx context.Context, args json.RawMessage) *mcp.CallToolResult {
+	return t.RunCall(ctx, nil, args)
+}
+
+// RunCall is [Tool.Run] for a caller that tells the tool about the call.
+func (t Tool) RunCall(ctx context.Context, call *Call, args json.RawMessage) (res *mcp.CallToolResult) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = Error(t.def.Name, fmt.Errorf("bug in toolgate, nothing is known about what was done: %v", p))
 		}
 	}()
-	res, err := t.run(ctx, args)
+	res, err := t.run(ctx, call, args)
 	if err != nil {
 		return Error(t.def.Name, err)
 	}
@@ -194,7 +177,11 @@ func decode(args json.RawMessage, in any, required []string) error {
 	}
 	if err := json.Unmarshal(trimmed, in); err != nil {
 		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return &ArgumentError{fmt.Sprintf("argument %q must be %s, not %s", te.Field, typeWord(te.Type), jsonWord(te.Value))}
+			name := te.Field
+			if i := strings.LastIndexByte(name, '.'); i >= 0 && !slices.Contains(known, name[:strings.IndexByte(name, '.')]) {
+				name = name[i+1:] // what is before it is an embedded struct's Go name
+			}
+			return &ArgumentError{fmt.Sprintf("argument %q must be %s, not %s", name, typeWord(te.Type), jsonWord(te.Value))}
 		}
 		return &ArgumentError{err.Error()}
 	}
@@ -260,6 +247,14 @@ type field struct {
 func fields(t reflect.Type) func(yield func(field) bool) {
 	return func(yield func(field) bool) {
 		for i := range t.NumField() {
+			if f := t.Field(i); f.Anonymous {
+				for inner := range fields(f.Type) {
+					if !yield(inner) {
+						return
+					}
+				}
+				continue
+			}
 			name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 			if name == "" || name == "-" {
 				continue
@@ -281,6 +276,7 @@ func schemaFor[In any]() (json.RawMessage, error) {
 		return nil, err
 	}
 	plain(s)
+	edit(s, reflect.TypeFor[In]())
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
 	return json.Marshal(s)
 }
@@ -303,5 +299,20 @@ func plain(s *jsonschema.Schema) {
 	plain(s.Items)
 	for _, p := range s.Properties {
 		plain(p)
+	}
+}
+
+// edit lets the fields of t that are an [Argument] state their schema.
+func edit(s *jsonschema.Schema, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			edit(s, f.Type)
+			continue
+		}
+		if a, ok := reflect.Zero(f.Type).Interface().(Argument); ok {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			a.EditSchema(s.Properties[name])
+		}
 	}
 }

@@ -1,0 +1,96 @@
+package shell
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"toolgate/policy"
+)
+
+// A commandArgument is a program with its arguments, or a script: a model that
+// writes a plain string means one.
+type commandArgument struct {
+	argv   []string
+	script string // set instead of argv
+}
+
+func (commandArgument) EditSchema(s *jsonschema.Schema) {
+	*s = jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: s.Description}
+}
+
+// UnmarshalJSON takes an array of strings or a string.
+func (c *commandArgument) UnmarshalJSON(b []byte) error {
+	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &c.script)
+	}
+	if err := json.Unmarshal(b, &c.argv); err != nil {
+		return errors.New(`argument "command" must be an array of strings, such as ["ls", "-l"]`)
+	}
+	return nil
+}
+
+// describe returns the argv that a policy looks at. A script counts as bash's
+// also where sh will run it.
+func (c commandArgument) describe() ([]string, error) {
+	if c.script != "" {
+		return script("bash", false, c.script)
+	}
+	if len(c.argv) == 0 || c.argv[0] == "" {
+		return nil, errors.New(`"command" is empty; give a program and its arguments, such as ["ls", "-l"]`)
+	}
+	return c.argv, noNUL(c.argv)
+}
+
+// script returns the argv that runs text in the shell named.
+func script(shell string, login bool, text string) ([]string, error) {
+	flag := "-c"
+	if login {
+		flag = "-lc"
+	}
+	argv := []string{shell, flag, text}
+	return argv, noNUL(argv)
+}
+
+func noNUL(argv []string) error {
+	for _, a := range argv {
+		if strings.Contains(a, "\x00") {
+			return errors.New("the command holds a NUL character, which no program can be given; write it as \\0 to a program that knows escapes")
+		}
+	}
+	return nil
+}
+
+// A permissions argument is one of [policy.Permissions].
+type permissions policy.Permissions
+
+func (permissions) EditSchema(s *jsonschema.Schema) {
+	s.Enum = []any{string(policy.UseDefault), string(policy.RequireEscalated)}
+}
+
+// escalation is how a call asks for more than the profile in force.
+type escalation struct {
+	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"use_default runs in the sandbox; require_escalated runs outside it after the user has agreed"`
+	Justification      string      `json:"justification,omitempty" jsonschema:"one sentence for the user: why this must run outside the sandbox; only with sandbox_permissions require_escalated"`
+	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"with require_escalated: the beginning of the command that the user could allow for good, such as [\"git\", \"pull\"]"`
+}
+
+// action returns what starting argv in dir would do.
+func (e escalation) action(argv []string, dir string) (policy.Action, error) {
+	p := policy.Permissions(e.SandboxPermissions)
+	switch {
+	case p != "" && p != policy.UseDefault && p != policy.RequireEscalated:
+		return policy.Action{}, fmt.Errorf("unknown sandbox_permissions %q; it is use_default or require_escalated", p)
+	case p == "" && e.Justification != "":
+		return policy.Action{}, errors.New(`justification needs sandbox_permissions; give sandbox_permissions "require_escalated" to run outside the sandbox, or leave justification out`)
+	}
+	a := policy.Action{Command: argv, Dir: dir, Permissions: p, Justification: e.Justification}
+	if p == policy.RequireEscalated {
+		a.PrefixRule = e.PrefixRule
+	}
+	return a, nil
+}

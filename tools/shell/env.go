@@ -1,0 +1,118 @@
+package shell
+
+import (
+	"cmp"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// An Environment is Codex's shell_environment_policy: which of the worker's
+// variables a command sees. The steps are taken in the order of the fields.
+type Environment struct {
+	// Inherit is "all" (the default), "core" or "none".
+	Inherit string `json:"inherit,omitempty"`
+
+	// IgnoreDefaultExcludes passes variables on whose names look like a
+	// secret's. By default they are dropped.
+	IgnoreDefaultExcludes bool `json:"ignore_default_excludes,omitempty"`
+
+	// Keep are names that are passed on although they look like a secret's.
+	Keep []string `json:"keep,omitempty"`
+
+	// Exclude drops the variables that match one of these patterns. In a
+	// pattern * and ? are as in a file name; case does not matter.
+	Exclude []string `json:"exclude,omitempty"`
+
+	// Set adds or replaces variables. It wins over the variables that keep
+	// programs from paging and colouring.
+	Set map[string]string `json:"set,omitempty"`
+
+	// IncludeOnly, when not empty, drops all variables that match none of
+	// these patterns.
+	IncludeOnly []string `json:"include_only,omitempty"`
+}
+
+// secretWords make a name look like a secret's.
+var secretWords = []string{"*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"}
+
+// coreNames are what Inherit "core" keeps.
+var coreNames = []string{"HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE",
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "WINDIR"}
+
+// calm keeps programs from waiting in a pager and from printing for a screen.
+var calm = map[string]string{
+	"NO_COLOR":  "1",
+	"TERM":      "dumb",
+	"COLORTERM": "",
+	"LANG":      "C.UTF-8",
+	"LC_CTYPE":  "C.UTF-8",
+	"LC_ALL":    "C.UTF-8",
+	"PAGER":     "cat",
+	"GIT_PAGER": "cat",
+	"GH_PAGER":  "cat",
+}
+
+// Apply returns the environment of a command started by a process with the
+// environment inherited, sorted by name.
+func (e Environment) Apply(inherited []string) []string {
+	vars := make(map[string]string, len(inherited)+len(calm))
+	for _, v := range inherited {
+		name, value, ok := strings.Cut(v, "=")
+		if ok && name != "" && e.inherits(name) {
+			vars[name] = value
+		}
+	}
+	for name, value := range calm {
+		vars[name] = value
+	}
+	for name, value := range e.Set {
+		vars[name] = value
+	}
+	env := make([]string, 0, len(vars))
+	for name, value := range vars {
+		if len(e.IncludeOnly) == 0 || matchesAny(e.IncludeOnly, name) {
+			env = append(env, name+"="+value)
+		}
+	}
+	slices.SortFunc(env, func(a, b string) int { return cmp.Compare(a, b) })
+	return env
+}
+
+func (e Environment) inherits(name string) bool {
+	switch e.Inherit {
+	case "none":
+		return false
+	case "core":
+		if !slices.ContainsFunc(coreNames, func(c string) bool { return strings.EqualFold(c, name) }) {
+			return false
+		}
+	}
+	kept := slices.ContainsFunc(e.Keep, func(k string) bool { return strings.EqualFold(k, name) })
+	if !e.IgnoreDefaultExcludes && !kept && matchesAny(secretWords, name) {
+		return false
+	}
+	return !matchesAny(e.Exclude, name)
+}
+
+// matchesAny reports whether one of patterns matches name, whatever the case.
+// A malformed pattern matches nothing.
+func matchesAny(patterns []string, name string) bool {
+	name = strings.ToUpper(name)
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(strings.ToUpper(p), name)
+		return ok && err == nil
+	})
+}
+
+// variable returns the value of name in env, where the last one counts.
+func variable(env []string, name string) string {
+	for _, v := range slices.Backward(env) {
+		n, value, ok := strings.Cut(v, "=")
+		if ok && (n == name || runtime.GOOS == "windows" && strings.EqualFold(n, name)) {
+			return value
+		}
+	}
+	return ""
+}

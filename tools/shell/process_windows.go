@@ -1,0 +1,39 @@
+package shell
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// ownGroup makes cmd the root of a process group of its own.
+func ownGroup(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
+}
+
+func adopt() {}
+
+// askToEnd does nothing: Windows has no request to end that every program
+// hears.
+func askToEnd(member) {}
+
+// kill ends a process and its descendants, as far as their parents live.
+func kill(m member) {
+	exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
+}
+
+// members returns p while it runs.
+func (f *family) members(p *process) []member {
+	if !slices.Contains(f.running(), p) {
+		return nil
+	}
+	return []member{{pid: p.pid()}}
+}
+
+func signalled(syscall.WaitStatus) int { return 0 }
+
+func readNow(uintptr, []byte) int { return 0 }

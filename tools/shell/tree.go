@@ -1,0 +1,114 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A family is the commands that run, and what they started. There is one in a
+// process, as there is one set of children.
+//
+// A process that leaves its command's group and loses its parent is found
+// again where the system lets the worker adopt it (Linux). To whom it belongs
+// is told by its session, or by the [callVariable] in its environment; one that
+// got rid of both belongs to whichever command ends last.
+type family struct {
+	// starting is held for reading while a command is started and until it
+	// is in roots, so that a look at the worker's children never meets a
+	// command that is not yet known.
+	starting sync.RWMutex
+
+	mu    sync.Mutex
+	roots map[int]*process // commands that run, by process id
+}
+
+var kin family
+
+// callVariable marks what a command starts, through all that inherits its
+// environment.
+const callVariable = "TOOLGATE_COMMAND_ID"
+
+// A member is one process of a command, or a whole group of them.
+type member struct {
+	pid  int    // negative for a process group
+	name string // what it is called, "" when not known
+}
+
+func (f *family) add(p *process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.roots == nil {
+		f.roots = make(map[int]*process)
+	}
+	f.roots[p.pid()] = p
+}
+
+func (f *family) remove(p *process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.roots, p.pid())
+}
+
+// running returns the commands that run.
+func (f *family) running() []*process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*process
+	for _, p := range f.roots {
+		all = append(all, p)
+	}
+	return all
+}
+
+// end asks everything that belongs to p to end, and kills what is left after
+// grace. It returns when nothing is left, or after five more seconds, when a
+// process cannot be killed.
+func (f *family) end(p *process, grace time.Duration) {
+	f.signalUntilGone(p, askToEnd, false, grace)
+	f.signalUntilGone(p, kill, true, 5*time.Second)
+}
+
+// signalUntilGone sends a signal to all members of p and waits until none is
+// left or the limit is reached. When repeat is set the signal is sent again to
+// what is still there, and to what was started since.
+func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration) {
+	deadline := time.Now().Add(limit)
+	pause := time.Millisecond
+	for first := true; ; first = false {
+		members := f.members(p)
+		if len(members) == 0 || !first && !time.Now().Before(deadline) {
+			return
+		}
+		if first || repeat {
+			for _, m := range members {
+				signal(m)
+			}
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 50*time.Millisecond)
+	}
+}
+
+// leftBehind returns a line that names the processes, for the model.
+func leftBehind(members []member) string {
+	if len(members) == 0 {
+		return ""
+	}
+	var names []string
+	for _, m := range members {
+		if m.name != "" && !slices.Contains(names, m.name) {
+			names = append(names, m.name)
+		}
+	}
+	what := "processes"
+	if len(members) == 1 {
+		what = "a process"
+	}
+	if len(names) > 0 {
+		what += " (" + strings.Join(names[:min(len(names), 8)], ", ") + ")"
+	}
+	return fmt.Sprintf("The command left %s running in the background, now ended; to keep a program running, start it in the foreground with exec_command.\n", what)
+}

@@ -1,0 +1,129 @@
+package shell
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopt makes this process the parent of everything below it whose parent
+// ended, so that nothing that a command started gets out of sight.
+var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+
+func askToEnd(m member) { unix.Kill(m.pid, unix.SIGTERM) }
+func kill(m member)     { unix.Kill(m.pid, unix.SIGKILL) }
+
+// members returns the processes of p that live, with p itself while it runs.
+func (f *family) members(p *process) []member {
+	if noChildren() {
+		return nil
+	}
+	children, running := f.look()
+	var pids []int
+	if slices.Contains(running, p) {
+		pids = append(pids, p.pid())
+	}
+	alone := len(running) == 0 || len(running) == 1 && running[0] == p
+	for _, pid := range children {
+		if slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid }) {
+			continue
+		}
+		if isStray(pid) && owns(p, pid, alone) {
+			pids = append(pids, pid)
+		}
+	}
+	for i := 0; i < len(pids); i++ { // pids grows
+		for _, child := range childrenOf(pids[i]) {
+			if !slices.Contains(pids, child) {
+				pids = append(pids, child)
+			}
+		}
+	}
+	members := make([]member, 0, len(pids))
+	for _, pid := range pids {
+		members = append(members, member{pid, nameOf(pid)})
+	}
+	return members
+}
+
+// look returns this process's children and the commands among them.
+func (f *family) look() (children []int, running []*process) {
+	f.starting.Lock()
+	defer f.starting.Unlock()
+	return childrenOf(os.Getpid()), f.running()
+}
+
+// noChildren reports whether this process has no child at all, and therefore
+// nothing that any command started lives. It costs one system call.
+func noChildren() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == unix.ECHILD
+}
+
+// isStray reports whether a child of this process that is no running command
+// was adopted from one and lives. An adopted child that has ended is reaped.
+// Children that something else in this process started are in its own session;
+// a command never is.
+func isStray(pid int) bool {
+	sid, err := unix.Getsid(pid)
+	if own, _ := unix.Getsid(0); err != nil || sid == own {
+		return false
+	}
+	reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	return err == nil && reaped == 0
+}
+
+// owns reports whether the stray pid belongs to p. Alone says that no other
+// command runs, so that what bears no mark is p's.
+func owns(p *process, pid int, alone bool) bool {
+	mark := markOf(pid)
+	if mark == "" {
+		sid, _ := unix.Getsid(pid)
+		return alone || sid == p.pid()
+	}
+	return mark == p.id
+}
+
+// markOf returns the value of callVariable in the environment of pid.
+func markOf(pid int) string {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if mark, ok := bytes.CutPrefix(v, []byte(callVariable+"=")); ok {
+			return string(mark)
+		}
+	}
+	return ""
+}
+
+func nameOf(pid int) string {
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return string(bytes.TrimSpace(name))
+}
+
+// childrenOf returns the children of all threads of pid.
+func childrenOf(pid int) []int {
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
+	dir, err := os.Open(tasks)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var children []int
+	for _, task := range names {
+		list, _ := os.ReadFile(tasks + "/" + task + "/children")
+		for field := range bytes.FieldsSeq(list) {
+			if child, err := strconv.Atoi(string(field)); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
