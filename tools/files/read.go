@@ -1,0 +1,262 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+type readInput struct {
+	Path        string       `json:"file_path" jsonschema:"file to read; a relative path counts from the workspace"`
+	Offset      *int         `json:"offset,omitempty" jsonschema:"first line to return, counted from 1; default 1"`
+	Limit       *int         `json:"limit,omitempty" jsonschema:"most lines to return; default 2000"`
+	Mode        string       `json:"mode,omitempty" jsonschema:"slice (default) returns lines from offset on; indentation returns the block of code around a line"`
+	Indentation *indentation `json:"indentation,omitempty" jsonschema:"settings of indentation mode"`
+}
+
+type indentation struct {
+	AnchorLine      *int  `json:"anchor_line,omitempty" jsonschema:"line whose block is wanted; default offset"`
+	MaxLevels       int   `json:"max_levels,omitempty" jsonschema:"levels of enclosing blocks to include; 0, the default, is all"`
+	IncludeSiblings bool  `json:"include_siblings,omitempty" jsonschema:"also return blocks beside the outermost one; default false"`
+	IncludeHeader   *bool `json:"include_header,omitempty" jsonschema:"also return the comments above the outermost block; default true"`
+	MaxLines        *int  `json:"max_lines,omitempty" jsonschema:"most lines to return; default limit"`
+}
+
+const defaultLines = 2000
+
+// ReadFile is read_file.
+var ReadFile = tools.New(tools.Def{
+	Name:  "read_file",
+	Title: "Read a file",
+	Description: "Reads a text file and returns its lines as \"L12: text\". " +
+		"Use offset and limit for a part of a long file, or mode indentation for the block of code around a line. " +
+		"Encodings are recognised; for pictures use view_image.",
+	ReadOnly:   true,
+	Idempotent: true,
+}, describeRead, read)
+
+func describeRead(in readInput) (policy.Action, error) {
+	if in.Path == "" {
+		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
+	}
+	return policy.Action{Reads: []string{in.Path}}, nil
+}
+
+func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
+	if _, err := describeRead(in); err != nil {
+		return nil, err
+	}
+	offset, err := atLeastOne("offset", in.Offset, 1)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := atLeastOne("limit", in.Limit, defaultLines)
+	if err != nil {
+		return nil, err
+	}
+	var block blockOptions
+	switch in.Mode {
+	case "", "slice":
+	case "indentation":
+		if block, err = in.Indentation.options(offset, limit); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, &tools.ArgumentError{Msg: fmt.Sprintf("mode %q is unknown; modes are slice and indentation", in.Mode)}
+	}
+
+	f, size, err := openText(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := newSource(ctx, f, in.Path, size)
+	if err != nil {
+		return nil, err
+	}
+	if in.Mode == "indentation" {
+		return readBlock(src, block)
+	}
+	return readSlice(src, offset, limit)
+}
+
+// openText opens the regular file at path, whose size it returns.
+func openText(path string) (*os.File, int64, error) {
+	const hint = "check the path with list_dir"
+	info, err := os.Stat(path) // before opening: opening a named pipe would wait for its writer
+	if err != nil {
+		return nil, 0, explain(path, err, hint)
+	}
+	switch {
+	case info.IsDir():
+		return nil, 0, fmt.Errorf("%s: is a folder; use list_dir", path)
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s: is not a regular file but a %s; it cannot be read", path, kind(info.Mode()))
+	}
+	f, err := openNonblocking(path)
+	if err != nil {
+		return nil, 0, explain(path, err, hint)
+	}
+	return f, info.Size(), nil
+}
+
+func kind(m os.FileMode) string {
+	switch {
+	case m&os.ModeNamedPipe != 0:
+		return "named pipe"
+	case m&os.ModeSocket != 0:
+		return "socket"
+	case m&os.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+// readSlice returns limit lines from line offset on.
+func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
+	skipped, err := src.skip(offset - 1)
+	if err != nil {
+		return nil, err
+	}
+	out := page{first: offset}
+	for out.lines < limit {
+		l, err := src.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !out.add(l) {
+			out.more = true
+			break
+		}
+	}
+	if out.lines == 0 && !out.more {
+		return nothingThere(src, offset, skipped)
+	}
+	if !out.more {
+		out.more, err = src.more()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if out.more {
+		out.note(fmt.Sprintf("lines %d-%d shown, more follow; continue with offset %d", offset, offset+out.lines-1, offset+out.lines))
+	}
+	return out.result(src), nil
+}
+
+// nothingThere answers a call whose offset lies behind the last line.
+func nothingThere(src *source, offset, lines int) (*mcp.CallToolResult, error) {
+	switch lines {
+	case 0:
+		if offset == 1 {
+			return tools.Text("The file is empty."), nil
+		}
+		return nil, fmt.Errorf("%s: offset %d is past the end, the file is empty", src.path, offset)
+	case 1:
+		return nil, fmt.Errorf("%s: offset %d is past the end, the file has 1 line; use offset 1", src.path, offset)
+	}
+	return nil, fmt.Errorf("%s: offset %d is past the end, the file has %d lines; use an offset from 1 to %d", src.path, offset, lines, lines)
+}
+
+// A line is one line of a file without its line end.
+type line struct {
+	text   string // its start, at most maxColumn bytes
+	length int64  // bytes it has in the file
+	cut    bool   // text is not all of it
+}
+
+// A page is the text of a result while it is put together.
+type page struct {
+	first int // number of the first line
+	lines int
+	more  bool
+
+	text  strings.Builder
+	notes []string
+}
+
+// add appends a line, or returns false when there is no room for it.
+func (p *page) add(l line) bool {
+	s := fmt.Sprintf("L%d: %s", p.first+p.lines, l.text)
+	if l.cut {
+		s += fmt.Sprintf(" … (line cut, it has %d bytes)", l.length)
+	}
+	if p.text.Len()+len(s)+1 > maxOutput {
+		return false
+	}
+	p.text.WriteString(s)
+	p.text.WriteByte('\n')
+	p.lines++
+	return true
+}
+
+func (p *page) note(s string) { p.notes = append(p.notes, s) }
+
+func (p *page) result(src *source) *mcp.CallToolResult {
+	s := strings.TrimSuffix(p.text.String(), "\n")
+	notes := append(src.notes(), p.notes...)
+	if len(notes) > 0 {
+		s += "\n"
+	}
+	for _, n := range notes {
+		s += "\nNote: " + n + "."
+	}
+	return tools.Text(s)
+}
+
+// sampleSize is how much of a file decides what it holds.
+const sampleSize = 64 << 10
+
+// binaryError says that a file holds no text, and what it holds.
+func binaryError(path string, sample []byte, size int64) error {
+	what := contentType(sample)
+	if strings.HasPrefix(what, "image/") {
+		return fmt.Errorf("%s: is an image (%s, %d bytes); use view_image", path, what, size)
+	}
+	return fmt.Errorf("%s: is a binary file (%s, %d bytes); use a command such as file, strings or xxd to look into it", path, what, size)
+}
+
+// magic are starts of files that net/http does not know and a workspace often
+// holds.
+var magic = []struct{ start, what string }{
+	{"\x7fELF", "ELF program or library"},
+	{"MZ", "Windows program or library"},
+	{"\xfe\xed\xfa\xce", "Mach-O program or library"},
+	{"\xfe\xed\xfa\xcf", "Mach-O program or library"},
+	{"\xce\xfa\xed\xfe", "Mach-O program or library"},
+	{"\xcf\xfa\xed\xfe", "Mach-O program or library"},
+	{"\xca\xfe\xba\xbe", "Java class or universal Mach-O program"},
+	{"SQLite format 3\x00", "SQLite database"},
+	{"!<arch>\n", "library archive"},
+	{"BZh", "application/x-bzip2"},
+	{"\xfd7zXZ\x00", "application/x-xz"},
+	{"\x28\xb5\x2f\xfd", "application/zstd"},
+	{"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"},
+	{"DIRC", "git index"},
+	{"PACK", "git pack"},
+}
+
+// contentType names what a file holds, judged by its start.
+func contentType(sample []byte) string {
+	for _, m := range magic {
+		if bytes.HasPrefix(sample, []byte(m.start)) {
+			return m.what
+		}
+	}
+	return http.DetectContentType(sample)
+}
+
+var errStopped = errors.New("stopped before the end of the file was reached")

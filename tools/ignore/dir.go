@@ -1,0 +1,148 @@
+package ignore
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A Flavor is whose rules count.
+type Flavor int
+
+const (
+	// Git reads .gitignore and .git/info/exclude, also outside a repository.
+	Git Flavor = iota
+	// Ripgrep reads these in a repository only, and .ignore and .rgignore
+	// everywhere; they come first. {a,b} means a or b in all of them.
+	Ripgrep
+)
+
+// A Dir is a folder of a walk, with the patterns that hold for what is in it.
+// It may be used concurrently.
+type Dir struct {
+	above  *Dir
+	path   string // absolute, with slashes, no slash at its end
+	flavor Flavor
+
+	repository bool // it holds .git
+	inside     bool // it or a folder above it does
+
+	first   [2]*List // .rgignore, .ignore
+	git     *List    // .gitignore
+	exclude *List    // .git/info/exclude
+	empty   bool     // it has no list and is no repository
+}
+
+// Root returns the folder at path, which a walk starts from. The patterns of
+// the folders above it hold too.
+func Root(path string, flavor Flavor) *Dir {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path
+	}
+	var d *Dir
+	for _, p := range ancestors(abs) {
+		d = load(d, p, flavor)
+	}
+	if flavor == Git && !d.inside {
+		d.above = nil // without a repository nothing above is meant for us
+	}
+	return d
+}
+
+// ancestors returns path and the folders above it, the root first.
+func ancestors(path string) []string {
+	parent := filepath.Dir(path)
+	if parent == path {
+		return []string{path}
+	}
+	return append(ancestors(parent), path)
+}
+
+// Enter returns the folder name in d.
+func (d *Dir) Enter(name string) *Dir {
+	return load(d, filepath.Join(filepath.FromSlash(d.path+"/"), name), d.flavor)
+}
+
+func load(above *Dir, path string, flavor Flavor) *Dir {
+	d := &Dir{above: above, path: strings.TrimSuffix(filepath.ToSlash(path), "/"), flavor: flavor}
+	braces := flavor == Ripgrep
+	read := func(name string) *List { return readList(filepath.Join(path, name), braces) }
+	d.git = read(".gitignore")
+	if flavor == Ripgrep {
+		d.first = [2]*List{read(".rgignore"), read(".ignore")}
+	}
+	dotGit := filepath.Join(path, ".git")
+	if info, err := os.Lstat(dotGit); err == nil {
+		d.repository = true
+		d.exclude = readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), braces)
+	}
+	d.inside = d.repository || above != nil && above.inside
+	d.empty = !d.repository && d.git == nil && d.first == [2]*List{}
+	return d
+}
+
+// commonDir returns the folder that .git stands for: itself, or the one that
+// it names when it is a file, as in a linked work tree.
+func commonDir(dotGit string, info os.FileInfo) string {
+	if info.IsDir() {
+		return dotGit
+	}
+	text, err := readSmall(dotGit)
+	if err != nil {
+		return dotGit
+	}
+	gitDir := strings.TrimSpace(strings.TrimPrefix(text, "gitdir:"))
+	if !filepath.IsAbs(gitDir) {
+		gitDir = filepath.Join(filepath.Dir(dotGit), gitDir)
+	}
+	common, err := readSmall(filepath.Join(gitDir, "commondir"))
+	if err != nil {
+		return gitDir
+	}
+	common = strings.TrimSpace(common)
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(gitDir, common)
+	}
+	return common
+}
+
+func readList(path string, braces bool) *List {
+	text, err := readSmall(path)
+	if err != nil {
+		return nil
+	}
+	return Parse(text, braces)
+}
+
+// Match returns what holds for the entry name of d.
+func (d *Dir) Match(name string, dir bool) Verdict {
+	full := d.path + "/" + name
+	git := d.flavor == Git || d.inside
+	var verdicts [4]Verdict // in the order of their weight: .rgignore, .ignore, .gitignore, exclude
+	for at := d; at != nil; at = at.above {
+		if at.empty {
+			continue
+		}
+		path := full[len(at.path)+1:]
+		ask := func(place int, l *List) {
+			if l != nil && verdicts[place] == None {
+				verdicts[place] = l.Match(path, dir)
+			}
+		}
+		ask(0, at.first[0])
+		ask(1, at.first[1])
+		if git {
+			ask(2, at.git)
+			ask(3, at.exclude)
+			// What is above a repository is not its business.
+			git = !at.repository
+		}
+	}
+	for _, v := range verdicts {
+		if v != None {
+			return v
+		}
+	}
+	return None
+}

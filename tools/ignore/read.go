@@ -1,0 +1,34 @@
+package ignore
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// maxList is how long a file of patterns may be in bytes. A longer one is not
+// a list that someone wrote.
+const maxList = 8 << 20
+
+var errTooLong = errors.New("too long for a list of patterns")
+
+// readSmall returns the text of a regular file.
+func readSmall(path string) (string, error) {
+	info, err := os.Stat(path) // a named pipe must not be opened
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", os.ErrInvalid
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxList+1))
+	if len(b) > maxList {
+		return "", errTooLong
+	}
+	return string(b), err
+}
