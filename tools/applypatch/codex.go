@@ -1,0 +1,301 @@
+package applypatch
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	beginMarker = "*** Begin Patch"
+	endMarker   = "*** End Patch"
+	addHeader   = "*** Add File:"
+	delHeader   = "*** Delete File:"
+	updHeader   = "*** Update File:"
+	moveHeader  = "*** Move to:"
+	eofMarker   = "*** End of File"
+	envHeader   = "*** Environment ID:"
+)
+
+// validHeaders ends every complaint about a header.
+const validHeaders = "valid headers are '*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'"
+
+// rangeHeader is what a unified diff writes after @@.
+var rangeHeader = regexp.MustCompile(`^-(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
+
+// A codexParser reads the *** Begin Patch format line by line.
+type codexParser struct {
+	lines []string // of the text, without line ends
+	first int      // number of lines[0] in the text as it came
+	next  int      // index of the line to read
+	ops   []FileOp
+}
+
+// parseCodex reads lines, which begin at the Begin Patch marker.
+func parseCodex(lines []string, first int) (*Patch, error) {
+	p := &codexParser{lines: lines, first: first}
+	for p.next < len(p.lines) {
+		if err := p.envelope(); err != nil {
+			return nil, err
+		}
+		p.skipBlank()
+	}
+	if len(p.ops) == 0 {
+		return nil, &SyntaxError{0, "it names no file; put at least one '*** Add File: PATH', '*** Delete File: PATH' or '*** Update File: PATH' between the markers"}
+	}
+	return &Patch{Format: Codex, Ops: p.ops}, nil
+}
+
+// envelope reads from one Begin Patch to its End Patch.
+func (p *codexParser) envelope() error {
+	if !isMarker(p.lines[p.next], beginMarker) {
+		return p.fault("text after '%s': %q; end the patch there", endMarker, short(p.lines[p.next]))
+	}
+	p.next++
+	if p.more() {
+		if id, ok := header(p.line(), envHeader); ok {
+			if id == "" {
+				return p.fault("the environment id is empty; leave the line out")
+			}
+			p.next++ // there is one environment, this one
+		}
+	}
+	for {
+		p.skipBlank()
+		if !p.more() {
+			return &SyntaxError{0, fmt.Sprintf("the last line must be '%s'; send the whole patch", endMarker)}
+		}
+		if isMarker(p.line(), endMarker) {
+			p.next++
+			return nil
+		}
+		if err := p.op(); err != nil {
+			return err
+		}
+	}
+}
+
+// op reads one file operation.
+func (p *codexParser) op() error {
+	op := FileOp{Line: p.number()}
+	line := p.line()
+	var ok bool
+	for _, h := range []struct {
+		header string
+		kind   Kind
+	}{{addHeader, Add}, {delHeader, Delete}, {updHeader, Update}} {
+		if op.Path, ok = header(line, h.header); ok {
+			op.Kind = h.kind
+			break
+		}
+	}
+	if !ok || op.Path == "" {
+		return p.fault("%q is not a valid file header; %s", short(line), validHeaders)
+	}
+	p.next++
+	var err error
+	switch op.Kind {
+	case Add:
+		op.Hunks, err = p.addBody()
+	case Update:
+		op.MoveTo, op.Hunks, err = p.updateBody(op)
+	}
+	if err != nil {
+		return err
+	}
+	p.ops = append(p.ops, op)
+	return nil
+}
+
+// addBody reads the lines of a new file.
+func (p *codexParser) addBody() ([]Hunk, error) {
+	h := Hunk{Line: p.number()}
+	for p.more() {
+		line := p.line()
+		switch {
+		case strings.HasPrefix(line, "+"):
+			h.Lines = append(h.Lines, Line{Op: '+', Text: line[1:]})
+		case strings.TrimSpace(line) == "" && p.plusFollows():
+			h.Lines = append(h.Lines, Line{Op: '+'})
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "***"):
+			if len(h.Lines) == 0 {
+				return nil, nil
+			}
+			return []Hunk{h}, nil
+		default:
+			return nil, p.fault("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
+		}
+		p.next++
+	}
+	return []Hunk{h}, nil
+}
+
+// plusFollows reports whether the blank lines from here on are followed by one
+// that begins with '+': they are empty lines whose '+' was forgotten.
+func (p *codexParser) plusFollows() bool {
+	for _, line := range p.lines[p.next:] {
+		if strings.TrimSpace(line) != "" {
+			return strings.HasPrefix(line, "+")
+		}
+	}
+	return false
+}
+
+// updateBody reads an optional new path and the hunks.
+func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err error) {
+	if p.more() {
+		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
+			moveTo = strings.TrimSpace(to)
+			if moveTo == "" {
+				return "", nil, p.fault("'%s' names no path", moveHeader)
+			}
+			p.next++
+		}
+	}
+	p.skipDiffHeader()
+	for p.more() && !p.atHeader() {
+		if p.line() == "" && p.onlyBlankLeft() {
+			p.skipBlank()
+			break
+		}
+		h, err := p.hunk(len(hunks) == 0)
+		if err != nil {
+			return "", nil, err
+		}
+		hunks = append(hunks, h)
+	}
+	if len(hunks) == 0 && moveTo == "" {
+		return "", nil, &SyntaxError{op.Line, fmt.Sprintf("the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines", op.Path)}
+	}
+	return moveTo, hunks, nil
+}
+
+// skipDiffHeader skips the --- and +++ lines that some put before the hunks.
+func (p *codexParser) skipDiffHeader() {
+	l := p.lines[p.next:]
+	if len(l) > 2 && strings.HasPrefix(l[0], "--- ") && strings.HasPrefix(l[1], "+++ ") && strings.HasPrefix(l[2], "@@") {
+		p.next += 2
+	}
+}
+
+// hunk reads one @@ block. Only the first of a file may lack its @@ line.
+func (p *codexParser) hunk(first bool) (Hunk, error) {
+	h := Hunk{Line: p.number()}
+	for p.more() && strings.HasPrefix(p.line(), "@@") {
+		p.context(&h)
+		p.next++
+	}
+	if h.Line == p.number() && !first {
+		return h, p.fault("unexpected line %q; begin each hunk with '@@', each line of it with ' ', '-' or '+'", short(p.line()))
+	}
+	for p.more() && !p.atHeader() {
+		line := p.line()
+		if isMarker(line, eofMarker) {
+			h.EndOfFile = true
+			p.next++
+			break
+		}
+		if strings.HasPrefix(line, "@@") {
+			break
+		}
+		switch {
+		case line == "":
+			h.Lines = append(h.Lines, Line{Op: ' '})
+		case line[0] == ' ' || line[0] == '+' || line[0] == '-':
+			h.Lines = append(h.Lines, Line{Op: line[0], Text: line[1:]})
+		default:
+			return h, p.fault("unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)", short(line))
+		}
+		p.next++
+	}
+	if len(h.Lines) == 0 {
+		return h, &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
+	}
+	return h, nil
+}
+
+// context reads what one @@ line says into h: a line of the file, or the line
+// numbers of a unified diff.
+func (p *codexParser) context(h *Hunk) {
+	text := strings.TrimPrefix(p.line(), "@@")
+	if m := rangeHeader.FindStringSubmatch(strings.TrimLeft(text, " ")); m != nil {
+		h.OldStart, _ = strconv.Atoi(m[1])
+		h.NewStart, _ = strconv.Atoi(m[2])
+		return
+	}
+	text = strings.TrimPrefix(text, " ")
+	if t := strings.TrimSpace(text); t != "" && t != "@@" && t != "... @@" {
+		h.Context = append(h.Context, text)
+	}
+}
+
+// atHeader reports whether the line is no part of a hunk but a header or the
+// end of the patch.
+func (p *codexParser) atHeader() bool {
+	line := p.line()
+	if !strings.HasPrefix(strings.TrimSpace(line), "***") {
+		return false
+	}
+	if strings.HasPrefix(line, "***") {
+		return !isMarker(line, eofMarker)
+	}
+	// Padded headers are accepted, but a context line begins with a space.
+	for _, h := range []string{addHeader, delHeader, updHeader} {
+		if _, ok := header(line, h); ok {
+			return true
+		}
+	}
+	return isMarker(line, endMarker)
+}
+
+// onlyBlankLeft reports whether nothing but blank lines comes before the next
+// header.
+func (p *codexParser) onlyBlankLeft() bool {
+	for i := p.next; i < len(p.lines); i++ {
+		if strings.TrimSpace(p.lines[i]) != "" {
+			return strings.HasPrefix(p.lines[i], "***") && !isMarker(p.lines[i], eofMarker)
+		}
+	}
+	return true
+}
+
+func (p *codexParser) more() bool   { return p.next < len(p.lines) }
+func (p *codexParser) line() string { return p.lines[p.next] }
+func (p *codexParser) number() int  { return p.first + p.next }
+
+func (p *codexParser) skipBlank() {
+	for p.more() && strings.TrimSpace(p.line()) == "" {
+		p.next++
+	}
+}
+
+func (p *codexParser) fault(format string, args ...any) error {
+	return &SyntaxError{p.number(), fmt.Sprintf(format, args...)}
+}
+
+// header returns what follows name in line, in any case and with any padding.
+func header(line, name string) (string, bool) {
+	line = strings.TrimSpace(line)
+	if len(line) < len(name) || !strings.EqualFold(line[:len(name)], name) {
+		return "", false
+	}
+	return strings.TrimSpace(line[len(name):]), true
+}
+
+// isMarker reports whether line is the marker name, in any case, with any
+// padding and with or without three closing stars.
+func isMarker(line, name string) bool {
+	line = strings.TrimSpace(line)
+	line = strings.TrimSpace(strings.TrimSuffix(line, "***"))
+	return strings.EqualFold(line, name)
+}
+
+// short cuts s to what an error message can hold.
+func short(s string) string {
+	const most = 80
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,129 @@
+package applypatch
+
+import "strings"
+
+const byteOrderMark = "\uFEFF"
+
+// edit returns t with all hunks applied, or the hunks that have no place.
+// What else is to be told about it is in notes: places that were not unique.
+func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch) {
+	hunks = t.withoutBOM(hunks)
+	places, bad = t.placeAll(hunks)
+	if len(bad) > 0 {
+		return nil, nil, bad
+	}
+	out := &text{enc: t.enc, bom: t.bom, lines: make([]textLine, 0, len(t.lines))}
+	done := 0
+	for _, p := range places {
+		out.lines = append(out.lines, t.lines[done:p.start]...)
+		out.lines = append(out.lines, t.changed(p)...)
+		done = p.end()
+	}
+	out.lines = append(out.lines, t.lines[done:]...)
+	t.mendEnds(out)
+	return out, places, nil
+}
+
+// changed returns the lines that replace those at p.
+func (t *text) changed(p place) []textLine {
+	var out []textLine
+	var removed []string // line ends of the lines removed just before
+	at, last := p.start, t.endNear(p.start)
+	for _, l := range p.lines {
+		switch l.Op {
+		case ' ':
+			out = append(out, t.lines[at])
+			removed, last = nil, t.endNear(at+1)
+			at++
+		case '-':
+			removed = append(removed, t.endNear(at+1))
+			last = removed[len(removed)-1]
+			at++
+		case '+':
+			line := textLine{text: l.Text, end: last}
+			if len(removed) > 0 {
+				line.end, removed = removed[0], removed[1:]
+			}
+			if p.strict && l.End != "" {
+				line.end = strings.TrimPrefix(l.End, NoNewline)
+				line.said = true
+			}
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// endNear returns the line end of the line before index i, else of the one at
+// it, else a plain one.
+func (t *text) endNear(i int) string {
+	for _, j := range []int{i - 1, i - 2, i} {
+		if j >= 0 && j < len(t.lines) && t.lines[j].end != "" {
+			return t.lines[j].end
+		}
+	}
+	return "\n"
+}
+
+// mendEnds gives every line of out but the last one a line end, and leaves a
+// missing one at the end of the file missing.
+func (t *text) mendEnds(out *text) {
+	for i := range out.lines {
+		l := &out.lines[i]
+		isLast := i == len(out.lines)-1
+		switch {
+		case !isLast && l.end == "":
+			out.setEnd(l, t.endNear(len(t.lines)-1))
+		case isLast && l.raw == nil && !l.said && len(t.lines) > 0 && t.lines[len(t.lines)-1].end == "":
+			l.end = ""
+		}
+	}
+}
+
+// withoutBOM returns the hunks without the byte order mark that some carry in
+// the first line of the file, and drops the file's own when a hunk removes it.
+func (t *text) withoutBOM(hunks []Hunk) []Hunk {
+	if !t.bom {
+		return hunks
+	}
+	out := make([]Hunk, len(hunks))
+	for i, h := range hunks {
+		out[i] = h
+		if len(h.oldLines()) == 0 || !strings.HasPrefix(h.oldLines()[0].Text, byteOrderMark) {
+			continue
+		}
+		t.bom = strings.HasPrefix(h.newText(), byteOrderMark)
+		out[i].Lines = nil
+		for _, l := range h.Lines {
+			l.Text = strings.TrimPrefix(l.Text, byteOrderMark)
+			out[i].Lines = append(out[i].Lines, l)
+		}
+	}
+	return out
+}
+
+// newText returns the text of the first line that the hunk leaves.
+func (h *Hunk) newText() string {
+	if lines := h.newLines(); len(lines) > 0 {
+		return lines[0].Text
+	}
+	return ""
+}
+
+// newFile returns the bytes of a file made of the '+' lines of hunks.
+func newFile(hunks []Hunk) []byte {
+	var b strings.Builder
+	for _, h := range hunks {
+		for _, l := range h.Lines {
+			b.WriteString(l.Text)
+			switch l.End {
+			case "":
+				b.WriteString("\n")
+			case NoNewline:
+			default:
+				b.WriteString(l.End)
+			}
+		}
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,204 @@
+package applypatch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// An encoding is how a file writes its characters.
+type encoding int
+
+const (
+	utf8enc     encoding = iota
+	utf16le              // only with a byte order mark
+	utf16be              // only with a byte order mark
+	latin1               // ISO 8859-1
+	windows1252          // Latin-1 with printed characters in 0x80 to 0x9f
+	unknown8bit          // some superset of ASCII: what is not ASCII can be kept, not written
+)
+
+func (e encoding) String() string {
+	return [...]string{"UTF-8", "UTF-16 (little endian)", "UTF-16 (big endian)", "Latin-1", "Windows-1252", "an unknown 8-bit encoding"}[e]
+}
+
+func (e encoding) bom() []byte {
+	switch e {
+	case utf8enc:
+		return []byte{0xEF, 0xBB, 0xBF}
+	case utf16le:
+		return []byte{0xFF, 0xFE}
+	case utf16be:
+		return []byte{0xFE, 0xFF}
+	}
+	return nil
+}
+
+// binaryWindow is how far a NUL byte is looked for, as git does.
+const binaryWindow = 8000
+
+// detect returns the encoding of data and whether it begins with a byte order
+// mark, or why it cannot be edited as text.
+func detect(data []byte) (encoding, bool, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte{0xFF, 0xFE, 0, 0}), bytes.HasPrefix(data, []byte{0, 0, 0xFE, 0xFF}):
+		return 0, false, errors.New("it is written in UTF-32, which is not supported; convert it to UTF-8 first")
+	case bytes.HasPrefix(data, utf16le.bom()):
+		return utf16le, true, nil
+	case bytes.HasPrefix(data, utf16be.bom()):
+		return utf16be, true, nil
+	}
+	head := data[:min(len(data), binaryWindow)]
+	if bytes.IndexByte(head, 0) >= 0 {
+		if looksUTF16(head) {
+			return 0, false, errors.New("it looks like UTF-16 without a byte order mark; convert it to UTF-8 first")
+		}
+		return 0, false, errors.New("it is a binary file; apply_patch edits text only")
+	}
+	if utf8.Valid(data) {
+		return utf8enc, bytes.HasPrefix(data, utf8enc.bom()), nil
+	}
+	return detect8bit(data), false, nil
+}
+
+// looksUTF16 reports whether most of the bytes at odd or at even places are
+// NUL, as in ASCII text written in UTF-16.
+func looksUTF16(head []byte) bool {
+	var nul [2]int
+	for i, b := range head {
+		if b == 0 {
+			nul[i%2]++
+		}
+	}
+	most := max(nul[0], nul[1])
+	return min(nul[0], nul[1]) == 0 && most*4 >= len(head)
+}
+
+// detect8bit tells Latin-1 from other encodings with 8 bits: letters with an
+// accent stand alone between ASCII letters, where Cyrillic, Chinese and the
+// like come in runs.
+func detect8bit(data []byte) encoding {
+	single, inRuns, c1 := 0, 0, false
+	for i := 0; i < len(data); {
+		if data[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		start := i
+		for ; i < len(data) && data[i] >= utf8.RuneSelf; i++ {
+			c1 = c1 || data[i] < 0xA0
+		}
+		if i-start == 1 {
+			single++
+		} else {
+			inRuns++
+		}
+	}
+	switch {
+	case inRuns > single:
+		return unknown8bit
+	case c1:
+		return windows1252
+	}
+	return latin1
+}
+
+func (e encoding) charmap() *charmap.Charmap {
+	if e == windows1252 {
+		return charmap.Windows1252
+	}
+	return charmap.ISO8859_1
+}
+
+// decode returns the characters of one line.
+func (e encoding) decode(raw []byte) string {
+	var b strings.Builder
+	for _, c := range raw {
+		switch {
+		case c < utf8.RuneSelf:
+			b.WriteByte(c)
+		case e == unknown8bit:
+			b.WriteRune(rune(privateUse + int(c)))
+		default:
+			b.WriteRune(e.charmap().DecodeByte(c))
+		}
+	}
+	return b.String()
+}
+
+// privateUse is where the bytes of an unknown encoding are put: no character
+// of a patch agrees with them.
+const privateUse = 0xF700
+
+// encode returns the bytes of s.
+func (e encoding) encode(s string) ([]byte, error) {
+	switch e {
+	case utf8enc:
+		return []byte(s), nil
+	case utf16le, utf16be:
+		return encodeUTF16(s, e), nil
+	}
+	out := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			out = append(out, byte(r))
+			continue
+		}
+		c, ok := e.charmap().EncodeRune(r)
+		if !ok || e == unknown8bit {
+			return nil, fmt.Errorf("the file is in %s, which cannot take %q; use characters it has, or convert it to UTF-8 first", e, r)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func encodeUTF16(s string, e encoding) []byte {
+	units := utf16.Encode([]rune(s))
+	out := make([]byte, 0, 2*len(units))
+	for _, u := range units {
+		if e == utf16le {
+			out = append(out, byte(u), byte(u>>8))
+		} else {
+			out = append(out, byte(u>>8), byte(u))
+		}
+	}
+	return out
+}
+
+// splitUTF16 cuts data, without its byte order mark, into lines.
+func splitUTF16(data []byte, e encoding) ([]textLine, error) {
+	if len(data)%2 != 0 {
+		return nil, errors.New("it is UTF-16 with half a character at its end; mend it first")
+	}
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		if e == utf16le {
+			units[i] = uint16(data[2*i]) | uint16(data[2*i+1])<<8
+		} else {
+			units[i] = uint16(data[2*i])<<8 | uint16(data[2*i+1])
+		}
+	}
+	var lines []textLine
+	for off := 0; off < len(units); {
+		n, end := off, ""
+		for n < len(units) && units[n] != '\n' {
+			n++
+		}
+		stop := n
+		if n < len(units) {
+			end, stop = "\n", n+1
+			if n > off && units[n-1] == '\r' {
+				end, n = "\r\n", n-1
+			}
+		}
+		lines = append(lines, textLine{raw: data[2*off : 2*stop], text: string(utf16.Decode(units[off:n])), end: end})
+		off = stop
+	}
+	return lines, nil
+}

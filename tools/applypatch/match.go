@@ -1,0 +1,357 @@
+package applypatch
+
+import (
+	"slices"
+	"strings"
+)
+
+// A place is where a hunk goes in a file.
+type place struct {
+	start  int   // index of the first old line
+	old    int   // number of old lines
+	level  level // at which they agree
+	strict bool  // line ends agree too, so the hunk's own line ends count
+	others []int // further places where the lines agree as well
+	lines  []Line
+}
+
+func (p place) end() int { return p.start + p.old }
+
+// A mismatch is a hunk for which there is no place.
+type mismatch struct {
+	hunk   int // index in the file operation
+	reason reason
+	places []int // the places between which it cannot be told, from 0
+	want   string
+}
+
+// A reason is why a hunk has no place.
+type reason int
+
+const (
+	noLines   reason = iota // the old lines are not in the file
+	noContext               // the line of an @@ is not in the file
+	manyLines               // the old lines are there more than once
+	manyContexts
+	notAtEnd   // the old lines are not the last ones
+	overlap    // the place is taken by another hunk
+	noSuchLine // a line number beyond the end
+)
+
+// A matcher finds the places of the hunks of one file.
+type matcher struct {
+	text  *text
+	taken []place // sorted by start
+	next  int     // where the search goes on: after the previous hunk
+	drift int     // by how much the hunks so far lengthened the file
+}
+
+// placeAll returns the places of all hunks in the order of the file, or every
+// hunk that has none.
+func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
+	m := &matcher{text: t}
+	var bad []mismatch
+	for i := range hunks {
+		p, miss := m.place(&hunks[i])
+		if miss != nil {
+			miss.hunk = i
+			bad = append(bad, *miss)
+			continue
+		}
+		m.take(p)
+	}
+	return m.taken, bad
+}
+
+// take keeps other hunks away from p.
+func (m *matcher) take(p place) {
+	i, _ := slices.BinarySearchFunc(m.taken, p, func(a, b place) int {
+		if a.start != b.start {
+			return a.start - b.start
+		}
+		return a.old - b.old // what is inserted before a line comes before its change
+	})
+	for i < len(m.taken) && p.old == 0 && m.taken[i].old == 0 && m.taken[i].start == p.start {
+		i++ // insertions at one place stay in order
+	}
+	m.taken = slices.Insert(m.taken, i, p)
+	m.next = p.end()
+	for _, l := range p.lines {
+		switch l.Op {
+		case '+':
+			m.drift++
+		case '-':
+			m.drift--
+		}
+	}
+}
+
+// free reports whether n lines from start on are no other hunk's.
+func (m *matcher) free(start, n int) bool {
+	for _, p := range m.taken {
+		if start < p.end() && p.start < start+n {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds the place of one hunk.
+func (m *matcher) place(h *Hunk) (place, *mismatch) {
+	old := h.oldLines()
+	if h.OldStart > 0 || h.NewStart > 0 {
+		return m.byNumber(h, old)
+	}
+	from, miss := m.afterContext(h, len(old) == 0)
+	if miss != nil {
+		return place{}, miss
+	}
+	if len(old) == 0 {
+		return m.addition(h, from)
+	}
+	p, miss := m.byLines(h.Lines, old, from, h.EndOfFile)
+	if miss != nil && old[len(old)-1].Text == "" {
+		// The empty line that the end of the file looks like.
+		if lines := withoutLastEmpty(h.Lines); len(lines) > 0 {
+			shorter := Hunk{Lines: lines}
+			if q, miss := m.byLines(lines, shorter.oldLines(), from, h.EndOfFile); miss == nil {
+				return q, nil
+			}
+		}
+	}
+	return p, miss
+}
+
+// withoutLastEmpty returns lines without the last old one, which is empty, and
+// without the new one that goes with it.
+func withoutLastEmpty(lines []Line) []Line {
+	lines = slices.Clone(lines)
+	last := func(op byte) int {
+		for i := len(lines) - 1; i >= 0; i-- {
+			if lines[i].Op == op || lines[i].Op == ' ' {
+				return i
+			}
+		}
+		return -1
+	}
+	i := last('-')
+	if lines[i].Op == '-' {
+		if j := last('+'); j >= 0 && lines[j].Op == '+' && lines[j].Text == "" {
+			lines = slices.Delete(lines, j, j+1)
+			i = last('-')
+		}
+	}
+	lines = slices.Delete(lines, i, i+1)
+	h := Hunk{Lines: lines}
+	if len(h.oldLines()) == 0 {
+		return nil
+	}
+	return lines
+}
+
+// addition places a hunk without old lines: after its context, else at the end.
+func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
+	p := place{start: len(m.text.lines), lines: h.Lines}
+	if len(h.Context) > 0 && !h.EndOfFile {
+		p.start = from
+	}
+	if !m.free(p.start, 0) {
+		return p, &mismatch{reason: overlap}
+	}
+	return p, nil
+}
+
+// afterContext returns the index after the line of the last @@. For an
+// addition that line must be there once only: nothing else says where it goes.
+func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
+	from := m.next
+	for i, ctx := range h.Context {
+		found := m.contextPlaces(ctx, from)
+		if len(found) == 0 && i == 0 {
+			found = m.contextPlaces(ctx, 0) // hunks may come in any order
+			if len(found) > 1 {
+				return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
+			}
+		}
+		if len(found) == 0 {
+			return 0, &mismatch{reason: noContext, want: ctx}
+		}
+		if addition && len(found) > 1 && i == len(h.Context)-1 {
+			return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
+		}
+		from = found[0] + 1
+	}
+	return from, nil
+}
+
+// contextPlaces returns the lines from index from on that agree with ctx, at
+// the closest level at which any does.
+func (m *matcher) contextPlaces(ctx string, from int) []int {
+	for _, want := range []string{ctx, strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")} {
+		for l := exact; l < levels; l++ {
+			if found := m.text.find([]Line{{Text: want}}, l, from, false); len(found) > 0 {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// byLines places old, the old lines of lines, at the first place from index
+// from on, else at the only place before it.
+func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mismatch) {
+	if atEnd {
+		return m.atEnd(lines, old)
+	}
+	for _, start := range []int{from, 0} {
+		for l := exact; l < levels; l++ {
+			found := m.freeOf(m.text.find(old, l, start, false), len(old))
+			if len(found) == 0 {
+				continue
+			}
+			if start != from && len(found) > 1 {
+				return place{}, &mismatch{reason: manyLines, places: found}
+			}
+			return place{start: found[0], old: len(old), level: l, others: found[1:], lines: lines}, nil
+		}
+	}
+	return place{}, m.whyNot(old, noLines)
+}
+
+// atEnd places old at the end of the file.
+func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
+	start := len(m.text.lines) - len(old)
+	for l := exact; l < levels && start >= 0; l++ {
+		if m.text.agrees(old, l, start, false) && m.free(start, len(old)) {
+			return place{start: start, old: len(old), level: l, lines: lines}, nil
+		}
+	}
+	return place{}, m.whyNot(old, notAtEnd)
+}
+
+// whyNot tells lines that another hunk took from lines that are not there.
+func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
+	for l := exact; l < levels; l++ {
+		if found := m.text.find(old, l, 0, false); len(found) > 0 && otherwise == noLines {
+			return &mismatch{reason: overlap, places: found}
+		}
+	}
+	return &mismatch{reason: otherwise}
+}
+
+// freeOf returns the starts at which n lines are free.
+func (m *matcher) freeOf(starts []int, n int) []int {
+	return slices.DeleteFunc(starts, func(s int) bool { return !m.free(s, n) })
+}
+
+// byNumber places a hunk that has line numbers. Where git apply finds a place
+// it is the same one: lines and line ends agree, and the place is the nearest
+// to the numbers; a hunk without context above or below belongs to the start
+// or the end of the file. Else the lines must agree where the numbers say or
+// at one place only.
+func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
+	if len(old) == 0 {
+		return m.insertion(h)
+	}
+	want := max(0, h.NewStart-1-m.drift)
+	p := place{old: len(old), strict: true, lines: h.Lines}
+	found := m.freeOf(m.text.find(old, exact, 0, true), len(old))
+	if i, ok := nearest(m.gits(found, h, len(old)), want); ok {
+		p.start = i
+		return p, nil
+	}
+	for l := exact; l < levels; l++ {
+		p.strict, p.level = l == exact && len(found) > 0, l
+		if !p.strict {
+			found = m.freeOf(m.text.find(old, l, 0, false), len(old))
+		}
+		switch {
+		case slices.Contains(found, want):
+			p.start = want
+			return p, nil
+		case len(found) == 1:
+			p.start = found[0]
+			return p, nil
+		case len(found) > 1:
+			return p, &mismatch{reason: manyLines, places: found}
+		}
+	}
+	return p, m.whyNot(old, noLines)
+}
+
+// gits returns those of the starts that git would take.
+func (m *matcher) gits(starts []int, h *Hunk, n int) []int {
+	atStart, atEnd := h.OldStart <= 1, h.Lines[len(h.Lines)-1].Op != ' '
+	var ok []int
+	for _, s := range starts {
+		if (!atStart || s == 0) && (!atEnd || s+n == len(m.text.lines)) {
+			ok = append(ok, s)
+		}
+	}
+	return ok
+}
+
+// nearest returns the start nearest to want, of two the later one.
+func nearest(starts []int, want int) (int, bool) {
+	best, ok := 0, false
+	for _, s := range starts {
+		if d, b := abs(s-want), abs(best-want); !ok || d < b || d == b && s > best {
+			best, ok = s, true
+		}
+	}
+	return best, ok
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// insertion places a hunk that only adds, and has nothing but its number to
+// say where.
+func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
+	p := place{start: h.OldStart, strict: true, lines: h.Lines}
+	if p.start > len(m.text.lines) {
+		return p, &mismatch{reason: noSuchLine}
+	}
+	if !m.free(p.start, 0) {
+		return p, &mismatch{reason: overlap}
+	}
+	return p, nil
+}
+
+// find returns every index from start on at which old agrees.
+func (t *text) find(old []Line, l level, start int, strict bool) []int {
+	keys := t.keysAt(l)
+	want := make([]uint64, len(old))
+	for i := range old {
+		want[i] = l.key(old[i].Text)
+	}
+	var found []int
+	for i := start; i+len(old) <= len(keys); i++ {
+		if keys[i] == want[0] && slices.Equal(keys[i:i+len(old)], want) && t.agrees(old, l, i, strict) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// agrees reports whether old agrees with the lines from start on.
+func (t *text) agrees(old []Line, l level, start int, strict bool) bool {
+	for i := range old {
+		line := &t.lines[start+i]
+		if l.fold(line.text) != l.fold(old[i].Text) {
+			return false
+		}
+		if strict && !sameEnd(line.end, old[i].End) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameEnd reports whether a line that ends in end is as a patch says. A patch
+// that says nothing agrees with every line end.
+func sameEnd(end, says string) bool {
+	if says == NoNewline {
+		return end == ""
+	}
+	return says == "" || end == says
+}

@@ -1,0 +1,389 @@
+package applypatch
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/sourcegraph/go-diff/diff"
+)
+
+// devNull is the name that a diff gives to a file that is not there.
+const devNull = "/dev/null"
+
+// A unifiedParser cuts a diff into files and hunks, by the counts in the hunk
+// headers as git does, and lets go-diff read each of the pieces. Cutting first
+// makes lines such as "--- x" inside a hunk safe, and lets counts be wrong,
+// which a model's often are.
+type unifiedParser struct {
+	lines []string
+	first int
+	next  int
+	// crlf is set when the diff as a whole came with CRLF line ends, so that a
+	// line's carriage return says nothing about the file.
+	crlf bool
+	ops  []FileOp
+}
+
+// parseUnified reads lines, of which the first begins a file.
+func parseUnified(lines []string, first int) (*Patch, error) {
+	p := &unifiedParser{lines: lines, first: first}
+	if p.crlf = strings.HasSuffix(lines[0], "\r"); p.crlf {
+		p.lines = withoutCR(lines)
+	}
+	for p.next < len(p.lines) {
+		if !startsDiff(p.lines[p.next:]) {
+			if err := p.between(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		op, err := p.file()
+		if err != nil {
+			return nil, err
+		}
+		p.ops = append(p.ops, op)
+	}
+	return &Patch{Format: Unified, Ops: p.ops}, nil
+}
+
+// between skips a line between two files. One that looks like part of a hunk
+// is an error: it would be lost.
+func (p *unifiedParser) between() error {
+	line := p.lines[p.next]
+	if strings.HasPrefix(line, "@@") || line != "" && strings.ContainsRune("+", rune(line[0])) {
+		return p.fault("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
+	}
+	p.next++
+	return nil
+}
+
+// file reads one file: extended headers, names, hunks.
+func (p *unifiedParser) file() (FileOp, error) {
+	op := FileOp{Line: p.first + p.next}
+	h, err := p.headers()
+	if err != nil {
+		return op, err
+	}
+	for p.next < len(p.lines) && strings.HasPrefix(p.lines[p.next], "@@") {
+		hunk, err := p.hunk()
+		if err != nil {
+			return op, err
+		}
+		op.Hunks = append(op.Hunks, hunk)
+	}
+	if err := h.into(&op); err != nil {
+		return op, err
+	}
+	return op, nil
+}
+
+// A diffHeader is what stands before the hunks of a file.
+type diffHeader struct {
+	oldName, newName   string // of the --- and +++ lines, or of "diff --git"
+	renameTo, copyTo   string
+	renameFrom         string
+	newFile, deleted   bool
+	mode               string // the new mode
+	binary, hasGitLine bool
+}
+
+// headers reads up to the first hunk.
+func (p *unifiedParser) headers() (diffHeader, error) {
+	var h diffHeader
+	start := p.next
+	if strings.HasPrefix(p.lines[p.next], "diff --git ") {
+		h.hasGitLine = true
+		p.next++
+		for p.next < len(p.lines) && p.extended(&h) {
+			p.next++
+		}
+	}
+	if p.next+1 < len(p.lines) && strings.HasPrefix(p.lines[p.next], "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ") {
+		p.next += 2
+	}
+	if h.binary {
+		return h, p.fault("binary changes cannot be applied; leave that file out")
+	}
+	return h, p.names(&h, p.lines[start:p.next])
+}
+
+// extended reads one of git's lines between "diff --git" and "---".
+func (p *unifiedParser) extended(h *diffHeader) bool {
+	line := p.lines[p.next]
+	for prefix, read := range map[string]func(string){
+		"new file mode ":     func(v string) { h.newFile, h.mode = true, v },
+		"deleted file mode ": func(string) { h.deleted = true },
+		"old mode ":          func(string) {},
+		"new mode ":          func(v string) { h.mode = v },
+		"rename from ":       func(v string) { h.renameFrom = unquote(v) },
+		"rename to ":         func(v string) { h.renameTo = unquote(v) },
+		"copy from ":         func(v string) { h.renameFrom = unquote(v) },
+		"copy to ":           func(v string) { h.copyTo = unquote(v) },
+		"similarity index ":  func(string) {},
+		"dissimilarity ":     func(string) {},
+		"index ":             func(string) {},
+		"GIT binary patch":   func(string) { h.binary = true },
+		"Binary files ":      func(string) { h.binary = true },
+	} {
+		if v, ok := strings.CutPrefix(line, prefix); ok {
+			read(strings.TrimSuffix(v, "\r"))
+			return true
+		}
+	}
+	return false
+}
+
+// names finds the two names of the file with go-diff, and takes a prefix such
+// as a/ and b/ off.
+func (p *unifiedParser) names(h *diffHeader, header []string) error {
+	text := strings.Join(cutTimestamps(header), "\n") + "\n"
+	fd, err := diff.ParseFileDiff([]byte(text))
+	if err == nil && fd != nil {
+		h.oldName, h.newName = fd.OrigName, fd.NewName
+	}
+	if h.renameFrom != "" {
+		h.oldName, h.newName = h.renameFrom, h.renameTo+h.copyTo
+		return nil
+	}
+	if h.oldName == "" && h.newName == "" {
+		return p.fault("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
+	}
+	h.oldName, h.newName = withoutPrefixes(h.oldName, h.newName)
+	return nil
+}
+
+// cutTimestamps drops what follows a tab in the --- and +++ lines: go-diff
+// refuses dates it does not know.
+func cutTimestamps(header []string) []string {
+	cut := make([]string, len(header))
+	for i, line := range header {
+		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") {
+			line, _, _ = strings.Cut(line, "\t")
+		}
+		cut[i] = line
+	}
+	return cut
+}
+
+// prefixes are the pairs that git writes before the two names of a file.
+var prefixes = [][2]string{{"a/", "b/"}, {"i/", "w/"}, {"c/", "i/"}, {"c/", "w/"}, {"o/", "w/"}, {"b/", "a/"}}
+
+// withoutPrefixes takes git's prefixes off, where both names have theirs.
+func withoutPrefixes(oldName, newName string) (string, string) {
+	for _, pre := range prefixes {
+		o, okOld := strings.CutPrefix(oldName, pre[0])
+		n, okNew := strings.CutPrefix(newName, pre[1])
+		switch {
+		case okOld && okNew:
+			return o, n
+		case okOld && newName == devNull:
+			return o, newName
+		case okNew && oldName == devNull:
+			return oldName, n
+		}
+	}
+	return oldName, newName
+}
+
+// into turns the header into the operation it means.
+func (h *diffHeader) into(op *FileOp) error {
+	fault := func(format string, args ...any) error {
+		return &SyntaxError{op.Line, fmt.Sprintf(format, args...)}
+	}
+	if h.mode != "" {
+		mode, err := strconv.ParseUint(h.mode, 8, 32)
+		if err != nil || mode&0o170000 != 0o100000 {
+			return fault("mode %s is not that of a regular file; links and submodules cannot be patched, use the shell", h.mode)
+		}
+		op.Exec = execOf(fs.FileMode(mode))
+	}
+	switch {
+	case h.newFile || h.oldName == devNull:
+		op.Kind, op.Path = Add, h.newName
+		if op.Exec == ExecOff {
+			op.Exec = ExecKeep
+		}
+		return h.checkAdd(op, fault)
+	case h.deleted || h.newName == devNull:
+		op.Kind, op.Path = Delete, h.oldName
+	default:
+		op.Kind, op.Path = Update, h.oldName
+		if h.newName != h.oldName {
+			op.MoveTo = h.newName
+		}
+		op.Copy = h.copyTo != ""
+		if len(op.Hunks) == 0 && op.MoveTo == "" && op.Exec == ExecKeep {
+			return fault("the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'", op.Path)
+		}
+	}
+	return nil
+}
+
+// checkAdd holds a new file to one hunk of added lines.
+func (h *diffHeader) checkAdd(op *FileOp, fault func(string, ...any) error) error {
+	if len(op.Hunks) > 1 {
+		return fault("the new file %s has %d hunks; give it one", op.Path, len(op.Hunks))
+	}
+	for _, hunk := range op.Hunks {
+		for _, l := range hunk.Lines {
+			if l.Op != '+' {
+				return fault("the new file %s has a line that does not begin with '+': %q", op.Path, short(string(l.Op)+l.Text))
+			}
+		}
+	}
+	return nil
+}
+
+// unquote reads a name that git put in quotes.
+func unquote(name string) string {
+	if s, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return s
+	}
+	return name
+}
+
+// hunkHeader is a hunk's first line; the numbers may be missing.
+var hunkHeader = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
+// hunk reads one hunk.
+func (p *unifiedParser) hunk() (Hunk, error) {
+	h := Hunk{Line: p.first + p.next}
+	head := strings.TrimSuffix(p.lines[p.next], "\r")
+	m := hunkHeader.FindStringSubmatch(head)
+	if m == nil && strings.ContainsAny(head, "0123456789") && strings.HasPrefix(head, "@@ -") {
+		return h, p.fault("%q is no hunk header; write '@@ -LINE,COUNT +LINE,COUNT @@'", short(head))
+	}
+	p.next++
+	var body []string
+	if m != nil {
+		h.OldStart, h.NewStart = number(m[1], 0), number(m[3], 0)
+		body = p.counted(number(m[2], 1), number(m[4], 1))
+	}
+	if body == nil {
+		body = p.untilNext()
+	}
+	p.next += len(body)
+	if len(body) == 0 {
+		return h, &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
+	}
+	return h, p.body(&h, body)
+}
+
+// number reads digits; none are def.
+func number(digits string, def int) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return def
+	}
+	return n
+}
+
+// counted returns the lines of a hunk with that many old and new ones, or nil
+// when they do not end where a hunk can end: the counts are wrong.
+func (p *unifiedParser) counted(oldLines, newLines int) []string {
+	i := p.next
+	for ; i < len(p.lines) && (oldLines > 0 || newLines > 0); i++ {
+		switch lineOp(p.lines[i]) {
+		case ' ':
+			oldLines--
+			newLines--
+		case '-':
+			oldLines--
+		case '+':
+			newLines--
+		case '\\':
+		default:
+			return nil
+		}
+	}
+	if i < len(p.lines) && lineOp(p.lines[i]) == '\\' {
+		i++
+	}
+	if oldLines != 0 || newLines != 0 || !p.canEndAt(i) {
+		return nil
+	}
+	return p.lines[p.next:i]
+}
+
+// canEndAt reports whether a hunk may end before line i.
+func (p *unifiedParser) canEndAt(i int) bool {
+	if i >= len(p.lines) || strings.HasPrefix(p.lines[i], "@@") || startsDiff(p.lines[i:]) {
+		return true
+	}
+	op := lineOp(p.lines[i])
+	return p.lines[i] == "" || p.lines[i] == "-- " || op == 0
+}
+
+// untilNext returns the lines up to the next hunk or file. Blank lines at the
+// end are no part of it.
+func (p *unifiedParser) untilNext() []string {
+	i := p.next
+	for i < len(p.lines) && lineOp(p.lines[i]) != 0 && !startsDiff(p.lines[i:]) {
+		i++
+	}
+	for i > p.next && p.lines[i-1] == "" {
+		i--
+	}
+	return p.lines[p.next:i]
+}
+
+// lineOp returns what a line of a hunk does; 0 for a line that is none. An
+// empty one is an empty context line whose space was lost.
+func lineOp(line string) byte {
+	if line == "" || line == "\r" {
+		return ' '
+	}
+	switch line[0] {
+	case ' ', '-', '+', '\\':
+		return line[0]
+	}
+	return 0
+}
+
+// body reads the lines of a hunk with go-diff.
+func (p *unifiedParser) body(h *Hunk, lines []string) error {
+	noNewline := map[int]bool{} // by index of the line before
+	var kept []string
+	for _, line := range lines {
+		if lineOp(line) == '\\' {
+			noNewline[len(kept)-1] = true
+			continue
+		}
+		if line == "" || line == "\r" {
+			line = " " + line
+		}
+		kept = append(kept, line)
+	}
+	text := "@@ -1 +1 @@\n" + strings.Join(kept, "\n") + "\n"
+	hunks, err := diff.ParseHunksOptions([]byte(text), diff.ParseOptions{KeepCR: true})
+	if err != nil || len(hunks) != 1 {
+		return &SyntaxError{h.Line, fmt.Sprintf("the hunk cannot be read: %v", err)}
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(string(hunks[0].Body), "\n"), "\n") {
+		h.Lines = append(h.Lines, p.bodyLine(line, noNewline[i]))
+	}
+	return nil
+}
+
+// bodyLine reads one line of a hunk.
+func (p *unifiedParser) bodyLine(line string, noNewline bool) Line {
+	l := Line{Op: line[0]}
+	line = line[1:]
+	l.Text = line
+	if text, ok := strings.CutSuffix(line, "\r"); ok && !noNewline {
+		l.Text, l.End = text, "\r\n"
+	} else if !p.crlf {
+		l.End = "\n"
+	}
+	if noNewline {
+		l.End = NoNewline
+	}
+	return l
+}
+
+func (p *unifiedParser) fault(format string, args ...any) error {
+	return &SyntaxError{p.first + p.next, fmt.Sprintf(format, args...)}
+}
