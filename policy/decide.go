@@ -30,8 +30,11 @@ type Policy struct {
 	// Confines says that this system enforces Profile. Without it, and
 	// outside DangerFullAccess, whatever could change something is asked for
 	// each time.
-	Confines bool
+	Confines func() bool // nil: it does not
 }
+
+// confines reports whether this system enforces profiles.
+func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
 // Profile returns what a call may touch when nobody was asked.
 func (p *Policy) Profile() Profile {
@@ -92,7 +95,16 @@ func (p *Policy) decide(a Action) Decision {
 			Hint:    p.whereToWrite(),
 		})
 	}
-	if !p.Confines && !a.ReadOnly {
+	if secret := p.firstHidden(a.Reads); secret != "" {
+		return p.ask(Decision{
+			Profile: outside,
+			Reason:  fmt.Sprintf("it would read %s, which the sandbox hides because credentials are kept there", secret),
+		})
+	}
+	if !p.confines() && a.ReadOnly {
+		return Decision{Verdict: Allow, Profile: outside, Reason: "it only reads"}
+	}
+	if !p.confines() {
 		d := p.ask(Decision{
 			Profile: outside,
 			Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
@@ -142,6 +154,18 @@ func (p *Policy) firstOutside(writes []string) (out, why string) {
 		}
 	}
 	return "", ""
+}
+
+// firstHidden returns the first path that is hidden or lies below what is.
+func (p *Policy) firstHidden(reads []string) string {
+	for _, r := range reads {
+		for _, h := range p.Hidden {
+			if Below(r, h) {
+				return r
+			}
+		}
+	}
+	return ""
 }
 
 // rootOf returns the innermost writable root that w lies in.

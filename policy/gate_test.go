@@ -1,0 +1,317 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/quick"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/policy"
+)
+
+// A house is a gate with what it is given: a backend that notes what it ran,
+// and a record.
+type house struct {
+	gate   *policy.Gate
+	ran    []policy.Mode // profile of each run
+	events []policy.Event
+	denies bool // the sandbox denies what runs inside it
+}
+
+func newHouse(a policy.Approval, m policy.Mode) *house {
+	h := &house{}
+	h.gate = &policy.Gate{
+		Policy: workspace(a, m),
+		Run: func(_ context.Context, _ policy.Call, f policy.Profile) (policy.Outcome, error) {
+			h.ran = append(h.ran, f.Mode)
+			out := policy.Outcome{Result: json.RawMessage(`{}`), Level: "full"}
+			if h.denies && f.Mode != policy.DangerFullAccess {
+				out.Denied = &policy.Denial{Op: "write", Path: "/etc/x"}
+			}
+			return out, nil
+		},
+		Record: func(e policy.Event) { h.events = append(h.events, e) },
+	}
+	return h
+}
+
+// says returns an AskFunc that gives the answers in turn.
+func says(answers ...policy.Answer) policy.AskFunc {
+	return func(context.Context, policy.Question) (policy.Answer, error) {
+		if len(answers) == 0 {
+			return policy.No, errors.New("asked too often")
+		}
+		a := answers[0]
+		answers = answers[1:]
+		return a, nil
+	}
+}
+
+func escalated(ask policy.AskFunc) policy.Call {
+	return policy.Call{ID: "1", Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"ls"}, Permissions: policy.RequireEscalated}}
+}
+
+func TestGateRunsOnlyAfterAYes(t *testing.T) {
+	fails := func(context.Context, policy.Question) (policy.Answer, error) { return policy.Once, errors.New("no screen") }
+	for _, tt := range []struct {
+		name string
+		ask  policy.AskFunc
+		runs int
+		want string // error
+	}{
+		{"once", says(policy.Once), 1, ""},
+		{"session", says(policy.Session), 1, ""},
+		{"no", says(policy.No), 0, "denied: the user said no; do not try it again in another way; go on without it or ask the user"},
+		{"the zero answer", says(""), 0, "denied: the user said no; do not try it again in another way; go on without it or ask the user"},
+		{"an unknown answer", says("always"), 0, "denied: the user said no; do not try it again in another way; go on without it or ask the user"},
+		{"nobody", nil, 0, "denied: it asks to run outside the sandbox, and nobody could be asked; resend it without sandbox_permissions to run it in the sandbox"},
+		{"an error beside a yes", fails, 0, "denied: it asks to run outside the sandbox, and nobody could be asked (no screen); resend it without sandbox_permissions to run it in the sandbox"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+			_, err := h.gate.Call(t.Context(), escalated(tt.ask))
+			require.Len(t, h.ran, tt.runs)
+			require.Len(t, h.events, 1)
+			if tt.want == "" {
+				require.NoError(t, err)
+				require.Equal(t, []policy.Mode{policy.DangerFullAccess}, h.ran)
+				require.Equal(t, "ok", h.events[0].Outcome)
+				return
+			}
+			require.EqualError(t, err, tt.want)
+			require.Equal(t, "refused", h.events[0].Outcome)
+		})
+	}
+}
+
+func TestGateRemembersForTheSessionAndTheCaller(t *testing.T) {
+	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	_, err := h.gate.Call(t.Context(), escalated(says(policy.Session)))
+	require.NoError(t, err)
+	_, err = h.gate.Call(t.Context(), escalated(nil))
+	require.NoError(t, err, "remembered")
+
+	other := escalated(nil)
+	other.Caller = "d"
+	_, err = h.gate.Call(t.Context(), other)
+	require.Error(t, err, "another caller was not asked")
+
+	more := escalated(nil)
+	more.Action.Command = []string{"ls", "-l"}
+	_, err = h.gate.Call(t.Context(), more)
+	require.Error(t, err, "another command was not asked about")
+}
+
+func TestGateDoesNotRememberOnce(t *testing.T) {
+	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	_, err := h.gate.Call(t.Context(), escalated(says(policy.Once)))
+	require.NoError(t, err)
+	_, err = h.gate.Call(t.Context(), escalated(nil))
+	require.Error(t, err)
+}
+
+func TestGateAfterADenial(t *testing.T) {
+	command := func(ask policy.AskFunc) policy.Call {
+		return policy.Call{Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+	}
+	for _, tt := range []struct {
+		name     string
+		approval policy.Approval
+		ask      policy.AskFunc
+		ran      []policy.Mode
+	}{
+		{"on-request leaves it to the model", policy.OnRequest, says(policy.Once), []policy.Mode{policy.WorkspaceWrite}},
+		{"never asks nobody", policy.Never, says(policy.Once), []policy.Mode{policy.WorkspaceWrite}},
+		{"untrusted, yes twice", policy.Untrusted, says(policy.Once, policy.Once), []policy.Mode{policy.WorkspaceWrite, policy.DangerFullAccess}},
+		{"untrusted, yes and no", policy.Untrusted, says(policy.Once, policy.No), []policy.Mode{policy.WorkspaceWrite}},
+		{"untrusted, nobody for the second", policy.Untrusted, says(policy.Once), []policy.Mode{policy.WorkspaceWrite}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(tt.approval, policy.WorkspaceWrite)
+			h.denies = true
+			out, err := h.gate.Call(t.Context(), command(tt.ask))
+			require.NoError(t, err, "what the sandboxed run gave is the answer")
+			require.NotEmpty(t, out.Result)
+			require.Equal(t, tt.ran, h.ran)
+			require.Len(t, h.events, 1)
+			require.NotNil(t, h.events[0].Denied)
+		})
+	}
+}
+
+func TestGateResumesAtTheWidening(t *testing.T) {
+	h := newHouse(policy.Untrusted, policy.WorkspaceWrite)
+	c := policy.Call{Caller: "c", Ask: says(policy.Once), Denied: &policy.Denial{Op: "write"}, Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+	_, err := h.gate.Call(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, []policy.Mode{policy.DangerFullAccess}, h.ran, "what ran once does not run again in the sandbox")
+
+	c.Ask = says(policy.No)
+	_, err = h.gate.Call(t.Context(), c)
+	require.Error(t, err)
+	require.Len(t, h.ran, 1)
+}
+
+func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
+	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	h.gate.Run = func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) { panic("oh") }
+	c := policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+	for range 2 {
+		_, err := h.gate.Call(t.Context(), c)
+		require.ErrorContains(t, err, "oh")
+	}
+	require.Len(t, h.events, 2)
+	require.Equal(t, "failed", h.events[0].Outcome)
+}
+
+func TestZeroGateDenies(t *testing.T) {
+	var g policy.Gate
+	_, err := g.Call(t.Context(), policy.Call{Ask: says(policy.Once), Action: policy.Action{Tool: "read_file", ReadOnly: true}})
+	_, refused := errors.AsType[*policy.Refused](err)
+	require.True(t, refused, "%v", err)
+}
+
+func TestCallsThatChangeRunOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changing, reading, mostReading atomic.Int32
+		g := &policy.Gate{Policy: workspace(policy.Never, policy.WorkspaceWrite)}
+		g.Run = func(ctx context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+			if c.Action.ReadOnly {
+				mostReading.Store(max(mostReading.Load(), reading.Add(1)))
+				defer reading.Add(-1)
+			} else {
+				defer changing.Add(-1)
+				if changing.Add(1) > 1 {
+					return policy.Outcome{}, errors.New("two changes at once")
+				}
+				if reading.Load() > 0 {
+					return policy.Outcome{}, errors.New("a change beside a read")
+				}
+			}
+			<-time.After(time.Second)
+			return policy.Outcome{}, ctx.Err()
+		}
+		errs := make(chan error)
+		for i := range 20 {
+			go func() {
+				_, err := g.Call(t.Context(), policy.Call{Action: policy.Action{Tool: "x", ReadOnly: i%2 == 0, Command: []string{"c"}}})
+				errs <- err
+			}()
+		}
+		for range 20 {
+			require.NoError(t, <-errs)
+		}
+		require.Greater(t, mostReading.Load(), int32(1), "reads run side by side")
+	})
+}
+
+func TestACallGivenUpWhileItWaitsDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran []string
+		g := &policy.Gate{Policy: workspace(policy.Never, policy.WorkspaceWrite)}
+		g.Run = func(_ context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+			ran = append(ran, c.ID)
+			<-time.After(time.Minute)
+			return policy.Outcome{}, nil
+		}
+		call := func(id string) policy.Call {
+			return policy.Call{ID: id, Action: policy.Action{Tool: "shell", Command: []string{"c"}}}
+		}
+		go g.Call(t.Context(), call("first"))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := g.Call(ctx, call("second"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = g.Call(t.Context(), call("third"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"first", "third"}, ran)
+	})
+}
+
+// TestNothingChangesWithoutAnAllowOrAYes is the gate's promise over random
+// policies, calls and answers; and one event for each call.
+func TestNothingChangesWithoutAnAllowOrAYes(t *testing.T) {
+	check := func(approval, mode, answer1, answer2 uint8, esc, write, readOnly, confines, denies bool) bool {
+		p := workspace(policy.Approval(approval%3), policy.Mode(mode%3))
+		if !confines {
+			p.Confines = nil
+		}
+		answers := []policy.Answer{policy.No, policy.Once, policy.Session, "nonsense"}
+		yeses := 0
+		n := 0
+		ask := func(context.Context, policy.Question) (policy.Answer, error) {
+			a := answers[[]uint8{answer1, answer2}[min(n, 1)]%4]
+			n++
+			if a == policy.Once || a == policy.Session {
+				yeses++
+			}
+			return a, nil
+		}
+		a := policy.Action{Tool: "x", Command: []string{"c"}, ReadOnly: readOnly}
+		if esc {
+			a.Permissions = policy.RequireEscalated
+		}
+		if write {
+			a.Writes = []string{"/etc/passwd"}
+		}
+		var runs []policy.Profile
+		events := 0
+		g := &policy.Gate{Policy: p, Record: func(policy.Event) { events++ }, Run: func(_ context.Context, _ policy.Call, f policy.Profile) (policy.Outcome, error) {
+			runs = append(runs, f)
+			out := policy.Outcome{Result: json.RawMessage(`{}`)}
+			if denies && f.Mode != policy.DangerFullAccess {
+				out.Denied = &policy.Denial{Op: "write"}
+			}
+			return out, nil
+		}}
+		verdict := p.Decide(a.In(p.Workspace)).Verdict
+		_, err := g.Call(t.Context(), policy.Call{Action: a, Ask: ask})
+		for i, f := range runs {
+			wider := f.Mode == policy.DangerFullAccess && p.Mode != policy.DangerFullAccess
+			if i == 0 && verdict != policy.Allow && yeses == 0 {
+				return false
+			}
+			if wider && yeses == 0 && !(readOnly && !confines) {
+				return false
+			}
+		}
+		if verdict == policy.Deny && (len(runs) > 0 || err == nil || n > 0) {
+			return false
+		}
+		return events == 1 && len(runs) <= 2
+	}
+	require.NoError(t, quick.Check(check, &quick.Config{MaxCount: 20000}))
+}
+
+func ExampleGate() {
+	gate := &policy.Gate{
+		Policy: &policy.Policy{Approval: policy.Never, Mode: policy.ReadOnly, Workspace: "/w", Confines: func() bool { return true }},
+		Run: func(_ context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+			return policy.Outcome{Result: json.RawMessage(fmt.Sprintf("%q", c.Action.Tool+" ran "+f.Mode.String()))}, nil
+		},
+	}
+	out, err := gate.Call(context.Background(), policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"ls"}}})
+	fmt.Println(string(out.Result), err)
+	_, err = gate.Call(context.Background(), policy.Call{Action: policy.Action{Tool: "apply_patch", Writes: []string{"a.txt"}}})
+	fmt.Println(err)
+	// Output:
+	// "shell ran read-only" <nil>
+	// denied: it would write /w/a.txt, which the sandbox keeps read-only: the sandbox mode is read-only, and the approval policy is never; nothing may be written in this sandbox mode
+}
+
+func BenchmarkDecide(b *testing.B) {
+	b.ReportAllocs()
+	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
+	a := policy.Action{Tool: "shell", Command: []string{"bash", "-c", "make test"}}.In(p.Workspace)
+	for b.Loop() {
+		p.Decide(a)
+	}
+}
