@@ -1,0 +1,162 @@
+package sandbox
+
+import "fmt"
+
+// A rule is one row of a system call filter: the calls it is about, what is
+// done with them, and why. A rule with conditions holds for a call whose
+// arguments meet all of them. The first rule that holds decides; a call that
+// no rule is about is allowed.
+type rule struct {
+	calls []uint32
+	when  []cond
+	do    action
+	why   string
+}
+
+// An action is what the kernel does with a call: the return value of a
+// seccomp filter.
+type action uint32
+
+const (
+	retAllow action = 0x7fff0000
+	retErrno action = 0x00050000
+)
+
+// refuse is the action that fails a call with errno.
+func refuse(errno uint32) action { return retErrno | action(errno) }
+
+// A cond compares one argument. But for nonZero only the low 32 bits count:
+// the arguments it is used on are ints to the kernel, which drops the rest.
+type cond struct {
+	arg  int
+	mask uint32 // applied first; 0 means all bits
+	op   condOp
+	vals []uint32
+}
+
+type condOp int
+
+const (
+	oneOf   condOp = iota // equal to one of vals
+	noneOf                // equal to none of vals
+	nonZero               // not zero, all 64 bits
+)
+
+// A bpfInstr is one instruction of classic BPF, in the kernel's layout.
+type bpfInstr struct {
+	code   uint16
+	jt, jf uint8
+	k      uint32
+}
+
+const (
+	bpfLoad = 0x20 // BPF_LD | BPF_W | BPF_ABS
+	bpfJeq  = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
+	bpfJge  = 0x35 // BPF_JMP | BPF_JGE | BPF_K
+	bpfJa   = 0x05 // BPF_JMP | BPF_JA
+	bpfAnd  = 0x54 // BPF_ALU | BPF_AND | BPF_K
+	bpfRet  = 0x06 // BPF_RET | BPF_K
+
+	// Offsets in struct seccomp_data, little endian.
+	offNr   = 0
+	offArch = 4
+	offArgs = 16
+
+	x32Bit = 0x40000000
+)
+
+// assemble returns the filter for rules on the architecture arch, whose other
+// ABIs are refused whole: their call numbers mean other calls.
+func assemble(arch uint32, rules []rule) []bpfInstr {
+	const eperm = 1
+	prog := []bpfInstr{
+		{bpfLoad, 0, 0, offArch},
+		{bpfJeq, 1, 0, arch},
+		{bpfRet, 0, 0, uint32(refuse(eperm))},
+		{bpfLoad, 0, 0, offNr},
+		{bpfJge, 0, 1, x32Bit},
+		{bpfRet, 0, 0, uint32(refuse(eperm))},
+	}
+	for _, r := range rules {
+		body := r.body()
+		for _, nr := range r.calls {
+			prog = append(prog, bpfInstr{bpfJeq, 0, short(len(body)), nr})
+			prog = append(prog, body...)
+		}
+	}
+	return append(prog, bpfInstr{bpfRet, 0, 0, uint32(retAllow)})
+}
+
+// body is what follows the test for the call number, which is in the
+// accumulator before and, when the rule does not hold, after it.
+func (r rule) body() []bpfInstr {
+	ret := bpfInstr{bpfRet, 0, 0, uint32(r.do)}
+	if len(r.when) == 0 {
+		return []bpfInstr{ret}
+	}
+	var tests [][]bpfInstr
+	size := 0
+	for _, c := range r.when {
+		t := c.test()
+		tests = append(tests, t)
+		size += len(t)
+	}
+	// A test falls through when it holds and jumps over missMark when not.
+	body := make([]bpfInstr, 0, size+2)
+	for _, t := range tests {
+		body = append(body, t...)
+	}
+	miss := len(body) + 1
+	for i := range body {
+		if body[i].jt == missMark {
+			body[i].jt = short(miss - i - 1)
+		}
+		if body[i].jf == missMark {
+			body[i].jf = short(miss - i - 1)
+		}
+		if body[i].code == bpfJa {
+			body[i].k = uint32(miss - i - 1)
+		}
+	}
+	return append(body, ret, bpfInstr{bpfLoad, 0, 0, offNr})
+}
+
+// missMark stands for a jump to the end of the rule until that is known.
+const missMark = 0xff
+
+// test returns the instructions that fall through when c holds.
+func (c cond) test() []bpfInstr {
+	low := uint32(offArgs + 8*c.arg)
+	load := []bpfInstr{{bpfLoad, 0, 0, low}}
+	if c.mask != 0 {
+		load = append(load, bpfInstr{bpfAnd, 0, 0, c.mask})
+	}
+	switch c.op {
+	case noneOf:
+		for _, v := range c.vals {
+			load = append(load, bpfInstr{bpfJeq, missMark, 0, v})
+		}
+		return load
+	case oneOf:
+		for i, v := range c.vals {
+			load = append(load, bpfInstr{bpfJeq, short(len(c.vals) - i), 0, v})
+		}
+		return append(load, bpfInstr{bpfJa, 0, 0, 0})
+	case nonZero:
+		return []bpfInstr{
+			{bpfLoad, 0, 0, low + 4},
+			{bpfJeq, 0, 2, 0}, // the high half is not zero: holds
+			{bpfLoad, 0, 0, low},
+			{bpfJeq, missMark, 0, 0},
+		}
+	}
+	panic(fmt.Sprintf("sandbox: unknown filter condition %d", c.op))
+}
+
+// short returns n as a jump offset of a conditional jump.
+func short(n int) uint8 {
+	if n < 0 || n >= missMark {
+		panic(fmt.Sprintf("sandbox: filter rule too long to jump over: %d", n))
+	}
+	return uint8(n)
+}

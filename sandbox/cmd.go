@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// A Cmd is a process held to a plan. Its fields are those of [exec.Cmd], but a
+// nil Env is an empty environment, not the caller's. A Cmd is used once.
+type Cmd struct {
+	Args  []string // program and arguments; program "" is this very binary
+	Dir   string   // "" is the caller's working folder
+	Env   []string
+	Stdin io.Reader
+
+	Stdout, Stderr io.Writer
+	ExtraFiles     []*os.File // become descriptors 3, 4, … of the process
+
+	plan  Plan
+	inner *exec.Cmd
+	link  *link // to the first process of the sandbox, once started
+}
+
+// Command returns a command that is confined by p. A program that is "" or
+// the path of this very binary is run without needing its path inside.
+// A program without a slash is looked up in the PATH of the command's own
+// environment, inside the sandbox.
+func (p Plan) Command(argv ...string) *Cmd {
+	return &Cmd{Args: argv, plan: p, inner: &exec.Cmd{}}
+}
+
+// StdinPipe is like [exec.Cmd.StdinPipe].
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return c.inner.StdinPipe() }
+
+// StdoutPipe is like [exec.Cmd.StdoutPipe].
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.inner.StdoutPipe() }
+
+// StderrPipe is like [exec.Cmd.StderrPipe].
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return c.inner.StderrPipe() }
+
+// Run starts the command and waits for it.
+func (c *Cmd) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+// Pid returns the id, outside the sandbox, of its first process, or 0 before
+// Start. All others of the sandbox are its descendants.
+func (c *Cmd) Pid() int {
+	if c.inner == nil || c.inner.Process == nil {
+		return 0
+	}
+	return c.inner.Process.Pid
+}
+
+// An ExitError says that the program did not end well.
+type ExitError struct {
+	Code   int            // exit code; 128+Signal when a signal ended it
+	Signal syscall.Signal // 0 when it exited by itself
+}
+
+func (e *ExitError) Error() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("signal: %v", e.Signal)
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// ExitCode returns the exit code that err of [Cmd.Wait] tells: 0 for nil, -1
+// for an error that is none of the program's.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		return e.Code
+	}
+	return -1
+}

@@ -1,0 +1,156 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+)
+
+// Access rights of Landlock that change files. Reading and executing are not
+// handled: what cannot be read is masked by mounts.
+const (
+	writeFileRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+
+	writeTreeRights = writeFileRights |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+
+	deviceRights = writeFileRights | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+	// A device file in a writable root would be a way around every path.
+	makeDeviceRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+)
+
+// A landlockRule allows rights on path and everything below it.
+type landlockRule struct {
+	path     string
+	rights   uint64
+	optional bool // may be missing
+}
+
+// A landlockDomain is what a Landlock ruleset handles and allows.
+type landlockDomain struct {
+	fs, net, scoped uint64 // handled
+	rules           []landlockRule
+}
+
+// landlockABI returns the kernel's Landlock ABI.
+func landlockABI() (int, error) {
+	abi, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(abi), nil
+}
+
+// devices are the device files a command may write at every level. A folder
+// stands for the files in it.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+
+// domain returns the Landlock domain of plan. It is pure.
+func domain(plan Plan) landlockDomain {
+	abi := plan.ABI
+	handled := uint64(writeTreeRights | makeDeviceRights)
+	if abi < abiRefer {
+		handled &^= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if abi < abiTruncate {
+		handled &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if abi >= abiIoctl {
+		handled |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	d := landlockDomain{fs: handled}
+	for _, dev := range devices {
+		d.rules = append(d.rules, landlockRule{dev, deviceRights & handled, true})
+	}
+	if plan.Level != Landlock {
+		// Private, see privateDev.
+		d.rules = append(d.rules, landlockRule{"/dev/shm", writeTreeRights & handled, true})
+	}
+	for _, root := range plan.Profile.WritableRoots {
+		d.rules = append(d.rules, landlockRule{root, writeTreeRights & handled, false})
+	}
+	if abi >= abiNet && plan.Profile.Network == policy.NetworkNone {
+		d.net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if abi >= abiScope {
+		d.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return d
+}
+
+// rulesetAttr is struct landlock_ruleset_attr. An older kernel takes it as
+// long as what it does not know is zero.
+type rulesetAttr struct{ fs, net, scoped uint64 }
+
+// enter puts this thread, and what it starts from now on, into the domain. The
+// thread must have no_new_privs.
+func (d landlockDomain) enter() error {
+	fd, err := d.ruleset()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
+		return fmt.Errorf("landlock: %w", errno)
+	}
+	return nil
+}
+
+// ruleset returns a descriptor of the domain's ruleset.
+func (d landlockDomain) ruleset() (fd int, err error) {
+	attr := rulesetAttr{d.fs, d.net, d.scoped}
+	size := unsafe.Sizeof(attr)
+	r, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	runtime.KeepAlive(&attr)
+	if errno != 0 {
+		return -1, fmt.Errorf("landlock: %w", errno)
+	}
+	fd = int(r)
+	for _, rule := range d.rules {
+		if err := rule.add(fd); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, nil
+}
+
+// add adds the rule to the ruleset.
+func (r landlockRule) add(ruleset int) error {
+	fd, err := unix.Open(r.path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT && r.optional {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
+	}
+	defer unix.Close(fd)
+	rights := r.rights
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= deviceRights // the others are about folders
+	}
+	// struct landlock_path_beneath_attr is packed: 8 bytes and 4.
+	attr := struct {
+		access uint64
+		parent int32
+	}{rights, int32(fd)}
+	_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	runtime.KeepAlive(&attr)
+	if errno != 0 {
+		return &os.PathError{Op: "landlock", Path: r.path, Err: errno}
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A carving is one path that differs from the read-only rest.
+type carving struct {
+	path string
+	kind carvingKind
+	tree int // a detached copy of the mounts there, -1 for hidden
+	dev  uint64
+	ino  uint64
+	dir  bool
+}
+
+// A carvingKind says how. Where two carvings are about one path, the later
+// kind wins.
+type carvingKind int
+
+const (
+	writable carvingKind = iota
+	readOnly
+	hidden
+)
+
+const (
+	cloneTree = unix.OPEN_TREE_CLONE | unix.AT_RECURSIVE | unix.OPEN_TREE_CLOEXEC
+	// plainMount takes set-user-id programs and device files away.
+	plainMount = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+)
+
+// setupMounts gives this process, in a mount namespace of its own, the view
+// of the file system that plan asks for, and makes it the root.
+func setupMounts(plan Plan) error {
+	// Nothing done here may reach the namespace this one was copied from.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return step("private mounts", err)
+	}
+	carvings, err := findCarvings(plan)
+	if err != nil {
+		return err
+	}
+	devs, err := cloneDevices()
+	if err != nil {
+		return step("device files", err)
+	}
+	if err := enterReadOnlyRoot(); err != nil {
+		return step("read-only root", err)
+	}
+	if err := freshProc(); err != nil {
+		return step("mounting /proc", err)
+	}
+	if err := privateDev(devs); err != nil {
+		return step("private /dev", err)
+	}
+	for _, c := range carvings {
+		if err := c.attach(); err != nil {
+			return step(c.path, err)
+		}
+	}
+	return nil
+}
+
+// enterReadOnlyRoot makes a read-only copy of the whole tree the root.
+func enterReadOnlyRoot() error {
+	root, err := unix.OpenTree(unix.AT_FDCWD, "/", cloneTree)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	if err := setMountAttr(root, unix.MOUNT_ATTR_RDONLY|plainMount, unix.AT_RECURSIVE); err != nil {
+		return err
+	}
+	if err := unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return err
+	}
+	// pivot_root(2): with "." twice, the old root ends up on top of the new
+	// one and is taken off again.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
+
+func setMountAttr(tree int, attr uint64, flags uint) error {
+	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|flags, &unix.MountAttr{Attr_set: attr})
+}
+
+// freshProc mounts the /proc of this pid namespace, read-only: to root's uid
+// some of its files are switches of the whole machine. What can be limited
+// for this namespace alone is limited first.
+func freshProc() error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("proc", "/proc", "proc", flags, ""); err != nil {
+		return err
+	}
+	os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+	proc, err := unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(proc)
+	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
+}
+
+// plainDevices are the host's device files that a private /dev has.
+var plainDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// cloneDevices returns copies of the mounts of plainDevices.
+func cloneDevices() (map[string]int, error) {
+	devs := map[string]int{}
+	for _, name := range plainDevices {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return nil, &os.PathError{Op: "open_tree", Path: "/dev/" + name, Err: err}
+		}
+		devs[name] = fd
+	}
+	return devs, nil
+}
+
+// privateDev mounts a /dev that holds the harmless devices, terminals of its
+// own and an empty /dev/shm.
+func privateDev(devs map[string]int) error {
+	if err := unix.Mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
+		return err
+	}
+	for name, tree := range devs {
+		path := "/dev/" + name
+		fd, err := unix.Open(path, unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+		if err != nil {
+			return &os.PathError{Op: "create", Path: path, Err: err}
+		}
+		unix.Close(fd)
+		if err := unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return &os.PathError{Op: "move_mount", Path: path, Err: err}
+		}
+		unix.Close(tree)
+	}
+	for _, l := range [][2]string{
+		{"/proc/self/fd", "/dev/fd"}, {"fd/0", "/dev/stdin"}, {"fd/1", "/dev/stdout"}, {"fd/2", "/dev/stderr"},
+		{"pts/ptmx", "/dev/ptmx"},
+	} {
+		if err := os.Symlink(l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	for _, m := range []struct{ path, kind, options string }{
+		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620"},
+		{"/dev/shm", "tmpfs", "mode=1777,size=1g"},
+	} {
+		if err := os.Mkdir(m.path, 0o755); err != nil {
+			return err
+		}
+		flags := uintptr(unix.MS_NOSUID | unix.MS_NOEXEC)
+		if m.kind == "tmpfs" {
+			flags |= unix.MS_NODEV
+		}
+		if err := unix.Mount(m.kind, m.path, m.kind, flags, m.options); err != nil {
+			return &os.PathError{Op: "mount", Path: m.path, Err: err}
+		}
+	}
+	dev, err := unix.OpenTree(unix.AT_FDCWD, "/dev", unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dev)
+	return setMountAttr(dev, unix.MOUNT_ATTR_RDONLY, 0)
+}
+
+// findCarvings opens what plan carves out of the read-only root, outermost
+// first, so that the more exact path wins.
+func findCarvings(plan Plan) ([]carving, error) {
+	var found []carving
+	for _, root := range plan.Profile.WritableRoots {
+		c, err := openCarving(root, writable)
+		if err != nil {
+			return nil, fmt.Errorf("writable root %s: %w", root, err)
+		}
+		found = append(found, c)
+		for _, sub := range plan.Profile.ReadOnlySubpaths {
+			protected, err := openCarving(filepath.Join(c.path, sub), readOnly)
+			if isMissing(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read-only sub-path %s of %s: %w", sub, root, err)
+			}
+			found = append(found, protected)
+		}
+	}
+	for _, path := range plan.Profile.Hidden {
+		c, err := openCarving(path, hidden)
+		// What this process, with its capabilities, cannot reach, no other
+		// of the sandbox can.
+		if isMissing(err) || errors.Is(err, unix.EACCES) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hidden path %s: %w", path, err)
+		}
+		found = append(found, c)
+	}
+	slices.SortStableFunc(found, func(a, b carving) int {
+		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
+			return d
+		}
+		if d := strings.Compare(a.path, b.path); d != 0 {
+			return d
+		}
+		return int(a.kind) - int(b.kind)
+	})
+	return found, nil
+}
+
+// isMissing reports whether err says that a path does not exist.
+func isMissing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+}
+
+// openCarving opens path, whose symlinks are followed, as it is now.
+func openCarving(path string, kind carvingKind) (carving, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return carving{}, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return carving{}, err
+	}
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return carving{}, err
+	}
+	c := carving{path: real, kind: kind, tree: -1, dev: st.Dev, ino: st.Ino, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}
+	if kind == hidden {
+		return c, nil
+	}
+	if kind == writable && real != path {
+		return c, errReplaced
+	}
+	if c.tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH); err != nil {
+		return c, err
+	}
+	attr := uint64(plainMount)
+	if kind == readOnly {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	return c, setMountAttr(c.tree, attr, unix.AT_RECURSIVE)
+}
+
+// attach puts the carving in its place in the new root.
+func (c carving) attach() error {
+	at, err := c.place()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	if c.kind != hidden {
+		defer unix.Close(c.tree)
+		return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	}
+	mask, err := maskFile()
+	if c.dir {
+		mask, err = maskFolder()
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mask)
+	return unix.MoveMount(mask, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+var errReplaced = errors.New("was replaced while the sandbox was set up; try again")
+
+// place opens the carving's path in the new root and makes sure that nobody
+// has put something else there since it was opened in the old one.
+func (c carving) place() (int, error) {
+	if isBelow(c.path, "/dev/shm") {
+		if err := os.MkdirAll(c.path, 0o700); err != nil {
+			return -1, err
+		}
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, c.path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && !isBelow(c.path, "/dev/shm") && (st.Dev != c.dev || st.Ino != c.ino) {
+		err = errReplaced
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// maskFolder returns a mount of an empty folder that nobody may open.
+func maskFolder() (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for _, opt := range [][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}} {
+		if err := unix.FsconfigSetString(fs, opt[0], opt[1]); err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|plainMount|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// maskFile returns a mount of a file that nobody can open: a device file
+// where device files do not work.
+func maskFile() (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if err := setMountAttr(fd, unix.MOUNT_ATTR_RDONLY|plainMount|unix.MOUNT_ATTR_NOEXEC, 0); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolgate/policy"
+)
+
+// A Plan is what will be done to confine a process, and what will not. Make
+// one with [NewPlan]; the zero Plan starts nothing.
+type Plan struct {
+	Level   Level          `json:"level"`
+	Profile policy.Profile `json:"profile"`
+
+	// ABI is the Landlock ABI that is used, 0 for none.
+	ABI int `json:"landlock_abi"`
+
+	// Unenforced names, in words for a person, what the profile asks for and
+	// this plan does not enforce, with the reason.
+	Unenforced []string `json:"unenforced,omitempty"`
+
+	// Digest identifies the plan: two plans with one digest confine alike.
+	Digest string `json:"digest"`
+
+	BwrapPath string `json:"bwrap_path,omitempty"`
+}
+
+// NewPlan returns how s will confine a process to p. It looks at nothing but
+// its arguments, so whether a writable root exists is found out at
+// [Cmd.Start].
+//
+// A profile of mode danger-full-access is not confined, and one of mode
+// read-only has no writable roots, whatever it names. The error wraps
+// [ErrUnsupported] when s cannot confine a process at all.
+func NewPlan(p policy.Profile, s System) (Plan, error) {
+	if p.Mode == policy.DangerFullAccess {
+		return Plan{Profile: policy.Profile{Mode: p.Mode, Network: policy.NetworkAll}}.seal(), nil
+	}
+	p, err := normalize(p)
+	if err != nil {
+		return Plan{}, err
+	}
+	level := s.Level()
+	if level == None {
+		return Plan{}, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(missing(s), "; "))
+	}
+	plan := Plan{Level: level, Profile: p}
+	if s.Landlock.OK {
+		plan.ABI = s.ABI
+	}
+	if level == Bwrap {
+		plan.BwrapPath = s.BwrapPath
+	}
+	plan.Unenforced = unenforced(plan, s)
+	return plan.seal(), nil
+}
+
+// missing says why s has no level.
+func missing(s System) []string {
+	if s.OS != "linux" {
+		return []string{"there is no sandbox for " + s.OS}
+	}
+	return s.Why()
+}
+
+// normalize checks p and brings it into one form.
+func normalize(p policy.Profile) (policy.Profile, error) {
+	if p.Mode == policy.ReadOnly {
+		p.WritableRoots = nil
+	}
+	for _, root := range p.WritableRoots {
+		if err := checkRoot(root); err != nil {
+			return p, err
+		}
+	}
+	for _, sub := range p.ReadOnlySubpaths {
+		if !filepath.IsLocal(sub) || filepath.Clean(sub) != sub || sub == "." {
+			return p, fmt.Errorf("read-only sub-path %q: must be a clean path below a writable root", sub)
+		}
+	}
+	for _, path := range p.Hidden {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+			return p, fmt.Errorf("hidden path %q: must be an absolute, clean path below /", path)
+		}
+	}
+	p.WritableRoots = sorted(p.WritableRoots)
+	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
+	p.Hidden = sorted(p.Hidden)
+	return p, nil
+}
+
+// kernelFolders are folders whose files are the kernel's: to write them is to
+// change the system, so none of them can be a writable root.
+var kernelFolders = []string{"/proc", "/sys", "/dev"}
+
+func checkRoot(root string) error {
+	if !filepath.IsAbs(root) || filepath.Clean(root) != root {
+		return fmt.Errorf("writable root %q: must be an absolute, clean path", root)
+	}
+	if filepath.Dir(root) == root {
+		return fmt.Errorf("writable root %q: the whole file system cannot be a writable root; name a folder", root)
+	}
+	for _, folder := range kernelFolders {
+		if isBelow(root, folder) && !isBelow(root, "/dev/shm") {
+			return fmt.Errorf("writable root %q: %s belongs to the kernel and cannot be written", root, folder)
+		}
+	}
+	return nil
+}
+
+// isBelow reports whether path is dir or below it. Both are clean.
+func isBelow(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Landlock ABIs that brought something a plan relies on.
+const (
+	abiRefer    = 2
+	abiTruncate = 3
+	abiNet      = 4
+	abiIoctl    = 5
+	abiScope    = 6
+)
+
+// unenforced lists what p asks for and plan leaves out on s.
+func unenforced(plan Plan, s System) []string {
+	var list []string
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if plan.Level != Landlock {
+		if plan.ABI == 0 {
+			add("no second layer of file and signal rules below the namespaces: landlock: %s", s.Landlock.Why)
+		} else if plan.ABI < abiScope {
+			add("commands can signal the worker that started them: landlock ABI %d has no signal scope", plan.ABI)
+		}
+		return list
+	}
+	p := plan.Profile
+	if len(p.WritableRoots) > 0 && len(p.ReadOnlySubpaths) > 0 {
+		add("%s below a writable root can be changed: Landlock cannot take back what it allowed above", strings.Join(p.ReadOnlySubpaths, ", "))
+	}
+	if len(p.Hidden) > 0 {
+		add("hidden paths can be read: they need mounts")
+	}
+	add("mode, owner, times and attributes of files outside the writable roots can be changed as far as the user may: Landlock does not govern them")
+	add("other processes of the user can be seen in /proc: no pid namespace")
+	if plan.ABI < abiTruncate {
+		add("files outside the writable roots can be truncated: landlock ABI %d", plan.ABI)
+	}
+	if plan.ABI < abiScope {
+		add("other processes of the user can be signalled: landlock ABI %d has no signal scope", plan.ABI)
+	}
+	return list
+}
+
+// confined reports whether p says that a process is confined.
+func (p Plan) confined() bool { return p.Profile.Mode != policy.DangerFullAccess }
+
+// seal returns p with its digest.
+func (p Plan) seal() Plan {
+	p.Digest = ""
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("sandbox: plan cannot be written as JSON: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	p.Digest = hex.EncodeToString(sum[:8])
+	return p
+}

@@ -1,0 +1,71 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe returns what this kernel and this user can enforce. It tries things
+// rather than reads versions, once per process, which takes some
+// milliseconds.
+func Probe() System { return probed() }
+
+var probed = sync.OnceValue(func() System {
+	s := System{OS: "linux", Root: os.Geteuid() == 0}
+	s.Seccomp = supported(probeSeccomp())
+	abi, err := landlockABI()
+	s.ABI, s.Landlock = abi, supported(landlockError(err))
+	s.Namespaces = supported(probeNamespaces())
+	s.Bwrap = Support{Why: "not tried: own namespaces work"}
+	if !s.Namespaces.OK {
+		s.Bwrap = Support{Why: "not supported yet"}
+	}
+	return s
+})
+
+func supported(err error) Support {
+	if err != nil {
+		return Support{Why: err.Error()}
+	}
+	return Support{OK: true}
+}
+
+// landlockError puts the errors of landlock_create_ruleset into words.
+func landlockError(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return errors.New("the kernel was built without Landlock, or a container's filter refuses it")
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return errors.New("the kernel has Landlock switched off (see the boot parameter lsm=)")
+	}
+	return err
+}
+
+// probeSeccomp asks for the one action that every filter needs. A kernel
+// without filters, or a filter around this process, answers with an error.
+func probeSeccomp() error {
+	if auditArch == 0 {
+		return errors.New("no system call table for this architecture")
+	}
+	do := uint32(retErrno)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&do)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// probeNamespaces sets a sandbox up that runs nothing.
+func probeNamespaces() error {
+	plan := Plan{Level: Full}
+	cmd := plan.Command("")
+	if err := cmd.launch(order{Plan: plan, Args: []string{""}, Dir: "/", Probe: true}); err != nil {
+		return err
+	}
+	cmd.Wait() // there is no second report
+	return nil
+}

@@ -1,0 +1,168 @@
+package sandbox
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+)
+
+// namespaceFlags are the flags of clone and unshare that make namespaces: in
+// a new user namespace a process has every capability, and with them the
+// parts of the kernel that were never meant for ordinary users.
+const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
+	unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+const setID = unix.S_ISUID | unix.S_ISGID
+
+// bits is the condition that argument arg has one of the bits of mask.
+func bits(arg int, mask uint32) cond {
+	return cond{arg: arg, mask: mask, op: noneOf, vals: []uint32{0}}
+}
+
+var eperm = refuse(uint32(unix.EPERM))
+var enosys = refuse(uint32(unix.ENOSYS))
+
+// systemRules refuse what no command needs and an escape does.
+var systemRules = []rule{
+	{calls: []uint32{unix.SYS_CLONE3}, do: enosys,
+		why: "its flags are in memory, out of a filter's sight; programs fall back to clone"},
+	{calls: []uint32{unix.SYS_CLONE}, when: []cond{bits(0, namespaceFlags)}, do: eperm,
+		why: "a new user namespace gives every capability inside it"},
+	{calls: []uint32{unix.SYS_UNSHARE}, when: []cond{bits(0, namespaceFlags|unix.CLONE_NEWTIME)}, do: eperm,
+		why: "as for clone"},
+	{calls: []uint32{unix.SYS_SETNS}, do: eperm,
+		why: "enters other namespaces"},
+	{calls: []uint32{
+		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
+		unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
+		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+	}, do: eperm,
+		why: "changes what the file system looks like, which is the sandbox itself"},
+	{calls: []uint32{
+		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
+		unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
+	}, do: eperm,
+		why: "reaches into another process"},
+	{calls: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}, do: eperm,
+		why: "does system calls, such as socket, that no filter sees"},
+	{calls: []uint32{unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD}, do: eperm,
+		why: "large, and the usual way to attack the kernel"},
+	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, do: eperm,
+		why: "keyrings are shared with the user's other processes"},
+	{calls: []uint32{
+		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_REBOOT,
+		unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+		unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL,
+	}, do: eperm,
+		why: "administers the machine"},
+	{calls: []uint32{unix.SYS_OPEN_BY_HANDLE_AT}, do: eperm,
+		why: "opens files by number, past every mount and folder"},
+	{calls: []uint32{unix.SYS_FANOTIFY_INIT}, do: eperm,
+		why: "watches whole file systems"},
+	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{arg: 1, op: oneOf, vals: []uint32{
+		unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS,
+	}}}, do: eperm,
+		why: "types into, or takes over, a terminal that someone else reads"},
+	{calls: []uint32{unix.SYS_FCHMOD}, when: []cond{bits(1, setID)}, do: eperm,
+		why: "a set-user-id file in a writable root is a trap outside"},
+	{calls: []uint32{unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_MKNODAT}, when: []cond{bits(2, setID)}, do: eperm,
+		why: "as for fchmod"},
+	{calls: []uint32{unix.SYS_OPENAT}, when: []cond{bits(2, unix.O_CREAT), bits(3, setID)}, do: eperm,
+		why: "as for fchmod"},
+	{calls: []uint32{unix.SYS_OPENAT2}, do: enosys,
+		why: "its mode is in memory, out of a filter's sight; programs fall back to openat"},
+	{calls: []uint32{unix.SYS_MKNODAT}, when: []cond{{arg: 2, mask: unix.S_IFMT, op: oneOf, vals: []uint32{unix.S_IFCHR, unix.S_IFBLK}}}, do: eperm,
+		why: "makes device files"},
+}
+
+// tiocLinux is TIOCLINUX, whose sub-command 2 pastes into a console.
+const tiocLinux = 0x541c
+
+// connectedPairs are the socket types, without their flags, of which a pair
+// cannot send to anyone but its other end.
+var connectedPairs = []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}
+
+// sockTypeMask takes SOCK_CLOEXEC and SOCK_NONBLOCK off a socket type.
+const sockTypeMask = 0xf
+
+// pairRules allow only socket pairs whose ends are tied to each other. A pair
+// of datagram sockets is not: sendmsg can name another peer in memory, where
+// no filter looks.
+var pairRules = []rule{
+	{calls: []uint32{unix.SYS_SOCKETPAIR}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_UNIX}}}, do: eperm,
+		why: "only unix pairs stay between the processes of the sandbox"},
+	{calls: []uint32{unix.SYS_SOCKETPAIR}, when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: connectedPairs}}, do: eperm,
+		why: "a datagram pair can send to any unix socket by name"},
+}
+
+// noNetworkRules leave no way to name a peer. With no socket but connected
+// pairs, sendmsg and sendmmsg cannot either.
+var noNetworkRules = []rule{
+	{calls: []uint32{unix.SYS_SOCKET}, do: eperm,
+		why: "the network is off; unix sockets reach the user's daemons"},
+	{calls: []uint32{unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4}, do: eperm,
+		why: "the network is off, also for a socket that was handed in"},
+	{calls: []uint32{unix.SYS_SENDTO}, when: []cond{{arg: 4, op: nonZero}}, do: eperm,
+		why: "names a peer"},
+}
+
+// networkRules leave the internet families. Unix sockets stay refused: the
+// user's daemons behind them (docker, D-Bus, ssh-agent) would act outside the
+// sandbox.
+var networkRules = []rule{
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}}}, do: eperm,
+		why: "only the internet families; unix sockets reach the user's daemons"},
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{
+		{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}},
+		{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}},
+	}, do: eperm,
+		why: "raw packets"},
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{
+		{arg: 0, op: oneOf, vals: []uint32{unix.AF_NETLINK}},
+		{arg: 2, op: noneOf, vals: []uint32{unix.NETLINK_ROUTE}},
+	}, do: eperm,
+		why: "of netlink only the list of addresses, which resolvers read"},
+}
+
+// sharedIPCRules stand in for an ipc namespace.
+var sharedIPCRules = []rule{
+	{calls: []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN}, do: eperm,
+		why: "System V and POSIX queues are shared with the user's other processes"},
+}
+
+// filterRules returns the rows of the filter for plan.
+func filterRules(plan Plan) []rule {
+	rules := slices.Concat(systemRules, legacyRules, pairRules)
+	if plan.Profile.Network == policy.NetworkAll {
+		rules = append(rules, networkRules...)
+	} else {
+		rules = append(rules, noNetworkRules...)
+	}
+	if plan.Level == Landlock {
+		rules = append(rules, sharedIPCRules...)
+	}
+	return rules
+}
+
+// filterThread installs the filter of rules on this thread and what it starts
+// from now on. The thread must have no_new_privs.
+func filterThread(rules []rule) error {
+	if auditArch == 0 {
+		return fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
+	}
+	prog := assemble(auditArch, rules)
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(prog)
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"toolgate/policy"
+)
+
+// An order is what the starting process tells the first process of a sandbox.
+type order struct {
+	Plan  Plan     `json:"plan"`
+	Self  bool     `json:"self,omitempty"` // run this very binary
+	Args  []string `json:"args"`
+	Env   []string `json:"env"`
+	Dir   string   `json:"dir"`
+	Extra int      `json:"extra,omitempty"` // number of extra files
+	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
+	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
+}
+
+// A report is what the first process tells back: one when the program runs or
+// could not be started, one when it has ended.
+type report struct {
+	Error  string `json:"error,omitempty"`
+	Denied bool   `json:"denied,omitempty"` // the system refused the sandbox itself
+	Code   int    `json:"code"`
+	Signal int    `json:"signal,omitempty"`
+}
+
+// Descriptors of the first process beside the standard ones.
+const (
+	orderFd = 3 + iota
+	reportFd
+	firstExtraFd
+)
+
+// A link is what a started sandbox hangs on. Orders go down through it; that
+// it stays open is the sign that the starting process lives.
+type link struct {
+	once     sync.Once
+	lifeline *os.File // closed to end the sandbox
+	reports  *bufio.Reader
+	file     *os.File // behind reports
+}
+
+// cut ends the sandbox.
+func (l *link) cut() { l.once.Do(func() { l.lifeline.Close() }) }
+
+// Start starts the program and returns when it runs inside the sandbox. An
+// error says what could not be set up, and nothing is left running. It wraps
+// [ErrUnsupported] when the system refused the sandbox itself.
+func (c *Cmd) Start() error {
+	o, err := c.order()
+	if err != nil {
+		return err
+	}
+	return c.launch(o)
+}
+
+// order returns the order for c.
+func (c *Cmd) order() (order, error) {
+	if c.link != nil {
+		return order{}, errors.New("sandbox: already started")
+	}
+	if c.plan.Digest == "" || c.plan.seal().Digest != c.plan.Digest {
+		return order{}, errors.New("sandbox: plan was not made by NewPlan")
+	}
+	if len(c.Args) == 0 {
+		return order{}, errors.New("sandbox: no program")
+	}
+	dir := c.Dir
+	if !filepath.IsAbs(dir) {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return order{}, fmt.Errorf("working folder: %w", err)
+		}
+	}
+	o := order{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles)}
+	self, err := os.Executable()
+	if c.Args[0] == "" || err == nil && c.Args[0] == self {
+		o.Self = true
+		o.Args = slices.Clone(c.Args)
+		o.Args[0] = self
+	}
+	for _, s := range slices.Concat(o.Args, o.Env, []string{dir}) {
+		if strings.ContainsRune(s, 0) {
+			return order{}, errors.New("sandbox: an argument or variable contains a zero byte")
+		}
+	}
+	return o, nil
+}
+
+// launch starts the first process, gives it o and waits for its first report.
+func (c *Cmd) launch(o order) error {
+	if !mainCalled {
+		// The first process is this binary again: without Main it would do
+		// everything but set a sandbox up.
+		return errors.New("sandbox: Main was not called at the start of main")
+	}
+	orderR, orderW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	reportR, reportW, err := os.Pipe()
+	if err != nil {
+		orderR.Close()
+		orderW.Close()
+		return err
+	}
+	c.link = &link{lifeline: orderW, reports: bufio.NewReader(reportR), file: reportR}
+
+	c.inner.Path = "/proc/self/exe"
+	c.inner.Args = []string{initName}
+	c.inner.Env = initEnv
+	c.inner.Dir = "/"
+	if c.Stdin != nil {
+		c.inner.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		c.inner.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		c.inner.Stderr = c.Stderr
+	}
+	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
+	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if o.Plan.Level == Full {
+		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
+	}
+	err = c.inner.Start()
+	orderR.Close()
+	reportW.Close()
+	if err != nil {
+		c.link.cut()
+		reportR.Close()
+		if o.Plan.Level != None {
+			err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+		}
+		return fmt.Errorf("starting the sandbox: %w", err)
+	}
+	err = writeOrder(orderW, o)
+	if rep, rerr := c.link.next(); rerr == nil {
+		err = rep.failure()
+	} else if err == nil {
+		err = fmt.Errorf("starting the sandbox: its first process ended: %w", rerr)
+	}
+	if err != nil {
+		c.link.cut()
+		c.inner.Wait()
+		reportR.Close()
+	}
+	return err
+}
+
+// failure returns the error that the first report tells.
+func (r report) failure() error {
+	if r.Error == "" {
+		return nil
+	}
+	err := errors.New(r.Error)
+	if r.Denied {
+		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return fmt.Errorf("starting the sandbox: %w", err)
+}
+
+// next waits for the next report.
+func (l *link) next() (report, error) {
+	var r report
+	line, err := l.reports.ReadBytes('\n')
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(line, &r)
+}
+
+// Wait waits for the program, and for everything it started, to end, and for
+// its output to be copied. The error is an [*ExitError] when the program ran
+// and did not end well.
+func (c *Cmd) Wait() error {
+	if c.link == nil {
+		return errors.New("sandbox: not started")
+	}
+	rep, rerr := c.link.next()
+	err := c.inner.Wait()
+	c.link.cut()
+	c.link.file.Close()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err // copying the output
+	}
+	switch {
+	case rerr != nil: // it was killed before it could tell
+		return &ExitError{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL}
+	case rep.Signal != 0:
+		return &ExitError{Code: 128 + rep.Signal, Signal: syscall.Signal(rep.Signal)}
+	case rep.Code != 0:
+		return &ExitError{Code: rep.Code}
+	}
+	return nil
+}
+
+// Kill ends everything in the sandbox at once. Wait still has to be called.
+func (c *Cmd) Kill() error {
+	if c.link == nil {
+		return errors.New("sandbox: not started")
+	}
+	c.link.cut()
+	return nil
+}
+
+// initEnv is the environment of the first process: it handles nothing secret,
+// needs no memory to speak of and little of the scheduler.
+var initEnv = []string{"GOGC=off", "GOMAXPROCS=2"}
+
+// useNamespaces makes attr start a process in namespaces of its own, and
+// reports whether every user id is mapped.
+//
+// Root maps all ids it has, or it could not write a workspace that others
+// own: the kernel changes no file whose owner it cannot name. Others may map
+// only themselves.
+func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool) {
+	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
+		syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	if network == policy.NetworkNone {
+		attr.Cloneflags |= syscall.CLONE_NEWNET
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	if uid != 0 {
+		return false
+	}
+	uids, gids := ownIDs("/proc/self/uid_map"), ownIDs("/proc/self/gid_map")
+	if uids == nil || gids == nil {
+		return false
+	}
+	attr.UidMappings, attr.GidMappings = uids, gids
+	attr.GidMappingsEnableSetgroups = true
+	return true
+}
+
+// ownIDs returns the identity mapping of every id that this process has.
+func ownIDs(file string) []syscall.SysProcIDMap {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var ids []syscall.SysProcIDMap
+	for line := range strings.Lines(string(text)) {
+		var inside, outside, size int
+		if _, err := fmt.Sscan(line, &inside, &outside, &size); err != nil {
+			return nil
+		}
+		ids = append(ids, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
+	}
+	return ids
+}
+
+// writeOrder sends o, with its length before it, and leaves w open.
+func writeOrder(w io.Writer, o order) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	var size [4]byte
+	binary.LittleEndian.PutUint32(size[:], uint32(len(text)))
+	_, err = w.Write(append(size[:], text...))
+	return err
+}
+
+// readOrder reads what writeOrder sent, and nothing after it.
+func readOrder(r io.Reader) (order, error) {
+	var o order
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return o, err
+	}
+	text := make([]byte, binary.LittleEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(r, text); err != nil {
+		return o, err
+	}
+	return o, json.Unmarshal(text, &o)
+}

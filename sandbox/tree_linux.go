@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// killDescendants ends every process below this one, a child subreaper, and
+// returns when none is left. It is for where no pid namespace does it.
+func killDescendants() {
+	self := os.Getpid()
+	// Stopped first, none can start another while the rest is looked for.
+	stopped := map[int]bool{}
+	for range 100 {
+		fresh := false
+		for _, pid := range descendants(self) {
+			if !stopped[pid] {
+				stopped[pid], fresh = true, true
+				signalDescendant(self, pid, unix.SIGSTOP)
+			}
+		}
+		if !fresh {
+			break
+		}
+	}
+	for {
+		for _, pid := range descendants(self) {
+			signalDescendant(self, pid, unix.SIGKILL)
+		}
+		// Waits for one; whatever it leaves behind comes to this process.
+		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
+			return // ECHILD: nobody is left
+		}
+	}
+}
+
+// signalDescendant sends sig to pid if it is still a descendant of self: its
+// number may by now be another's.
+func signalDescendant(self, pid int, sig unix.Signal) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for up := pid; up != self; {
+		if up = parentOf(up); up <= 1 {
+			return
+		}
+	}
+	unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// descendants returns the processes below self, found by their parents.
+func descendants(self int) []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	children := map[int][]int{}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			parent := parentOf(pid)
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	var found []int
+	for next := children[self]; len(next) > 0; {
+		pid := next[0]
+		found = append(found, pid)
+		next = append(next[1:], children[pid]...)
+	}
+	return found
+}
+
+// parentOf returns the parent of pid, or 0 when it is gone.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// pid (name) state parent …; the name may hold anything.
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	fields := bytes.Fields(rest)
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(string(fields[1]))
+	return parent
+}
