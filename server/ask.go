@@ -57,7 +57,7 @@ func form(q policy.Question) *mcp.ElicitParams {
 	}
 	return &mcp.ElicitParams{
 		Mode:    "form",
-		Message: message(q),
+		Message: Message(q),
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{
@@ -82,9 +82,9 @@ func answer(q policy.Question, res *mcp.ElicitResult) (policy.Answer, error) {
 	return policy.No, nil
 }
 
-// message says what will happen, in the words of the call itself. What the
+// Message says what will happen, in the words of the call itself. What the
 // model says about it stands last and is marked as the model's.
-func message(q policy.Question) string {
+func Message(q policy.Question) string {
 	a := q.Action
 	var b strings.Builder
 	switch {

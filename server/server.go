@@ -84,14 +84,13 @@ const stdioCaller = "stdio"
 // and the answers still owed are written, or with ctx; it closes neither
 // stream.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	ss, err := s.mcpServer(stdioCaller).Connect(ctx, &wire.Transport{In: in, Out: out, Limits: wire.Limits{Line: MaxLine}}, nil)
+	conn, err := (&wire.Transport{In: in, Out: out, Limits: wire.Limits{Line: MaxLine}}).Connect(ctx)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { ss.Close() })
-	defer stop()
-	err = ss.Wait()
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+	defer conn.Close()
+	err = serveBothEras(ctx, s.mcpServer(stdioCaller), conn)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -278,7 +278,12 @@ func schemaFor[In any]() (json.RawMessage, error) {
 	plain(s)
 	edit(s, reflect.TypeFor[In]())
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
-	return json.Marshal(s)
+	b, err := json.Marshal(s)
+	if err == nil && len(s.Properties) == 0 {
+		// Some clients refuse an object schema without properties.
+		b = append(b[:len(b)-1], `,"properties":{}}`...)
+	}
+	return b, err
 }
 
 // plain takes "null" out of the types that jsonschema.For gives slices, maps

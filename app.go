@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolgate/aggregator"
+	"toolgate/audit"
+	"toolgate/config"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/server"
+	"toolgate/tools"
+	"toolgate/tools/applypatch"
+	"toolgate/tools/files"
+	"toolgate/tools/grep"
+	"toolgate/tools/shell"
+)
+
+// catalog is every built-in tool. start starts a command inside the worker;
+// the gate, which only describes calls, passes nil.
+func catalog(start func(*exec.Cmd) error) []tools.Tool {
+	return slices.Concat(
+		shell.Tools(shell.Options{}, start),
+		[]tools.Tool{applypatch.Tool, files.ReadFile, files.ListDir, grep.Tool},
+	)
+}
+
+// settings is what flags, config and environment amount to.
+type settings struct {
+	config    config.Config
+	policy    *policy.Policy
+	noRoots   string   // why there is no workspace to write in, "" when there is
+	environ   []string // of the worker
+	configDir string
+	stateDir  string
+	log       *slog.Logger
+}
+
+// settings reads flags, config and environment.
+func (p *program) settings() (*settings, error) {
+	s := &settings{environ: os.Environ()}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.flags.logLevel)); err != nil {
+		return nil, &policy.ValueError{What: "log level", Value: p.flags.logLevel, Known: "debug, info, warn, error"}
+	}
+	s.log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
+
+	var err error
+	if s.configDir, s.stateDir, err = folders(); err != nil {
+		return nil, err
+	}
+	if s.config, err = config.Load(filepath.Join(s.configDir, "config.toml")); err != nil {
+		return nil, err
+	}
+	for _, set := range p.flags.settings {
+		if err := s.config.Set(set, "-c"); err != nil {
+			return nil, err
+		}
+	}
+	s.policy, s.noRoots, err = p.policy(s)
+	return s, err
+}
+
+// folders returns where the config and the state live: $TOOLGATE_HOME holds
+// both, else the XDG folders.
+func folders() (configDir, stateDir string, err error) {
+	if home := os.Getenv("TOOLGATE_HOME"); home != "" {
+		home, err := filepath.Abs(home)
+		return home, home, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", "", fmt.Errorf("finding the config: %w (set TOOLGATE_HOME to a folder)", err)
+	}
+	from := func(name, fallback string) string {
+		if dir := os.Getenv(name); filepath.IsAbs(dir) {
+			return filepath.Join(dir, "toolgate")
+		}
+		return filepath.Join(home, fallback, "toolgate")
+	}
+	return from("XDG_CONFIG_HOME", ".config"), from("XDG_STATE_HOME", ".local/state"), nil
+}
+
+// policy builds the policy in force; noRoots says why nothing is writable
+// though the mode would allow it.
+func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err error) {
+	pol = &policy.Policy{
+		Approval:         policy.OnRequest,
+		Mode:             policy.WorkspaceWrite,
+		ReadOnlySubpaths: policy.DefaultReadOnlySubpaths,
+		Confines:         canConfine,
+	}
+	for _, word := range []string{s.config.ApprovalPolicy, p.flags.approval} {
+		if word == "" {
+			continue
+		}
+		if pol.Approval, err = policy.ParseApproval(word); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, word := range []string{s.config.SandboxMode, p.flags.sandbox} {
+		if word == "" {
+			continue
+		}
+		if pol.Mode, err = policy.ParseMode(word); err != nil {
+			return nil, "", err
+		}
+	}
+	if s.config.WorkspaceWrite.NetworkAccess {
+		pol.Network = policy.NetworkAll
+	}
+	pol.Hidden = hidden(s)
+	pol.Workspace, noRoots = workspace(p.flags.dir)
+	if noRoots != "" {
+		return pol, noRoots, nil
+	}
+	pol.WritableRoots, err = p.roots(pol.Workspace, s)
+	return pol, "", err
+}
+
+// canConfine is asked for at the first call, because finding out takes longer
+// than a client's greeting may.
+var canConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != sandbox.None })
+
+// workspace returns the folder that relative paths count from, and why it may
+// not be written, "" when it may. A folder that holds everything the user has
+// is no workspace.
+func workspace(dir string) (string, string) {
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return "/", "the current folder is gone"
+		}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "/", err.Error()
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "/", fmt.Sprintf("the folder %s does not exist", abs)
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return "/", fmt.Sprintf("%s is not a folder", abs)
+	}
+	if filepath.Dir(real) == real {
+		return real, "the whole file system is no workspace"
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		if home, err := filepath.EvalSymlinks(home); err == nil && policy.Below(filepath.ToSlash(home), filepath.ToSlash(real)) {
+			return real, fmt.Sprintf("%s holds your whole home folder", real)
+		}
+	}
+	return real, ""
+}
+
+// roots returns the folders that may be written: the workspace, those that
+// were named, and the temporary ones unless the config says otherwise.
+func (p *program) roots(workspace string, s *settings) ([]string, error) {
+	roots := []string{workspace}
+	for _, dir := range slices.Concat(p.flags.addDirs, s.config.WorkspaceWrite.WritableRoots) {
+		abs, err := filepath.Abs(dir)
+		if err == nil {
+			abs, err = filepath.EvalSymlinks(abs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("writable folder %s: %w", dir, err)
+		}
+		roots = append(roots, abs)
+	}
+	var temp []string
+	if !s.config.WorkspaceWrite.ExcludeSlashTmp && runtime.GOOS != "windows" {
+		temp = append(temp, "/tmp")
+	}
+	if dir := os.Getenv("TMPDIR"); dir != "" && !s.config.WorkspaceWrite.ExcludeTmpdirEnvVar {
+		temp = append(temp, dir)
+	}
+	for _, dir := range temp {
+		// A temporary folder that is not there, or is no folder of its own,
+		// is left out: the tools work without it.
+		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && filepath.Dir(real) != real {
+			roots = append(roots, real)
+		}
+	}
+	slices.Sort(roots)
+	return slices.Compact(roots), nil
+}
+
+// hidden returns the paths that nothing run for a model may read: ours, and
+// the user's credentials.
+func hidden(s *settings) []string {
+	paths := []string{s.configDir, s.stateDir}
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, name := range []string{".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".codex/auth.json", ".claude/.credentials.json"} {
+			paths = append(paths, filepath.Join(home, name))
+		}
+	}
+	var there []string
+	for _, p := range paths {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			there = append(there, real)
+		}
+	}
+	slices.Sort(there)
+	return slices.Compact(there)
+}
+
+// dir is the working folder of what is started.
+func (s *settings) dir() string { return s.policy.Workspace }
+
+// An app is the wired program. Close it.
+type app struct {
+	*settings
+	server  *server.Server
+	workers *aggregator.Workers
+	audit   *audit.Log // nil when there is none
+}
+
+// open wires the program.
+func (p *program) open() (*app, error) {
+	s, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	a := &app{settings: s}
+	a.workers = aggregator.NewWorkers(a.launch, s.log)
+	gate := &policy.Gate{Policy: s.policy, Run: a.workers.Run}
+	if a.audit, err = audit.Open(s.stateDir); err != nil {
+		s.log.Warn("calls are not recorded", "err", err)
+	} else {
+		gate.Record = a.audit.Record
+	}
+	a.server = server.New(server.Options{
+		Version:      version(),
+		Instructions: instructions(s),
+		Catalog:      catalog(nil),
+		Gate:         gate,
+		Log:          s.log,
+		Opened: func(caller string) {
+			a.workers.Warm(context.Background(), caller, s.policy.Profile())
+		},
+	})
+	return a, nil
+}
+
+// close ends the workers and the record.
+func (a *app) close() {
+	a.workers.Close()
+	if a.audit != nil {
+		if err := a.audit.Close(); err != nil {
+			a.log.Error("the record of calls is incomplete", "err", err)
+		}
+	}
+}
+
+// workerEnv carries what a worker must know.
+const workerEnv = "TOOLGATE_WORKER"
+
+// workerSettings is the value of workerEnv.
+type workerSettings struct {
+	Version string `json:"version"`
+}
+
+// launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
+func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
+	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	if err != nil {
+		return nil, err
+	}
+	for _, what := range plan.Unenforced {
+		a.log.Info("not enforced", "level", plan.Level.String(), "what", what)
+	}
+	know, err := json.Marshal(workerSettings{Version: version()})
+	if err != nil {
+		return nil, err
+	}
+	cmd := plan.Command("", "worker")
+	cmd.Dir = a.dir()
+	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(know))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill}, nil
+}
+
+// instructions is what the model is told about the server. Codex shows the
+// first 250 characters only where it defers tools, Claude Code the first 2,048.
+func instructions(s *settings) string {
+	var b strings.Builder
+	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) and search (grep_files) in the user's workspace, confined by a sandbox. ")
+	pol := s.policy
+	switch {
+	case s.noRoots != "":
+		fmt.Fprintf(&b, "Nothing can be written: %s; the user must start toolgate with -C FOLDER.\n", s.noRoots)
+	case pol.Mode == policy.ReadOnly:
+		b.WriteString("Nothing can be written.\n")
+	case pol.Mode == policy.DangerFullAccess:
+		b.WriteString("The sandbox is off.\n")
+	default:
+		fmt.Fprintf(&b, "Workspace: %s\n", pol.Workspace)
+	}
+	fmt.Fprintf(&b, "\nRelative paths count from %s. Sandbox mode: %s. Approval policy: %s.\n", pol.Workspace, pol.Mode, pol.Approval)
+	if pol.Mode == policy.WorkspaceWrite && s.noRoots == "" {
+		fmt.Fprintf(&b, "Writable: %s; but not %s below them.\n", list(pol.WritableRoots), list(pol.ReadOnlySubpaths))
+	}
+	if pol.Mode != policy.DangerFullAccess {
+		if pol.Network == policy.NetworkNone {
+			b.WriteString("Commands have no network.\n")
+		}
+		if pol.Approval == policy.Never {
+			b.WriteString("Nobody can be asked for more; what the sandbox denies stays denied.\n")
+		} else {
+			b.WriteString("When a command needs more, send it again with sandbox_permissions \"require_escalated\" and a one-sentence justification; the user is asked. Do not ask for it before the sandbox has denied something.\n")
+		}
+	}
+	b.WriteString("Prefer grep_files and read_file to shell commands for looking at files, and apply_patch for changing them.\n")
+	return b.String()
+}
+
+// workerMain is the worker: the tools, on stdin and stdout, confined by whoever
+// started it.
+func (p *program) workerMain(ctx context.Context) error {
+	var know workerSettings
+	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &know); err != nil {
+		return errors.New("worker is started by toolgate itself, not by hand")
+	}
+	os.Unsetenv(workerEnv)
+	var start func(*exec.Cmd) error
+	if plan, ok := sandbox.Current(); ok {
+		spawner, err := sandbox.NewSpawner(plan)
+		if err != nil {
+			return fmt.Errorf("preparing to start commands: %w", err)
+		}
+		start = spawner.Start
+	}
+	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	err := tools.Serve(ctx, know.Version, catalog(start), p.stdin, p.stdout, log)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

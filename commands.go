@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"toolgate/sandbox"
+)
+
+// A program is one run of the command line.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	flags   flags
+	started bool // a command has begun
+}
+
+// flags are the common flags, in Codex's letters.
+type flags struct {
+	dir      string
+	addDirs  []string
+	sandbox  string
+	approval string
+	settings []string
+	logLevel string
+}
+
+// command returns the whole command line.
+func (p *program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "toolgate",
+		Short: "MCP server with Codex's tools behind one policy, one approval, one sandbox",
+		Long: `Toolgate is an MCP server on stdin and stdout. It gives the client the tools
+shell, apply_patch, read_file, list_dir and grep_files, confines them to the
+workspace, and asks you before anything reaches further.`,
+		Example: `  toolgate                                   serve the current folder
+  toolgate -C ~/src/app -s read-only         serve a folder that nothing may change
+  toolgate call shell '{"command":["ls"]}'   one call through the whole gate`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			p.started = true
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+	}
+	f := root.PersistentFlags()
+	f.StringVarP(&p.flags.dir, "cd", "C", "", "workspace `DIR`, default the current folder")
+	f.StringArrayVar(&p.flags.addDirs, "add-dir", nil, "further writable `DIR` (repeatable)")
+	f.StringVarP(&p.flags.sandbox, "sandbox", "s", "", "sandbox `MODE`: read-only, workspace-write, danger-full-access")
+	f.StringVarP(&p.flags.approval, "ask-for-approval", "a", "", "approval `POLICY`: untrusted, on-request, never")
+	f.StringArrayVarP(&p.flags.settings, "config", "c", nil, "config `KEY=VALUE` with a TOML value (repeatable)")
+	f.StringVar(&p.flags.logLevel, "log-level", "warn", "log `LEVEL` on stderr: debug, info, warn, error")
+	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
+	root.CompletionOptions.HiddenDefaultCmd = false
+
+	root.AddCommand(p.serveCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.versionCommand(), p.workerCommand())
+	return root
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve MCP on stdin and stdout (the default)",
+		Example: "  toolgate serve -C ~/src/app",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+	}
+}
+
+func (p *program) callCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "call TOOL [JSON]",
+		Short: "Make one call through the whole gate and print its text",
+		Long: `Call leads one call through policy, approval, sandbox and record, as a client's
+would go, and prints the text of its result. JSON is the arguments, "-" reads
+them from stdin; without it they are {}. On a terminal you are asked where a
+client's user would be.
+
+Exit codes: 0 done, 3 the tool answered with an error, 4 refused.`,
+		Example: `  toolgate call shell '{"command":["uname","-sr"]}'
+  toolgate call grep_files '{"pattern":"TODO","include":"*.go"}'
+  git diff | jq -Rs '{input: .}' | toolgate -C ../other call apply_patch -`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := ""
+			if len(args) == 2 {
+				text = args[1]
+			}
+			return p.call(cmd.Context(), args[0], text, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the CallToolResult as JSON")
+	return cmd
+}
+
+func (p *program) toolsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "tools",
+		Short:   "Print the tools a client would see",
+		Example: "  toolgate tools --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := p.open()
+			if err != nil {
+				return err
+			}
+			defer a.close()
+			return p.printTools(a.server.Tools(), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tools/list result as JSON")
+	return cmd
+}
+
+func (p *program) printTools(list []*mcp.Tool, asJSON bool) error {
+	if asJSON {
+		return p.printJSON(&mcp.ListToolsResult{Tools: list})
+	}
+	for _, t := range list {
+		first, _, _ := strings.Cut(t.Description, "\n")
+		fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, first)
+	}
+	return nil
+}
+
+func (p *program) printJSON(v any) error {
+	enc := json.NewEncoder(p.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (p *program) sandboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sandbox [flags] -- CMD [ARG...]",
+		Short: "Run a command under the sandbox in force",
+		Long: `Sandbox runs CMD confined to the profile that a tool's command would have, with
+your terminal, and ends with CMD's own exit code.`,
+		Example: `  toolgate sandbox -- make test
+  toolgate sandbox -s read-only -- cat /etc/hostname`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return p.sandboxed(args) },
+	}
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func (p *program) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Say what this system can enforce, what is wrong and what to do",
+		Example: "  toolgate doctor --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  toolgate version",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.stdout, "toolgate", version())
+			return err
+		},
+	}
+}
+
+// version returns the module's version, with the commit when it was built
+// from a checkout.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "devel"
+	}
+	return strings.Trim(info.Main.Version, "()")
+}
+
+// sandboxed runs argv confined and passes its exit code on.
+func (p *program) sandboxed(argv []string) error {
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	plan, err := sandbox.NewPlan(s.policy.Profile(), sandbox.Probe())
+	if err != nil {
+		return err
+	}
+	cmd := plan.Command(argv...)
+	cmd.Dir = s.dir()
+	cmd.Env = s.environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	err = cmd.Run()
+	if code := sandbox.ExitCode(err); code > 0 {
+		return exitStatus(code)
+	}
+	return err
+}
+
+func list(words []string) string { return strings.Join(words, ", ") }
+
+// isTerminal reports whether f is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && !isNull(info)
+}
+
+// isNull reports whether info is that of the null device.
+func isNull(info os.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(null, info)
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// A diagnosis is what doctor found.
+type diagnosis struct {
+	Version    string         `json:"version"`
+	Level      sandbox.Level  `json:"level"`                // sandbox level in force
+	Why        []string       `json:"why,omitempty"`        // what keeps it from a better one
+	Unenforced []string       `json:"unenforced,omitempty"` // what the policy asks for and this level leaves out
+	System     sandbox.System `json:"system"`
+
+	Mode      string   `json:"sandbox_mode"`
+	Approval  string   `json:"approval_policy"`
+	Workspace string   `json:"workspace"`
+	Writable  []string `json:"writable_roots"`
+	Hidden    []string `json:"hidden"`
+	Network   string   `json:"network"`
+
+	Config string            `json:"config"`
+	State  string            `json:"state"`
+	Found  map[string]string `json:"programs"` // optional programs, "" when missing
+
+	WorkerMS float64  `json:"worker_start_ms"` // start of a worker until its first answer
+	Problems []string `json:"problems"`        // what is wrong and what to do
+}
+
+// doctor looks at the system the way the first call would.
+func (p *program) doctor(ctx context.Context, asJSON bool) error {
+	a, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	d := a.diagnose(ctx)
+	if asJSON {
+		err = p.printJSON(d)
+	} else {
+		p.printDiagnosis(d)
+	}
+	if err == nil && len(d.Problems) > 0 {
+		return exitStatus(exitFailed)
+	}
+	return err
+}
+
+func (a *app) diagnose(ctx context.Context) diagnosis {
+	sys := sandbox.Probe()
+	prof := a.policy.Profile()
+	d := diagnosis{
+		Version:   version(),
+		Level:     sys.Level(),
+		Why:       sys.Why(),
+		System:    sys,
+		Mode:      a.policy.Mode.String(),
+		Approval:  a.policy.Approval.String(),
+		Workspace: a.policy.Workspace,
+		Writable:  prof.WritableRoots,
+		Hidden:    a.policy.Hidden,
+		Network:   prof.Network.String(),
+		Config:    filepath.Join(a.configDir, "config.toml"),
+		State:     a.stateDir,
+		Found:     map[string]string{},
+		Problems:  []string{},
+	}
+	for _, name := range []string{"rg", "bash", "git", "bwrap"} {
+		d.Found[name], _ = exec.LookPath(name)
+	}
+	if a.noRoots != "" {
+		d.Problems = append(d.Problems, fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.noRoots))
+	}
+	if a.audit == nil {
+		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
+	}
+	plan, err := sandbox.NewPlan(prof, sys)
+	if err != nil {
+		d.Problems = append(d.Problems, fmt.Sprintf("commands are not confined: %v; each one is asked for", err))
+		return d
+	}
+	d.Unenforced = plan.Unenforced
+	start := time.Now()
+	_, _, err = a.workers.Call(ctx, "doctor", prof, "list_dir", json.RawMessage(`{"dir_path":"."}`), nil)
+	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
+	if err != nil {
+		d.Problems = append(d.Problems, fmt.Sprintf("the worker does not start: %v", err))
+	}
+	return d
+}
+
+func (p *program) printDiagnosis(d diagnosis) {
+	out := func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
+	out("toolgate %s", d.Version)
+	out("")
+	out("sandbox level    %s", levelWords(d))
+	for _, why := range d.Why {
+		out("  not used       %s", why)
+	}
+	for _, what := range d.Unenforced {
+		out("  not enforced   %s", what)
+	}
+	out("sandbox mode     %s", d.Mode)
+	out("approval policy  %s", d.Approval)
+	out("network          %s", d.Network)
+	out("workspace        %s", d.Workspace)
+	for _, r := range d.Writable {
+		out("  writable       %s", r)
+	}
+	for _, h := range d.Hidden {
+		out("  hidden         %s", h)
+	}
+	out("config           %s", d.Config)
+	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
+	for _, name := range []string{"rg", "bash", "git", "bwrap"} {
+		where := d.Found[name]
+		if where == "" {
+			where = "not found; toolgate works without it"
+		}
+		out("%-16s %s", name, where)
+	}
+	if d.WorkerMS > 0 {
+		out("worker starts in %.1f ms", d.WorkerMS)
+	}
+	out("")
+	if len(d.Problems) == 0 {
+		out("no problems found")
+	}
+	for _, problem := range d.Problems {
+		out("problem: %s", problem)
+	}
+}
+
+func levelWords(d diagnosis) string {
+	if d.Mode == policy.DangerFullAccess.String() {
+		return d.Level.String() + ", but the mode is danger-full-access: nothing is confined"
+	}
+	return d.Level.String()
+}
