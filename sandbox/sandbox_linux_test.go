@@ -189,11 +189,13 @@ func runOp(name string, args []string) int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, err)
-	if errno, ok := errors.AsType[syscall.Errno](err); ok && errno < 250 {
+	if errno, ok := asErrno(err); ok && errno < 250 {
 		return int(errno)
 	}
 	return 251
 }
+
+func asErrno(err error) (syscall.Errno, bool) { return errors.AsType[syscall.Errno](err) }
 
 // try runs an op of this binary under plan and returns its errno and output.
 func try(t *testing.T, plan sandbox.Plan, op string, args ...string) (syscall.Errno, string) {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"toolgate/policy"
 )
 
@@ -225,6 +227,15 @@ func (c *Cmd) Kill() error {
 // needs no memory to speak of and little of the scheduler.
 var initEnv = []string{"GOGC=off", "GOMAXPROCS=2"}
 
+// setupCapabilities are what the first process needs in its namespaces: to
+// mount, to bound and to drop capabilities, to reach every path that is to be
+// hidden, and to set limits. Without them a user other than root would lose
+// all of them when this binary is executed again.
+var setupCapabilities = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+	unix.CAP_SYS_RESOURCE,
+}
+
 // useNamespaces makes attr start a process in namespaces of its own, and
 // reports whether every user id is mapped.
 //
@@ -238,6 +249,7 @@ func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
+	attr.AmbientCaps = setupCapabilities
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	if uid != 0 {
