@@ -1,0 +1,277 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// A Judgement is what the rules say about a whole call.
+type Judgement struct {
+	// Ruling is Permitted only if every command of the call is permitted,
+	// nothing is opaque and nothing is written by redirection. It is Prompted
+	// also where something is opaque and a rule restricts commands.
+	Ruling Ruling `json:"decision,omitempty"`
+	// Reason says in one line why, or is empty when no rule speaks.
+	Reason string `json:"reason,omitempty"`
+	// Matches are the commands that rules speak of, in the order of the text.
+	Matches []CommandMatch `json:"matchedRules"`
+	// Found is everything that the call holds.
+	Found Found `json:"found"`
+	// Dangers are the destructive commands.
+	Dangers []Danger `json:"dangers,omitempty"`
+}
+
+// A CommandMatch is one rule that speaks of one command of the call.
+type CommandMatch struct {
+	Command []string `json:"command"`
+	Path    string   `json:"path,omitempty"` // how the command was reached
+	Rule    Match    `json:"prefixRuleMatch"`
+}
+
+// A Danger is a destructive command of a call and why it is one.
+type Danger struct {
+	Command []string `json:"command"`
+	Path    string   `json:"path,omitempty"`
+	Reason  string   `json:"reason"`
+}
+
+// Judge returns what the rules say about everything that argv would run. It
+// works on nil rules too: commands, opaque parts and dangers are listed then.
+func (r *Rules) Judge(argv []string) Judgement {
+	j := Judgement{Found: Commands(argv), Matches: []CommandMatch{}}
+	permitted := len(j.Found.Commands) > 0
+	var possible []CommandMatch
+	for i, c := range j.Found.Commands {
+		if why := c.Dangerous(); why != "" {
+			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
+		}
+		if i == 0 && c.Through && isShellCall(c.Argv) {
+			continue // the shell that every call of a shell tool starts
+		}
+		found := r.command(c)
+		for _, m := range found.Matches {
+			cm := CommandMatch{Command: c.Argv, Path: c.Path, Rule: m}
+			if m.Possible {
+				possible = append(possible, cm)
+			}
+			if c.Derived && m.Ruling == Permitted {
+				continue
+			}
+			j.Matches = append(j.Matches, cm)
+			if !m.Possible && m.Ruling > Permitted {
+				j.Ruling = max(j.Ruling, m.Ruling)
+			}
+		}
+		if !c.Derived && !c.Through && (found.Ruling != Permitted || !c.known()) {
+			permitted = false
+		}
+	}
+	if whole, ok := r.whole(argv); ok {
+		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
+		if whole.Ruling > Permitted {
+			j.Ruling = max(j.Ruling, whole.Ruling)
+		} else {
+			// A person has said yes to this very text.
+			j.Ruling = max(j.Ruling, Permitted)
+			j.Reason = "it is permitted as a whole by " + whole.String()
+		}
+	}
+	switch {
+	case j.Ruling > Permitted:
+		j.Reason = j.strictest()
+	case j.Ruling == Permitted:
+	case len(possible) > 0:
+		j.Ruling = Prompted
+		m := possible[0]
+		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", joinArgv(m.Command), m.Rule)
+	case len(j.Found.Opaque) > 0 && r.Restricts():
+		j.Ruling = Prompted
+		o := j.Found.Opaque[0]
+		j.Reason = fmt.Sprintf("rules restrict commands, and here %s", o.Reason)
+		if o.Source != "" {
+			j.Reason += ": " + o.Source
+		}
+	case permitted && len(j.Found.Opaque) == 0 && len(j.Found.Writes) == 0:
+		j.Ruling = Permitted
+		j.Reason = "every command in it is permitted"
+	}
+	return j
+}
+
+// whole returns the rule whose pattern is argv word by word.
+func (r *Rules) whole(argv []string) (Match, bool) {
+	var found Match
+	if r == nil || len(argv) < 2 || !isShellCall(argv) {
+		return found, false
+	}
+	for _, rule := range r.prefixes {
+		if len(rule.pattern) != len(argv) {
+			continue
+		}
+		if m, ok := rule.match(Command{Argv: argv}, argv[0], false); ok && m.Ruling >= found.Ruling {
+			found = m
+		}
+	}
+	return found, found.Ruling != NoRule
+}
+
+// strictest returns the reason of the strictest match.
+func (j *Judgement) strictest() string {
+	for _, m := range j.Matches {
+		if m.Rule.Ruling != j.Ruling || m.Rule.Possible {
+			continue
+		}
+		command := joinArgv(m.Command)
+		if m.Path != "" {
+			command += "` in `" + m.Path
+		}
+		if m.Rule.Justification != "" {
+			return fmt.Sprintf("`%s`: %s (%s:%d)", command, m.Rule.Justification, m.Rule.File, m.Rule.Line)
+		}
+		verb := "asks before"
+		if j.Ruling == Forbidden {
+			verb = "forbids"
+		}
+		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, joinArgv(m.Rule.Prefix))
+	}
+	return ""
+}
+
+// isShellCall reports whether argv is a shell with options and a script, as a
+// shell tool starts it.
+func isShellCall(argv []string) bool {
+	if len(argv) != 3 {
+		return false
+	}
+	_, ok := shells[programName(argv[0])]
+	return ok && (argv[1] == "-c" || argv[1] == "-lc")
+}
+
+// known reports whether an allow may cover the command: what it is given is
+// known, file names apart.
+func (c Command) known() bool {
+	return harmlessAssigns(c.Assigns) && !slices.ContainsFunc(c.Holes, func(h Hole) bool { return !h.Glob })
+}
+
+// harmlessAssigns reports whether the variables set for a command are ones
+// that change its output at most.
+func harmlessAssigns(assigns []string) bool {
+	return !slices.ContainsFunc(assigns, func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		switch name {
+		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE":
+			return false
+		}
+		return !strings.HasPrefix(name, "LC_")
+	})
+}
+
+// ProposePrefix returns the prefix that "always" would permit for the call
+// argv, or false when there is none to offer. wanted is the model's proposal,
+// taken if it is the beginning of a command in the call and not too broad.
+// Without it the first command that rules do not permit yet is proposed whole.
+// A script that cannot be taken apart is proposed as it is, word by word.
+func ProposePrefix(argv []string, wanted []string) ([]string, bool) {
+	var r *Rules
+	return r.ProposePrefix(argv, wanted)
+}
+
+// ProposePrefix is the function of that name, which knows what is permitted
+// already.
+func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
+	if len(argv) == 0 {
+		return nil, false
+	}
+	j := r.Judge(argv)
+	if len(j.Dangers) > 0 || j.Ruling == Forbidden {
+		return nil, false
+	}
+	if len(j.Found.Opaque) > 0 || len(j.Found.Writes) > 0 {
+		return slices.Clone(argv), len(argv) > 1
+	}
+	var first []string
+	for _, c := range j.Found.Commands {
+		if c.Derived || c.Through || len(c.Argv) == 0 {
+			continue
+		}
+		if !c.known() {
+			return slices.Clone(argv), len(argv) > 1
+		}
+		if acceptable(wanted, c.Argv) {
+			return slices.Clone(wanted), true
+		}
+		if first == nil && r.command(c).Ruling != Permitted {
+			first = c.Argv
+		}
+	}
+	if first == nil || tooBroad(first) {
+		return nil, false
+	}
+	return slices.Clone(first), true
+}
+
+// acceptable reports whether the model's proposal is the beginning of a
+// command and narrow enough.
+func acceptable(wanted, argv []string) bool {
+	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) && !tooBroad(wanted)
+}
+
+// tooBroad reports whether a prefix would permit any command whatever.
+func tooBroad(prefix []string) bool {
+	name := programName(prefix[0])
+	if len(prefix) == 1 {
+		if name == "git" || name == "make" || subcommands[name] != nil {
+			return true
+		}
+	}
+	if _, ok := shells[name]; ok {
+		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
+	}
+	if in, ok := interpreters[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
+		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
+	}
+	if g, ok := wrappers[name]; ok {
+		o := g.parse(wordsOf(prefix[1:]))
+		for g.assigns && len(o.rest) > 0 && isAssign(o.rest[0]) {
+			o.rest = o.rest[1:]
+		}
+		if len(o.rest) <= g.operands {
+			return true
+		}
+		return tooBroad(textsOf(o.rest[g.operands:]))
+	}
+	switch name {
+	case "find", "fd", "fdfind", "parallel", "eval", "source", ".", "awk", "gawk", "xargs":
+		return len(prefix) < 2
+	}
+	return false
+}
+
+func wordsOf(argv []string) []word {
+	out := make([]word, len(argv))
+	for i, a := range argv {
+		out[i] = word{text: a}
+	}
+	return out
+}
+
+func textsOf(words []word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w.text
+	}
+	return out
+}
+
+// RuleLine returns the line of a rule file that gives commands starting with
+// prefix a decision: allow, prompt or forbidden. It has no newline.
+func RuleLine(prefix []string, decision string) string {
+	quoted := make([]string, len(prefix))
+	for i, p := range prefix {
+		quoted[i] = syntax.Quote(p, false)
+	}
+	return fmt.Sprintf("prefix_rule(pattern=[%s], decision=%s)", strings.Join(quoted, ", "), syntax.Quote(decision, false))
+}

@@ -1,0 +1,174 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/policy"
+)
+
+func parseRules(t testing.TB, src string) *policy.Rules {
+	t.Helper()
+	r, err := policy.ParseRules("default.rules", []byte(src))
+	require.NoError(t, err)
+	return r
+}
+
+func TestRulesCommand(t *testing.T) {
+	r := parseRules(t, `
+prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt", justification="it reaches the network")
+prefix_rule(pattern=["git", "push", "--force"], decision="forbidden")
+prefix_rule(pattern=["ls"])
+prefix_rule(pattern=["npm"], decision="prompt", unless=[["npm", ["test", "ci"]]])
+prefix_rule(pattern=["/opt/tool"], decision="allow")
+prefix_rule(pattern=["make"])
+host_executable(name="make", paths=["/opt/make/bin/make", "~/bin/make"])
+`)
+	r.Home = "/home/u"
+	tests := []struct {
+		name string
+		argv []string
+		want policy.Ruling
+	}{
+		{"a prefix", []string{"git", "push", "origin"}, policy.Prompted},
+		{"another alternative", []string{"git", "fetch"}, policy.Prompted},
+		{"no alternative", []string{"git", "pull"}, policy.NoRule},
+		{"shorter than the pattern", []string{"git"}, policy.NoRule},
+		{"the strictest wins", []string{"git", "push", "--force"}, policy.Forbidden},
+		{"the default is allow", []string{"ls", "-l"}, policy.Permitted},
+		{"words are compared whole", []string{"lsof"}, policy.NoRule},
+		{"a rule", []string{"npm", "publish"}, policy.Prompted},
+		{"its exception", []string{"npm", "test"}, policy.NoRule},
+		{"a system path allows", []string{"/usr/bin/ls"}, policy.Permitted},
+		{"any other path does not", []string{"/tmp/ls"}, policy.NoRule},
+		{"a relative path does not", []string{"./ls"}, policy.NoRule},
+		{"any path restricts", []string{"/tmp/git", "push"}, policy.Prompted},
+		{"a relative path restricts", []string{"./git", "push"}, policy.Prompted},
+		{"another case restricts", []string{"GIT", "push"}, policy.Prompted},
+		{"another case allows nothing", []string{"LS"}, policy.NoRule},
+		{"a Windows suffix restricts", []string{"git.exe", "push"}, policy.Prompted},
+		{"an absolute pattern", []string{"/opt/tool", "x"}, policy.Permitted},
+		{"a listed path", []string{"/opt/make/bin/make"}, policy.Permitted},
+		{"a listed home path", []string{"/home/u/bin/make"}, policy.Permitted},
+		{"a path that is not listed", []string{"/usr/bin/make"}, policy.NoRule},
+		{"nothing", nil, policy.NoRule},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, r.Command(tt.argv).Ruling)
+		})
+	}
+	m := r.Command([]string{"/usr/bin/git", "push", "x"}).Matches
+	require.Len(t, m, 1)
+	require.Equal(t, policy.Match{
+		Ruling: policy.Prompted, Prefix: []string{"git", "push"}, Program: "/usr/bin/git",
+		Justification: "it reaches the network", File: "default.rules", Line: 2,
+	}, m[0])
+}
+
+func TestJudgeScripts(t *testing.T) {
+	r := parseRules(t, `
+prefix_rule(pattern=["git", "push"], decision="forbidden", justification="use a pull request")
+prefix_rule(pattern=["ls"])
+prefix_rule(pattern=["cat"])
+`)
+	tests := []struct {
+		name   string
+		script string
+		want   policy.Ruling
+	}{
+		{"every segment allowed", "ls && cat x | ls", policy.Permitted},
+		{"one is not", "ls && wc", policy.NoRule},
+		{"a file is written", "ls > x", policy.NoRule},
+		{"nothing is written", "ls 2>/dev/null", policy.Permitted},
+		{"a variable in an allowed command", "cat $x", policy.NoRule},
+		{"a pattern in an allowed command", "cat *.go", policy.Permitted},
+		{"a variable for an allowed command", "LD_PRELOAD=x ls", policy.Prompted},
+		{"a harmless variable", "LC_ALL=C ls", policy.Permitted},
+		{"forbidden in a substitution", `echo "$(git push)"`, policy.Forbidden},
+		{"the words as text", `echo "git push"`, policy.NoRule},
+		{"forbidden in a nested shell", "bash -c 'git push'", policy.Forbidden},
+		{"allowed in a nested shell", "bash -c 'ls'", policy.Permitted},
+		{"maybe forbidden", "git $x", policy.Prompted},
+		{"opaque", "$x", policy.Prompted},
+		{"no rule", "git status", policy.NoRule},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			j := r.Judge([]string{"/bin/bash", "-lc", tt.script})
+			require.Equal(t, tt.want, j.Ruling, j.Reason)
+		})
+	}
+	j := r.Judge([]string{"/bin/bash", "-lc", "if true; then git push; fi"})
+	require.Equal(t, "`git push` in `bash -c`: use a pull request (default.rules:2)", j.Reason)
+}
+
+func TestRulesErrors(t *testing.T) {
+	tests := []struct{ src, want string }{
+		{"prefix_rule(pattern=[])", "x.rules:1: invalid pattern element: pattern cannot be empty"},
+		{"\nprefix_rule(pattern=['a'], decision='bogus')", "x.rules:2: invalid decision: bogus"},
+		{"prefix_rule(pattern=['a'], justification=' ')", "x.rules:1: justification cannot be empty"},
+		{"prefix_rule(pattern=['a', []])", "x.rules:1: invalid pattern element: pattern element alternatives cannot be empty"},
+		{"prefix_rule(pattern=['a'],\n  match=['b c'])", "x.rules:1: match example does not match the rule: b c"},
+		{"prefix_rule(pattern=['a'], not_match=[['a', 'b']])", "x.rules:1: not_match example matches the rule: a b"},
+		{"prefix_rule(pattern=['a', 'b'], unless=[['c', 'd']])", "x.rules:1: an unless pattern must begin like the rule's pattern (c)"},
+		{"x = ", "x.rules:1: got end of file, want primary expression"},
+		{"load('a', 'b')", "x.rules:1: cannot load a: a rule file cannot load another"},
+		{"\n\nnope()", "x.rules:3: undefined: nope"},
+		{"host_executable(name='a/b', paths=[])", "x.rules:1: host_executable name must be a bare executable name (got a/b)"},
+		{"host_executable(name='a', paths=['b/a'])", "x.rules:1: host_executable paths must be absolute or start with ~/ (got b/a)"},
+		{"network_rule(host='*.x', protocol='https', decision='allow')", "x.rules:1: network_rule host must be a specific host; wildcards are not allowed"},
+		{"network_rule(host='x', protocol='ftp', decision='allow')", "x.rules:1: network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got ftp)"},
+		{"tool_rule('s', 't')", "x.rules:1: tool_rule needs a decision: allow, prompt or forbidden"},
+		{"def f():\n  prefix_rule(pattern=[1])\nf()", "x.rules:2: invalid pattern element: pattern element must be a string or list of strings (got int)"},
+		{"[x for x in range(100000000)]", "x.rules:1: Starlark computation cancelled: too many steps"},
+	}
+	for _, tt := range tests {
+		_, err := policy.ParseRules("x.rules", []byte(tt.src))
+		var fault *policy.RuleError
+		require.ErrorAs(t, err, &fault, tt.src)
+		require.EqualError(t, err, tt.want)
+	}
+}
+
+func TestRulesNetworkAndTools(t *testing.T) {
+	r := parseRules(t, `
+network_rule(host="API.example.com.", protocol="https", decision="allow")
+network_rule(host="api.example.com", protocol="https", decision="deny", justification="not today")
+tool_rule(server="github", tool="delete_*", decision="forbidden")
+tool_rule(server="github", tool="merge", args={"repo": ["main", "prod-*"], "opts": {"force": True}}, decision="prompt")
+tool_rule(server="*", tool="read", args={"n": 1}, decision="allow")
+`)
+	require.Equal(t, policy.Forbidden, r.Network("api.example.com:443", "https").Ruling)
+	require.Equal(t, policy.NoRule, r.Network("api.example.com", "http").Ruling)
+	tests := []struct {
+		server, tool, args string
+		want               policy.Ruling
+	}{
+		{"github", "delete_repo", `{}`, policy.Forbidden},
+		{"gitlab", "delete_repo", `{}`, policy.NoRule},
+		{"github", "merge", `{"repo":"prod-x","opts":{"force":true}}`, policy.Prompted},
+		{"github", "merge", `{"repo":"dev","opts":{"force":true}}`, policy.NoRule},
+		{"github", "merge", `{"repo":"main"}`, policy.NoRule},
+		{"github", "merge", `{"repo":"dev","repo":"main","opts":{"force":true}}`, policy.Prompted},
+		{"github", "merge", `[`, policy.Prompted},
+		{"any", "read", `{"n":1.0}`, policy.Permitted},
+		{"any", "read", `{"n":1,"n":2}`, policy.NoRule},
+		{"any", "read", `nonsense`, policy.NoRule},
+		{"any", "read", ``, policy.NoRule},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Ruling, "%s %s %s", tt.server, tt.tool, tt.args)
+	}
+}
+
+func TestNilRules(t *testing.T) {
+	var r *policy.Rules
+	require.Zero(t, r.Command([]string{"rm"}))
+	require.Zero(t, r.Network("x", "http"))
+	require.Zero(t, r.Tool("s", "t", nil))
+	require.False(t, r.Restricts())
+	require.Equal(t, policy.NoRule, r.Judge([]string{"bash", "-c", "$x"}).Ruling)
+}
