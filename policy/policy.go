@@ -176,6 +176,10 @@ type Action struct {
 	Reads   []string `json:"reads,omitempty"`   // paths it reads
 	Writes  []string `json:"writes,omitempty"`  // paths it creates, changes or deletes
 
+	// Session is the session that the call goes on with; it runs where that
+	// session was opened.
+	Session string `json:"session,omitempty"`
+
 	Permissions   Permissions `json:"permissions,omitempty"`
 	Justification string      `json:"justification,omitempty"` // the model's words
 	PrefixRule    []string    `json:"prefix_rule,omitempty"`   // the model's proposal for "always"

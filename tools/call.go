@@ -66,6 +66,20 @@ func NewWithCall[In any](def Def, describe func(In) (policy.Action, error), run 
 // that is for the type's UnmarshalJSON or for describe.
 type Argument interface{ EditSchema(*jsonschema.Schema) }
 
+// SessionKey is the _meta key under which a worker tells the gate the id of the
+// session that a call opened or went on with and that still runs, so that
+// later calls for it, see [policy.Action], go to the same worker. The gate
+// takes it out again.
+const SessionKey = "toolgate/session"
+
+// MarkSession puts the id of a running session into the result's _meta.
+func MarkSession(res *mcp.CallToolResult, id string) {
+	if res.Meta == nil {
+		res.Meta = mcp.Meta{}
+	}
+	res.Meta[SessionKey] = id
+}
+
 // Closing returns t with a function that ends what its calls left running.
 // Functions of several tools may be the same; each must bear being called
 // again.

@@ -46,14 +46,42 @@ func (c commandArgument) describe() ([]string, error) {
 	return c.argv, noNUL(c.argv)
 }
 
+// text returns the command as a person reads it.
+func (c commandArgument) text() string {
+	if c.script != "" {
+		return c.script
+	}
+	return strings.Join(c.argv, " ")
+}
+
 // script returns the argv that runs text in the shell named.
 func script(shell string, login bool, text string) ([]string, error) {
 	flag := "-c"
-	if login {
+	switch {
+	case shell == "cmd":
+		flag = "/c"
+	case shell == "powershell" || shell == "pwsh":
+		flag = "-Command"
+	case login:
 		flag = "-lc"
 	}
 	argv := []string{shell, flag, text}
 	return argv, noNUL(argv)
+}
+
+// shellName returns the shell that a call asks for by name or path. What it
+// does not know is sh, as in Codex.
+func shellName(asked string) string {
+	if asked == "" {
+		return "bash"
+	}
+	name := strings.ToLower(asked[strings.LastIndexAny(asked, `/\\`)+1:])
+	name = strings.TrimSuffix(name, ".exe")
+	switch name {
+	case "bash", "zsh", "sh", "powershell", "pwsh", "cmd":
+		return name
+	}
+	return "sh"
 }
 
 func noNUL(argv []string) error {

@@ -21,6 +21,7 @@ type capture struct {
 	file    *spool // nil until head is full, and when open failed
 	total   int64  // bytes printed so far
 	lines   int64  // line ends among them
+	begun   bool   // the last line has not ended
 	changed chan struct{}
 }
 
@@ -37,6 +38,9 @@ func (c *capture) Write(p []byte) (int, error) {
 	n := len(p)
 	c.lines += int64(bytes.Count(p, []byte{'\n'}))
 	c.total += int64(n)
+	if n > 0 {
+		c.begun = p[n-1] != '\n'
+	}
 	if room := c.tail.limit - len(c.head); room > 0 {
 		k := min(room, len(p))
 		c.head = append(c.head, p[:k]...)
@@ -67,11 +71,25 @@ func (c *capture) spill(p []byte) {
 	}
 }
 
-// size returns the bytes and the line ends printed so far.
+// size returns the bytes and the lines printed so far; a begun line counts.
 func (c *capture) size() (total, lines int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.total, c.lines
+	lines = c.lines
+	if c.begun {
+		lines++
+	}
+	return c.total, lines
+}
+
+// nextKept returns the first byte at or after from that is kept.
+func (c *capture) nextKept(from int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.part(from, c.total)) > 0 {
+		return from
+	}
+	return max(from, c.total-int64(c.tail.len()))
 }
 
 // more returns a channel that is closed when more is printed.

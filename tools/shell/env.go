@@ -55,8 +55,9 @@ var calm = map[string]string{
 }
 
 // Apply returns the environment of a command started by a process with the
-// environment inherited, sorted by name.
-func (e Environment) Apply(inherited []string) []string {
+// environment inherited, sorted by name. Terminal says that the command has
+// one; it is then told what kind.
+func (e Environment) Apply(inherited []string, terminal bool) []string {
 	vars := make(map[string]string, len(inherited)+len(calm))
 	for _, v := range inherited {
 		name, value, ok := strings.Cut(v, "=")
@@ -66,6 +67,9 @@ func (e Environment) Apply(inherited []string) []string {
 	}
 	for name, value := range calm {
 		vars[name] = value
+	}
+	if terminal {
+		vars["TERM"] = "xterm"
 	}
 	for name, value := range e.Set {
 		vars[name] = value

@@ -16,10 +16,15 @@ type Options struct {
 	// asks for less; 0 means [tools.DefaultBudget].
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
 
-	// SpoolFolder is where output is kept that does not fit an answer; ""
-	// means a new private folder in the system's folder for temporary files,
-	// made when it is first needed and removed with the tools.
+	// SpoolFolder is where output is kept that does not fit in memory; ""
+	// means the system's folder for temporary files. The files in it have no
+	// names, so that no command finds them and nothing has to be removed.
 	SpoolFolder string `json:"spool_folder,omitempty"`
+
+	// YieldMS is how long shell waits for the end of a command that has no
+	// timeout_ms, in milliseconds, before it hands back a session; 0 means
+	// 25 seconds. Many clients give a call up after 60 seconds, some after 30.
+	YieldMS int64 `json:"yield_ms,omitempty"`
 
 	// SpoolBytes bounds what is kept of one command's output; 0 means 2 GiB.
 	SpoolBytes int64 `json:"spool_bytes,omitempty"`
@@ -32,7 +37,30 @@ func (o Options) budget() int {
 	return tools.DefaultBudget
 }
 
+func (o Options) yield() time.Duration {
+	if o.YieldMS > 0 {
+		return time.Duration(o.YieldMS) * time.Millisecond
+	}
+	return defaultYield
+}
+
+func (o Options) spoolBytes() int64 {
+	if o.SpoolBytes > 0 {
+		return o.SpoolBytes
+	}
+	return 2 << 30
+}
+
 const (
+	// defaultYield is how long a call waits that waits for something.
+	defaultYield = 25 * time.Second
+
+	// progressEvery is the time between two progress notifications.
+	progressEvery = time.Second
+
+	// typingLimit is how long a program may take to read what is typed.
+	typingLimit = time.Second
+
 	// patience is how long the pipes of an ended command are waited for, when
 	// something it started still holds them.
 	patience = 50 * time.Millisecond

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,10 +21,13 @@ import (
 type process struct {
 	host    *host
 	id      string // marks what it starts, and cannot be guessed
-	argv    []string
+	text    string // the command as a person reads it
 	cmd     *exec.Cmd
 	out     *capture
 	started time.Time
+
+	terminal *os.File   // nil without one
+	typing   sync.Mutex // held while something is typed
 
 	pumped chan struct{} // closed when nothing more is read from the command
 	done   chan struct{} // closed when the command has ended and what follows is set
@@ -38,45 +42,86 @@ type process struct {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
+// hasEnded reports whether the command has ended and its output is complete.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // A launch says what to start.
 type launch struct {
 	argv []string
 	dir  string // "" is the worker's
 	env  []string
+	text string // the command as a person reads it
+
+	terminal bool
+	size     terminalSize
 }
 
-// run starts a command with an empty stdin and with stdout and stderr in one
-// pipe, so that what it prints keeps its order. Its errors are for the model.
+// A terminalSize is the size of a terminal in characters.
+type terminalSize struct{ rows, cols int }
+
+// sizeOf returns the size of a terminal asked for with rows and cols, of which
+// 0 stands for the usual one.
+func sizeOf(rows, cols int) (terminalSize, error) {
+	const most = 1000
+	size := terminalSize{cmp.Or(rows, 24), cmp.Or(cols, 80)}
+	if min(size.rows, size.cols) < 1 || max(size.rows, size.cols) > most {
+		return size, fmt.Errorf("a terminal of %d rows and %d cols is not possible; give numbers from 1 to %d", size.rows, size.cols, most)
+	}
+	return size, nil
+}
+
+// run starts a command, with an empty stdin and one pipe for stdout and stderr,
+// so that what it prints keeps its order, or in a terminal. Its errors are for
+// the model.
 func (h *host) run(l launch) (*process, error) {
 	cmd, err := command(l)
-	if err != nil {
-		return nil, err
-	}
-	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{
 		host:   h,
 		id:     rand.Text(),
-		argv:   l.argv,
+		text:   l.text,
 		cmd:    cmd,
 		out:    newCapture(h.memory(), h.spool),
 		pumped: make(chan struct{}),
 		done:   make(chan struct{}),
 	}
-	cmd.Stdout, cmd.Stderr = w, w
 	cmd.Env = append(cmd.Env, callVariable+"="+p.id)
 	ownGroup(cmd)
-	err = h.begin(p)
-	w.Close()
+	ours, theirs, err := p.connect(l)
 	if err != nil {
-		r.Close()
+		return nil, err
+	}
+	err = h.begin(p)
+	theirs.Close()
+	if err != nil {
+		ours.Close()
 		return nil, startError(l, err)
 	}
-	go p.pump(r)    // ends when the pipe does, or at the deadline that wait sets
-	go h.wait(p, r) // ends when the command does
+	go p.pump(ours)    // ends when the pipe does, or at the deadline that wait sets
+	go h.wait(p, ours) // ends when the command does
 	return p, nil
+}
+
+// connect gives the command its streams. Ours is what it prints; theirs is to
+// be closed when it has started.
+func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
+	if l.terminal {
+		ours, theirs, err = openTerminal(p.cmd, l.size)
+		p.terminal = ours
+		return ours, theirs, err
+	}
+	ours, theirs, err = os.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = theirs, theirs
+	return ours, theirs, err
 }
 
 // begin starts p's command and makes it one of the family.
@@ -121,7 +166,7 @@ func (h *host) wait(p *process, r *os.File) {
 		return
 	}
 	if p.left = kin.members(p); len(p.left) > 0 {
-		h.ending.Go(func() { kin.end(p, grace) })
+		h.ending.Go(func() { kin.end(p, grace, h.gone) })
 	}
 }
 
@@ -151,7 +196,7 @@ func (p *process) drain(r *os.File) {
 // left after grace. It returns when nothing is left.
 func (h *host) end(p *process, grace time.Duration) {
 	p.stopped.Store(true)
-	p.stop.Do(func() { kin.end(p, grace) })
+	p.stop.Do(func() { kin.end(p, grace, h.gone) })
 	<-p.done
 }
 

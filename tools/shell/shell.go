@@ -14,7 +14,6 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,7 +27,8 @@ import (
 	"toolgate/tools"
 )
 
-// Tools returns the command tools: shell. They share what they keep.
+// Tools returns the command tools: shell, exec_command, write_stdin,
+// list_sessions and read_output. They share their sessions.
 //
 // Start starts a command with the sandbox's layer for one command; nil means
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
@@ -37,9 +37,13 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 	if start == nil {
 		start = (*exec.Cmd).Start
 	}
-	h := &host{options: o, start: start}
+	h := &host{options: o, start: start, gone: make(chan struct{})}
 	catalog := []tools.Tool{
 		tools.NewWithCall(shellDef, describeShell, h.runShell),
+		tools.NewWithCall(execDef, describeExec, h.runExec),
+		tools.NewWithCall(stdinDef, describeStdin, h.runStdin),
+		tools.New(listDef, describeList, h.runList),
+		tools.New(readDef, describeRead, h.runRead),
 	}
 	for i := range catalog {
 		catalog[i] = tools.Closing(catalog[i], h.close)
@@ -49,18 +53,29 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 
 // A host runs commands and keeps what outlives a call.
 type host struct {
-	options Options
-	start   func(*exec.Cmd) error
-	ending  sync.WaitGroup // ends of what commands left behind
+	options  Options
+	start    func(*exec.Cmd) error
+	sessions table
+	ending   sync.WaitGroup // ends of what commands left behind
+
+	closing sync.Once
+	gone    chan struct{} // closed when the caller has gone
 }
 
 // close ends every command with all it started. It is called when the caller
 // has gone, so it does not wait long.
 func (h *host) close() {
+	h.closing.Do(func() { close(h.gone) })
 	var all sync.WaitGroup
+	for _, s := range h.sessions.clear() {
+		all.Go(func() {
+			h.end(s.process, grace)
+			s.out.close()
+		})
+	}
 	for _, p := range kin.running() {
 		if p.host == h {
-			all.Go(func() { h.end(p, closeGrace) })
+			all.Go(func() { h.end(p, grace) })
 		}
 	}
 	all.Wait()
@@ -74,14 +89,22 @@ func (h *host) memory() int {
 }
 
 // spool makes the file for an output that does not fit in memory.
-func (h *host) spool() (*spool, error) { return nil, errors.New("no folder") }
+func (h *host) spool() (*spool, error) {
+	return newSpool(h.options.SpoolFolder, h.options.spoolBytes())
+}
+
+// environment returns the environment of a command.
+func (h *host) environment(terminal bool) []string {
+	return h.options.Environment.Apply(os.Environ(), terminal)
+}
 
 var shellDef = tools.Def{
 	Name:  "shell",
 	Title: "Run a command",
 	Description: "Runs a command in the workspace and returns its exit code and output. Give the program and its arguments as an array; " +
 		`for pipes, redirections and several commands give ["bash", "-c", "..."]. ` +
-		"Stdin is empty. A failing exit code is a normal answer. Processes that the command leaves running are ended with it.",
+		"Stdin is empty. A failing exit code is a normal answer. Processes that the command leaves running are ended with it. " +
+		"A command that takes long and has no timeout_ms becomes a session: go on with write_stdin.",
 	Destructive: true,
 	OpenWorld:   true,
 }
@@ -109,63 +132,74 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	if err != nil {
 		return nil, err
 	}
-	l := launch{argv: action.Command, dir: in.Workdir, env: h.options.Environment.Apply(os.Environ())}
+	l := launch{argv: action.Command, dir: in.Workdir, env: h.environment(false), text: in.Command.text()}
 	if in.Command.script != "" {
-		l.argv[0] = h.shellFor(l)
+		if l.argv[0], err = findShell("", l); err != nil {
+			return nil, err
+		}
 	}
 	p, err := h.run(l)
 	if err != nil {
 		return nil, err
 	}
-	defer p.out.close()
 	limit := time.Duration(in.TimeoutMS) * time.Millisecond
-	var late <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		late = timer.C
+	if limit == 0 {
+		limit = h.options.yield()
 	}
 	note := ""
-	select {
-	case <-p.done:
-	case <-late:
+	switch p.await(ctx, call, limit, nil) {
+	case expired:
+		if in.TimeoutMS == 0 {
+			return h.answer(answer{process: p, budget: h.options.budget(), started: p.started}), nil
+		}
 		h.end(p, grace)
 		p.code = timeoutExit
 		note = fmt.Sprintf("command timed out after %d milliseconds\n", in.TimeoutMS)
-	case <-ctx.Done():
+	case cancelled:
 		h.end(p, grace)
-		note = "command was cancelled\n"
+		note = "the call was cancelled and the command ended\n"
 	}
-	return tools.Text(h.shellText(p, note)), nil
+	return h.shellAnswer(p, note), nil
 }
 
-// shellFor returns the shell for a script: bash, or sh where there is none.
-func (h *host) shellFor(l launch) string {
-	if _, err := lookup("bash", l.dir, l.env); err != nil {
-		return "sh"
+// findShell returns the program for a script in the shell asked for: where
+// there is none of that name it is sh, and without a name bash, or else sh.
+func findShell(asked string, l launch) (string, error) {
+	name := shellName(asked)
+	if _, err := lookup(name, l.dir, l.env); err == nil {
+		return name, nil
 	}
-	return "bash"
+	if _, err := lookup("sh", l.dir, l.env); err != nil {
+		return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; give shell, or use the tool shell with a program", name)
+	}
+	return "sh", nil
 }
 
-// shellText returns the answer for an ended command, with note before what it
-// printed.
-func (h *host) shellText(p *process, note string) string {
+// shellAnswer returns the answer for an ended command, with note before what
+// it printed. Output that does not fit is kept.
+func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
 	total, lines := p.out.size()
-	text, cut := p.out.text(0, total, h.options.budget()*tools.BytesPerToken, "")
-	var s strings.Builder
-	fmt.Fprintf(&s, "Exit code: %d\n", p.code)
-	fmt.Fprintf(&s, "Wall time: %.1f seconds\n", p.wall.Seconds())
+	limit := h.options.budget() * tools.BytesPerToken
+	var s, evicted *session
+	if total > int64(limit) {
+		s, evicted = h.sessions.keep(p)
+		h.sessions.take(s, true)
+		h.evict(evicted)
+	}
+	text, cut := p.out.text(0, total, limit, howToRead(s))
+	var b strings.Builder
+	fmt.Fprintf(&b, "Exit code: %d\n", p.code)
+	fmt.Fprintf(&b, "Wall time: %.1f seconds\n", p.wall.Seconds())
 	if cut {
-		fmt.Fprintf(&s, "Total output lines: %d\n", lines)
+		fmt.Fprintf(&b, "Total output lines: %d\n", lines)
 	}
-	s.WriteString("Output:\n")
-	s.WriteString(note)
-	s.WriteString(text)
-	if note := leftBehind(p.left); note != "" {
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			s.WriteByte('\n')
-		}
-		s.WriteString(note)
+	b.WriteString(endedNote(evicted))
+	b.WriteString("Output:\n")
+	b.WriteString(note)
+	b.WriteString(text)
+	appendLine(&b, leftBehind(p.left))
+	if s == nil {
+		p.out.close()
 	}
-	return s.String()
+	return tools.Text(b.String())
 }

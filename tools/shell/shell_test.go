@@ -24,7 +24,8 @@ var update = flag.Bool("update", false, "write what the tools answered into test
 // TestTexts runs the scenarios of testdata. A scenario is a list of calls, a
 // file named after the tool with its arguments, each followed by the file
 // "text" or "error" with the exact answer. A line "needs: NAME" above them
-// names a program without which the scenario is skipped.
+// names a program without which the scenario is skipped, "options: JSON" what
+// the config says.
 func TestTexts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -34,12 +35,16 @@ func TestTexts(t *testing.T) {
 			t.Parallel()
 			scenario, err := txtar.ParseFile(file)
 			require.NoError(t, err)
+			var options shell.Options
 			for line := range strings.Lines(string(scenario.Comment)) {
+				if text, ok := strings.CutPrefix(line, "options: "); ok {
+					require.NoError(t, json.Unmarshal([]byte(text), &options))
+				}
 				if name, ok := strings.CutPrefix(line, "needs: "); ok {
 					need(t, strings.TrimSpace(name))
 				}
 			}
-			b := newBench(t, shell.Options{})
+			b := newBench(t, options)
 			var got txtar.Archive
 			got.Comment = scenario.Comment
 			for _, f := range scenario.Files {
@@ -137,6 +142,7 @@ func (b *bench) call(tool, args string) *mcp.CallToolResult {
 var (
 	wallTime  = regexp.MustCompile(`(?m)^Wall time: \d+\.\d+ seconds$`)
 	sessionID = regexp.MustCompile(`session ID (\d+)`)
+	started   = regexp.MustCompile(`started \d+ s ago`)
 )
 
 // scrub replaces what differs from run to run.
@@ -154,6 +160,7 @@ func (b *bench) scrub(text string) string {
 		text = strings.ReplaceAll(text, id, fmt.Sprintf("SESSION%d", i+1))
 	}
 	text = strings.ReplaceAll(text, b.folder, "$WORK")
+	text = started.ReplaceAllString(text, "started X s ago")
 	return wallTime.ReplaceAllString(text, "Wall time: X seconds")
 }
 

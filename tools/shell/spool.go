@@ -10,16 +10,19 @@ type spool struct {
 	limit int64
 	kept  int64 // the first kept bytes of the output are in f
 	full  bool  // nothing more is taken
+	named bool  // it has to be removed
 }
 
 // newSpool makes a file in folder that nobody else can read and that takes
-// limit bytes.
+// limit bytes. Where the system allows it the file has no name from the
+// beginning and is gone with this process, however that ends.
 func newSpool(folder string, limit int64) (*spool, error) {
-	f, err := os.CreateTemp(folder, "output-")
+	f, err := os.CreateTemp(folder, "toolgate-output-")
 	if err != nil {
 		return nil, err
 	}
-	return &spool{f: f, limit: limit}, nil
+	named := os.Remove(f.Name()) != nil
+	return &spool{f: f, limit: limit, named: named}, nil
 }
 
 // write appends p, as far as there is room.
@@ -50,5 +53,7 @@ func (s *spool) read(from, to int64) []byte {
 
 func (s *spool) remove() {
 	s.f.Close()
-	os.Remove(s.f.Name())
+	if s.named {
+		os.Remove(s.f.Name())
+	}
 }

@@ -64,17 +64,18 @@ func (f *family) running() []*process {
 }
 
 // end asks everything that belongs to p to end, and kills what is left after
-// grace. It returns when nothing is left, or after five more seconds, when a
-// process cannot be killed.
-func (f *family) end(p *process, grace time.Duration) {
-	f.signalUntilGone(p, askToEnd, false, grace)
-	f.signalUntilGone(p, kill, true, 5*time.Second)
+// grace, or, once hurry is closed, after closeGrace. It returns when nothing is
+// left, or after five more seconds, when a process cannot be killed.
+func (f *family) end(p *process, grace time.Duration, hurry <-chan struct{}) {
+	f.signalUntilGone(p, askToEnd, false, grace, hurry)
+	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
 }
 
 // signalUntilGone sends a signal to all members of p and waits until none is
-// left or the limit is reached. When repeat is set the signal is sent again to
-// what is still there, and to what was started since.
-func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration) {
+// left or the limit is reached, which hurry brings nearer. When repeat is set
+// the signal is sent again to what is still there, and to what was started
+// since.
+func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration, hurry <-chan struct{}) {
 	deadline := time.Now().Add(limit)
 	pause := time.Millisecond
 	for first := true; ; first = false {
@@ -87,8 +88,15 @@ func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, l
 				signal(m)
 			}
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, 50*time.Millisecond)
+		select {
+		case <-hurry:
+			hurry = nil
+			if soon := time.Now().Add(closeGrace); soon.Before(deadline) {
+				deadline = soon
+			}
+		case <-time.After(pause):
+			pause = min(2*pause, 50*time.Millisecond)
+		}
 	}
 }
 

@@ -1,0 +1,183 @@
+package shell
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"toolgate/tools"
+)
+
+// maxSessions is how many sessions are kept, with those that have ended.
+const maxSessions = 64
+
+// A session is a command that outlived the call that started it, or whose
+// output did not fit the answer.
+type session struct {
+	*process
+	id int64
+
+	// Below is guarded by the table's lock.
+	used  time.Time // when a call last dealt with it
+	given int64     // how much of the output the caller has been given
+	lines int64     // and how many lines
+	told  bool      // the caller knows that the command has ended
+}
+
+func (s *session) idText() string { return strconv.FormatInt(s.id, 10) }
+
+// A table is the sessions that are kept.
+type table struct {
+	mu       sync.Mutex
+	sessions map[int64]*session
+}
+
+// keep makes p a session of which the caller has seen nothing. When there
+// are too many it takes one out of the table, those that have ended and were
+// not used for longest first, and returns it, or nil.
+func (t *table) keep(p *process) (s, out *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions == nil {
+		t.sessions = make(map[int64]*session)
+	}
+	if len(t.sessions) >= maxSessions {
+		out = t.least()
+		delete(t.sessions, out.id)
+	}
+	s = &session{process: p, id: newID(), used: time.Now()}
+	for t.sessions[s.id] != nil {
+		s.id = newID()
+	}
+	t.sessions[s.id] = s
+	return s, out
+}
+
+// least returns the session that is missed least.
+func (t *table) least() *session {
+	return slices.MinFunc(t.list(), func(a, b *session) int {
+		if a.hasEnded() != b.hasEnded() {
+			if a.hasEnded() {
+				return -1
+			}
+			return 1
+		}
+		return a.used.Compare(b.used)
+	})
+}
+
+func (t *table) list() []*session {
+	var all []*session
+	for _, s := range t.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *session) int { return a.started.Compare(b.started) })
+	return all
+}
+
+// all returns the sessions, the oldest first.
+func (t *table) all() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.list()
+}
+
+// clear takes all sessions out of the table and returns them.
+func (t *table) clear() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.list()
+	clear(t.sessions)
+	return all
+}
+
+// find returns the session named id. Its error is for the model.
+func (t *table) find(id sessionArgument) (*session, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[int64(id)]
+	if s == nil {
+		return nil, fmt.Errorf("unknown session %d; list_sessions names those that there are", id)
+	}
+	s.used = time.Now()
+	return s, nil
+}
+
+// unread returns how much of the output the caller has not been given.
+func (t *table) unread(s *session) (from, to int64) {
+	to, _ = s.out.size()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.given, to
+}
+
+// A chunk is the output between two answers.
+type chunk struct {
+	from, to int64 // bytes
+	lines    int64
+}
+
+// take returns what unread returns, and counts it as given. While the command
+// runs, a character that is not yet whole is left for the next time. Finished
+// says that the answer will tell of the command's end.
+func (t *table) take(s *session, finished bool) chunk {
+	to, lines := s.out.size()
+	if !finished {
+		last := s.out.read(max(to-4, 0), to)
+		to -= int64(len(last) - len(tools.WholeRunes(last)))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := chunk{s.given, max(s.given, to), max(0, lines-s.lines)}
+	s.given, s.lines = c.to, lines
+	s.told = s.told || finished
+	return c
+}
+
+// endTold reports whether an answer has told of the end of s.
+func (t *table) endTold(s *session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.told
+}
+
+// Session ids have 15 digits: too many to be guessed, and few enough to
+// survive a client that reads numbers as floating point.
+var (
+	firstID = big.NewInt(100_000_000_000_000)
+	idRange = big.NewInt(900_000_000_000_000)
+)
+
+func newID() int64 {
+	n, err := rand.Int(rand.Reader, idRange)
+	if err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return n.Add(n, firstID).Int64()
+}
+
+// A sessionArgument is a session's id, as a number or as a string of digits.
+type sessionArgument int64
+
+func (sessionArgument) EditSchema(s *jsonschema.Schema) { s.Type = "integer" }
+
+func (a *sessionArgument) UnmarshalJSON(b []byte) error {
+	text := string(bytes.Trim(bytes.TrimSpace(b), `"`))
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New(`argument "session_id" must be the number that an answer gave as session ID`)
+	}
+	*a = sessionArgument(id)
+	return nil
+}
+
+var _ json.Unmarshaler = (*sessionArgument)(nil)

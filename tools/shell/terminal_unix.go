@@ -1,0 +1,58 @@
+//go:build unix
+
+package shell
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal gives cmd a new terminal of the size given as its stdin, stdout
+// and stderr, and as the terminal that controls its session. The first file is
+// ours: what is written to it is typed, what is printed is read from it. The
+// second is to be closed once cmd has started.
+func openTerminal(cmd *exec.Cmd, size terminalSize) (ours, theirs *os.File, err error) {
+	master, theirs, err := pty.Open()
+	if err != nil {
+		return nil, nil, fmt.Errorf("no terminal can be had here: %s; run it with tty false", reason(err))
+	}
+	defer master.Close()
+	// The library leaves the descriptor in blocking mode, in which a read
+	// cannot be ended by a deadline. A copy of it need not be.
+	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	ours = os.NewFile(uintptr(fd), master.Name())
+	resizeTerminal(ours, size)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+	cmd.SysProcAttr.Setctty = true // of descriptor 0
+	return ours, theirs, nil
+}
+
+// resizeTerminal sets the size of the terminal behind f, and tells the program
+// in it.
+func resizeTerminal(f *os.File, size terminalSize) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	ws := &unix.Winsize{Row: uint16(size.rows), Col: uint16(size.cols)}
+	cerr := conn.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, ws) })
+	if cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// interruptGroup sends what ctrl-c sends to the command's process group.
+func interruptGroup(p *process) error { return syscall.Kill(-p.pid(), syscall.SIGINT) }
