@@ -73,6 +73,9 @@ func (p *Policy) Decide(a Action) Decision {
 }
 
 func (p *Policy) decide(a Action) Decision {
+	if a.Server != "" {
+		return p.decideDownstream(a)
+	}
 	inside := p.Profile()
 	outside := Profile{Mode: DangerFullAccess, Network: NetworkAll}
 	if p.Mode == DangerFullAccess {

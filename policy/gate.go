@@ -90,6 +90,12 @@ type Call struct {
 	Ask       AskFunc // reaches the caller's person; nil: nobody can be asked
 	Progress  func(json.RawMessage)
 
+	// Meta is the call's _meta as the client sent it, for a downstream
+	// server, and Client what reaches the client with that server's own
+	// requests; nil: it cannot be reached.
+	Meta   json.RawMessage
+	Client ClientFunc
+
 	// Denied resumes a call at the stage Widen: it ran before, the sandbox
 	// denied it, and Ask has the answer to whether it may run wider.
 	Denied *Denial
@@ -222,6 +228,9 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 func (g *Gate) run(ctx context.Context, c Call, f Profile) (Outcome, error) {
 	if g.Run == nil {
 		return Outcome{}, &Refused{Reason: "nothing is there to run it"}
+	}
+	if c.Action.Server != "" {
+		return g.Run(ctx, c, f) // not in the workspace's turn: another server's work, and it may wait for a person
 	}
 	done, err := g.order.enter(ctx, c.Action.ReadOnly)
 	if err != nil {

@@ -171,6 +171,9 @@ type Action struct {
 	Tool   string `json:"tool"`             // name of the tool on its server
 	Server string `json:"server,omitempty"` // downstream server; "" for a built-in tool
 
+	// Downstream is set with Server.
+	Downstream *Downstream `json:"downstream,omitempty"`
+
 	Command []string `json:"command,omitempty"` // argv of the command it starts
 	Dir     string   `json:"dir,omitempty"`     // folder it runs in; "" is the workspace
 	Reads   []string `json:"reads,omitempty"`   // paths it reads

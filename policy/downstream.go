@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// A ToolApproval says when a downstream server's tool is asked for, in
+// Codex's words. The zero value is [ApproveAuto].
+type ToolApproval string
+
+const (
+	ApproveAuto   ToolApproval = ""        // unless a trusted server's claims say that it is harmless
+	ApprovePrompt ToolApproval = "prompt"  // always
+	ApproveWrites ToolApproval = "writes"  // unless a trusted server claims that it only reads
+	ApproveAlways ToolApproval = "approve" // never
+)
+
+// ParseToolApproval returns the mode named s.
+func ParseToolApproval(s string) (ToolApproval, error) {
+	switch s {
+	case "", "auto":
+		return ApproveAuto, nil
+	case "prompt", "writes", "approve":
+		return ToolApproval(s), nil
+	}
+	return ApprovePrompt, &ValueError{What: "tool approval mode", Value: s, Known: "auto, prompt, writes, approve"}
+}
+
+// Claims are what a server says of its tool. They are its word only; nil is
+// no word at all.
+type Claims struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// A Downstream is what the gate knows of the downstream tool that an [Action]
+// calls. The zero value asks before every call.
+type Downstream struct {
+	Approval ToolApproval `json:"approval,omitempty"`
+	Trusted  bool         `json:"trusted,omitempty"` // the user trusts the server's claims
+	Claims   Claims       `json:"claims"`
+	Profile  Profile      `json:"-"` // what the server's process may touch
+}
+
+// decideDownstream says what may happen with a call of a downstream tool. The
+// server runs in a profile of its own whatever is decided here, so the one
+// question is whether the call is made.
+func (p *Policy) decideDownstream(a Action) Decision {
+	var t Downstream
+	if a.Downstream != nil {
+		t = *a.Downstream
+	}
+	d := Decision{Profile: t.Profile}
+	if p.Approval == Never && p.Mode == DangerFullAccess {
+		d.Verdict, d.Reason = Allow, "the approval policy is never and the sandbox mode danger-full-access"
+		return d
+	}
+	free, why := t.free()
+	if free {
+		d.Verdict, d.Reason = Allow, why
+		return d
+	}
+	d.Reason = why
+	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]", a.Server)
+	return p.ask(d)
+}
+
+// free reports whether the tool may be called unasked, and why or why not.
+func (t Downstream) free() (bool, string) {
+	is := func(claim *bool, want bool) bool { return t.Trusted && claim != nil && *claim == want }
+	switch t.Approval {
+	case ApproveAlways:
+		return true, "the config approves this tool"
+	case ApproveWrites:
+		if is(t.Claims.ReadOnly, true) {
+			return true, "the trusted server says that the tool only reads"
+		}
+		return false, "the tool may change something"
+	case ApproveAuto:
+		if is(t.Claims.ReadOnly, true) {
+			return true, "the trusted server says that the tool only reads"
+		}
+		if is(t.Claims.Destructive, false) && is(t.Claims.OpenWorld, false) {
+			return true, "the trusted server says that the tool destroys nothing and stays on this machine"
+		}
+		if !t.Trusted {
+			return false, "the server is not marked as trusted, so what it says of its tools does not count"
+		}
+		return false, "the tool may destroy something or reach beyond this machine"
+	}
+	return false, "the config asks before every call of this tool"
+}
+
+// A ClientFunc puts a request of a backend to the client whose call caused it
+// and returns the client's result.
+type ClientFunc func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
