@@ -2,59 +2,224 @@ package applypatch
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
-
-	"toolgate/tools"
+	"slices"
+	"strings"
 )
 
-// commit brings the files to what the plan says; all of them or, when one
-// cannot be written, none.
-func (pl *plan) commit() error {
-	for i, path := range pl.order {
-		f := pl.files[path]
-		if err := f.write(); err != nil {
-			for _, done := range pl.order[:i+1] {
-				pl.files[done].restore()
-			}
-			return tools.AsDenial(err, "write", f.written)
+// transaction returns the actions that bring the files to what the plan says.
+// It takes none of the ways in avoid.
+func (pl *plan) transaction(avoid map[detour]bool) *transaction {
+	b := &builder{plan: pl, avoid: avoid, token: randomToken()}
+	for _, path := range pl.order {
+		if f := pl.files[path]; f.changed() {
+			b.add(f)
 		}
 	}
-	return nil
+	b.removeDirs()
+	return &b.transaction
 }
 
-func (f *file) changed() bool {
-	return f.was.exists != f.now.exists || f.was.mode != f.now.mode || !bytes.Equal(f.was.data, f.now.data)
+func randomToken() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }
 
-func (f *file) write() error {
+// A builder collects the actions of a plan.
+type builder struct {
+	transaction
+	plan  *plan
+	avoid map[detour]bool
+	token string
+}
+
+// add adds what has to be done for f.
+func (b *builder) add(f *file) {
 	switch {
-	case !f.changed():
-		return nil
 	case !f.now.exists:
-		return os.Remove(f.path)
-	case !f.was.exists:
-		if err := os.MkdirAll(filepath.Dir(f.path), 0o777); err != nil {
-			return err
+		if !b.renamedAway(f) {
+			b.append(f, action{Kind: remove, Stage: b.stageFor(f)})
 		}
-		return os.WriteFile(f.path, f.now.data, f.now.mode)
+	case f.now.from == f.path:
+		b.change(f, b.rewriteKind(f), false)
+	case f.was.exists:
+		b.placeNew(f, replace)
+	case b.canRename(f):
+		b.rename(f)
+	default:
+		b.makeDirs(f)
+		b.placeNew(f, create)
 	}
-	if err := os.WriteFile(f.path, f.now.data, f.now.mode); err != nil {
-		return err
+}
+
+// rewriteKind says how the content of f gets new: a file with several names
+// must stay the same file.
+func (b *builder) rewriteKind(f *file) actionKind {
+	if links(f.was.info) > 1 || b.avoid[detour{replace, f.path}] {
+		return overwrite
 	}
-	if f.was.mode != f.now.mode {
-		return os.Chmod(f.path, f.now.mode)
+	return replace
+}
+
+// change adds what gives the file at f's path its new content and mode. Moved
+// says that an action before this one brings the file there.
+func (b *builder) change(f *file, kind actionKind, moved bool) {
+	origin := b.plan.files[f.now.from]
+	a := action{Kind: kind, moved: moved, like: f.path, likeInfo: origin.was.info}
+	if bytes.Equal(origin.was.data, f.now.data) {
+		if origin.was.mode == f.now.mode {
+			return
+		}
+		a.Kind = chmod
+	}
+	if a.Kind == replace {
+		a.Stage = b.stageFor(f)
+	}
+	if moved {
+		a.like = origin.path // where it is while the new file is staged
+	}
+	b.appendFrom(origin, f, a)
+}
+
+// placeNew adds a file that is not a change of the one at its path.
+func (b *builder) placeNew(f *file, kind actionKind) {
+	a := action{Kind: kind, Stage: b.stageFor(f), perm: f.now.mode}
+	if origin := b.plan.files[f.now.from]; origin != nil && origin.was.info != nil {
+		a.like, a.likeInfo = origin.path, origin.was.info
+	}
+	b.append(f, a)
+}
+
+// canRename reports whether f is another file of the plan under a new name
+// and nothing else needs that one.
+func (b *builder) canRename(f *file) bool {
+	if f.now.from == "" || b.avoid[detour{rename, f.path}] {
+		return false
+	}
+	origin := b.plan.files[f.now.from]
+	if origin.now.exists || strings.HasPrefix(f.path, origin.path+string(filepath.Separator)) {
+		return false
+	}
+	return b.movedTo(origin) == f
+}
+
+// movedTo returns the first file that has become of origin, nil for none.
+func (b *builder) movedTo(origin *file) *file {
+	for _, path := range b.plan.order {
+		if f := b.plan.files[path]; f != origin && f.now.exists && f.now.from == origin.path {
+			return f
+		}
 	}
 	return nil
 }
 
-func (f *file) restore() {
-	if !f.was.exists {
-		os.Remove(f.path)
-		return
+// renamedAway reports whether the file is not removed but gets a new name.
+func (b *builder) renamedAway(f *file) bool {
+	to := b.movedTo(f)
+	return to != nil && !to.was.exists && b.canRename(to)
+}
+
+func (b *builder) rename(f *file) {
+	b.makeDirs(f)
+	origin := b.plan.files[f.now.from]
+	b.Actions = append(b.Actions, action{
+		Kind: rename, Path: origin.path, To: f.path, written: f.written,
+		info: origin.was.info, old: origin.was.data,
+		Before: origin.was.mark(), After: origin.was.mark(),
+	})
+	kind := replace
+	if links(origin.was.info) > 1 || b.avoid[detour{replace, f.path}] {
+		kind = overwrite
 	}
-	if data, err := os.ReadFile(f.path); err != nil || !bytes.Equal(data, f.was.data) {
-		os.WriteFile(f.path, f.was.data, f.was.mode)
+	b.change(f, kind, true)
+}
+
+// makeDirs adds the folders above f that are not there.
+func (b *builder) makeDirs(f *file) {
+	var missing []string
+	for dir := filepath.Dir(f.path); !isDir(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		missing = append(missing, dir)
 	}
-	os.Chmod(f.path, f.was.mode)
+	slices.Reverse(missing)
+	for _, dir := range missing {
+		if !slices.ContainsFunc(b.Actions, func(a action) bool { return a.Kind == makeDir && a.Path == dir }) {
+			b.Actions = append(b.Actions, action{Kind: makeDir, Path: dir, written: f.written})
+		}
+	}
+}
+
+// removeDirs adds the folders that the plan empties, deepest first.
+func (b *builder) removeDirs() {
+	for _, dir := range slices.Backward(b.plan.emptied) {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: mark{Mode: info.Mode().Perm()}})
+		}
+	}
+}
+
+// madeDirs returns the folders that the transaction makes, outermost first.
+func (t *transaction) madeDirs() []string {
+	var dirs []string
+	for i := range t.Actions {
+		if a := &t.Actions[i]; a.Kind == makeDir {
+			dirs = append(dirs, a.Path)
+		}
+	}
+	return dirs
+}
+
+// append adds an action on f.
+func (b *builder) append(f *file, a action) { b.appendFrom(f, f, a) }
+
+// appendFrom adds an action on f whose file was origin's.
+func (b *builder) appendFrom(origin, f *file, a action) {
+	a.Path, a.written = f.path, f.written
+	a.info, a.data = origin.was.info, f.now.data
+	if origin.was.read {
+		a.old = origin.was.data
+	}
+	a.Before, a.After = origin.was.mark(), f.now.mark()
+	if f.now.from == "" && !f.now.exact {
+		a.After.Mode = 0
+	}
+	b.Actions = append(b.Actions, a)
+}
+
+// mark returns what tells the state from others.
+func (s *state) mark() mark {
+	switch {
+	case !s.exists:
+		return mark{}
+	case s.link != "":
+		return mark{Link: s.link}
+	case !s.read:
+		return mark{Mode: s.mode}
+	}
+	return mark{Sum: sum(s.data), Mode: s.mode}
+}
+
+// stageFor returns a name for the staged file of f, in the nearest folder that
+// is there and stays.
+func (b *builder) stageFor(f *file) string {
+	dir := filepath.Dir(f.path)
+	for (!isDir(dir) || slices.Contains(b.plan.emptied, dir)) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return stageName(dir, f.path, fmt.Sprintf("%s-%d", b.token, len(b.Actions)))
+}
+
+// stageName returns a name in dir that nothing else uses and that shows whose
+// it is.
+func stageName(dir, path, token string) string {
+	base := filepath.Base(path)
+	const most = 100
+	if len(base) > most {
+		base = base[:most]
+	}
+	return filepath.Join(dir, "."+base+".toolgate-"+token)
 }

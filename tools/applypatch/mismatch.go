@@ -31,6 +31,11 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	return at + "does not match" + t.nearestTo(h.oldLines())
 }
 
+// alsoAt says that the lines of a hunk are in the file more than once.
+func (t *text) alsoAt(path string, p place) string {
+	return fmt.Sprintf("note: %s: the lines of a hunk are there %d times, %s; the change was made at line %d", path, len(p.others)+1, t.listed(append([]int{p.start}, p.others...)), p.start+1)
+}
+
 // listed returns the numbers of the lines at places.
 func (t *text) listed(places []int) string {
 	const most = 10
@@ -63,9 +68,11 @@ func (t *text) nearestTo(old []Line) string {
 	for _, l := range t.lines[start:end] {
 		have.WriteString(l.text + "\n")
 	}
-	d := string(diff.Diff("patch", want.Bytes(), "file", have.Bytes()))
-	return fmt.Sprintf("; nearest is line %d to %d (- the patch, + the file):\n%s", start+1, end, hunksOnly(d))
+	return fmt.Sprintf("; nearest is line %d to %d (- the patch, + the file):\n%s", start+1, end, excerpt(want.Bytes(), have.Bytes()))
 }
+
+// excerpt returns a short diff of two texts.
+func excerpt(old, new []byte) string { return hunksOnly(string(diff.Diff("old", old, "new", new))) }
 
 // hunksOnly returns the lines of a diff without its headers, indented.
 func hunksOnly(d string) string {

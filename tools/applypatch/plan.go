@@ -8,70 +8,101 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"toolgate/tools"
 )
 
 // A plan is what a patch comes to, worked out in memory: for each file it
 // touches how it is and how it shall be.
 type plan struct {
+	at      *resolver
 	files   map[string]*file // by real path
 	order   []string         // of files, as first touched
+	emptied []string         // folders to remove when nothing is left in them, outermost first
 	summary summary
-	faults  []string // everything wrong with the patch, for the model
+	notes   []string // what the model should know though all went well
 }
 
-// A file is one path that a patch touches.
+// A file is one path that a plan touches.
 type file struct {
-	path    string // real, absolute
+	path    string // absolute, without symbolic links
 	written string // as the patch has it
 	was     state
 	now     state
 }
 
-// A state is what is at a path.
+// A state is what is at a path. The zero state is nothing.
 type state struct {
 	exists bool
-	link   string // where a symbolic link leads; "" for a file
-	data   []byte
 	mode   fs.FileMode
-	info   fs.FileInfo // of the file on disk; nil for what the patch makes
-	from   string      // the real path whose file this is, "" for a new one
+	data   []byte
+	read   bool        // data is what the file holds
+	link   string      // where a symbolic link leads
+	info   fs.FileInfo // of the file on disk; nil for what the plan makes
+	from   string      // the path of the file on disk that is changed into this, "" for a new one
+	exact  bool        // the mode is not subject to the umask
 }
 
 // A summary lists what was done in Codex's words.
 type summary struct{ added, modified, deleted []string }
 
 func (s summary) String() string {
-	var b strings.Builder
-	b.WriteString("Success. Updated the following files:")
+	return "Success. Updated the following files:\n" + strings.Join(s.items(), "\n")
+}
+
+// line returns the summary on one line, for a list of steps.
+func (s summary) line() string { return strings.Join(s.items(), ", ") }
+
+func (s summary) items() []string {
+	var items []string
 	for _, l := range []struct {
 		letter string
 		paths  []string
-	}{{"A", s.added}, {"M", s.modified}, {"D", s.deleted}} {
+	}{{"A ", s.added}, {"M ", s.modified}, {"D ", s.deleted}} {
 		for _, p := range l.paths {
-			b.WriteString("\n" + l.letter + " " + p)
+			items = append(items, l.letter+p)
 		}
 	}
-	return b.String()
+	return items
 }
 
 // A PatchError is everything that keeps a patch from being applied.
 type PatchError struct{ Faults []string }
 
+// mostFaults is how much of the faults the model is shown, in bytes.
+const mostFaults = 24 << 10
+
 func (e *PatchError) Error() string {
-	return strings.Join(e.Faults, "\n") + "\nnothing was changed; read the files and resend the whole patch"
+	var b strings.Builder
+	for i, f := range e.Faults {
+		if b.Len()+len(f) > mostFaults && i > 0 {
+			fmt.Fprintf(&b, "and %d more\n", len(e.Faults)-i)
+			break
+		}
+		b.WriteString(f + "\n")
+	}
+	return b.String() + "nothing was changed; read the file again and resend the whole patch"
 }
 
 // makePlan checks all of p against the files and writes nothing.
-func makePlan(p *Patch) (*plan, error) {
-	pl := &plan{files: map[string]*file{}}
+func makePlan(p *Patch, at *resolver) (*plan, error) {
+	pl := &plan{at: at, files: map[string]*file{}}
+	var faults []string
 	for i := range p.Ops {
-		op := &p.Ops[i]
-		if err := pl.apply(op); err != nil {
-			pl.faults = append(pl.faults, err.Error())
+		err := pl.apply(&p.Ops[i])
+		if d, ok := errors.AsType[*tools.Denial](err); ok {
+			return nil, d
+		}
+		if err != nil {
+			faults = append(faults, err.Error())
 		}
 	}
-	if len(pl.faults) > 0 {
-		return nil, &PatchError{pl.faults}
+	if len(faults) == 0 {
+		faults = pl.conflicts()
+	}
+	if len(faults) > 0 {
+		return nil, &PatchError{faults}
 	}
 	return pl, nil
 }
@@ -88,63 +119,102 @@ func (pl *plan) apply(op *FileOp) error {
 }
 
 func (pl *plan) add(op *FileOp) error {
-	f, err := pl.open(op.Path)
+	f, err := pl.open(op.Path, true)
 	if err != nil {
 		return err
 	}
 	data := newFile(op.Hunks)
-	if f.now.exists && !bytes.Equal(f.now.data, data) {
-		return fmt.Errorf("%s: the file is there already, with other content; update it, or delete it first in the same patch", op.Path)
-	}
-	if !f.now.exists {
-		f.now = state{exists: true, data: data, mode: 0o666}
-		if op.Exec == ExecOn {
-			f.now.mode = 0o777
+	if f.now.exists {
+		if err := f.load(); err != nil {
+			return err
 		}
+		if !bytes.Equal(f.now.data, data) {
+			return fmt.Errorf("%s: the file exists with other content; update it, or delete it first in the same patch", op.Path)
+		}
+	} else {
+		f.now = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
 	}
 	pl.summary.added = append(pl.summary.added, op.Path)
 	return nil
 }
 
 func (pl *plan) delete(op *FileOp) error {
-	f, err := pl.open(op.Path)
+	f, err := pl.open(op.Path, false)
 	if err != nil {
 		return err
 	}
 	if !f.now.exists {
-		return fmt.Errorf("%s: there is no such file to delete", op.Path)
+		return fmt.Errorf("%s: there is no such file to delete; correct the path or leave it out", op.Path)
+	}
+	if len(op.Hunks) > 0 {
+		if err := f.holds(op); err != nil {
+			return err
+		}
 	}
 	f.now = state{}
 	pl.summary.deleted = append(pl.summary.deleted, op.Path)
 	return nil
 }
 
+// holds fails when a file to delete is not what a unified diff says it is.
+func (f *file) holds(op *FileOp) error {
+	if f.now.link != "" {
+		return nil // a diff shows where a link leads, not what is there
+	}
+	if err := f.load(); err != nil {
+		return err
+	}
+	left, _, err := applyHunks(op, f.now.data)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s: the file has more lines than the patch deletes; use '*** Delete File: %s', or list all lines", op.Path, op.Path)
+	}
+	return nil
+}
+
 func (pl *plan) update(op *FileOp) error {
-	f, err := pl.open(op.Path)
+	f, err := pl.open(op.Path, true)
 	if err != nil {
 		return err
 	}
 	if !f.now.exists {
-		return fmt.Errorf("%s: there is no such file to update; add it, or correct the path", op.Path)
+		return fmt.Errorf("%s: there is no such file to update; correct the path, or add the file", op.Path)
+	}
+	if op.MoveTo != "" && !op.Copy {
+		if link, err := pl.open(op.Path, false); err == nil && link.now.link != "" {
+			return fmt.Errorf("%s: it is a symbolic link; move what it leads to instead", op.Path)
+		}
+	}
+	if err := f.load(); err != nil {
+		return err
 	}
 	now := f.now
 	if len(op.Hunks) > 0 {
-		if now.data, err = applyHunks(op, now.data); err != nil {
+		var notes []string
+		if now.data, notes, err = applyHunks(op, now.data); err != nil {
 			return err
 		}
+		pl.notes = append(pl.notes, notes...)
 	}
 	now.mode = op.Exec.apply(now.mode)
-	if op.MoveTo == "" {
-		f.now = now
-		pl.summary.modified = append(pl.summary.modified, op.Path)
-		return nil
+	if op.MoveTo != "" {
+		return pl.move(op, f, now)
 	}
-	to, err := pl.open(op.MoveTo)
+	f.now = now
+	pl.summary.modified = append(pl.summary.modified, op.Path)
+	return nil
+}
+
+// move puts now, the new state of f, at the path that op moves f to.
+func (pl *plan) move(op *FileOp, f *file, now state) error {
+	to, err := pl.open(op.MoveTo, true)
 	if err != nil {
 		return err
 	}
 	if to != f && to.now.exists {
-		return fmt.Errorf("%s: cannot move %s there: a file is there already; delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
+		return fmt.Errorf("%s: cannot move %s there: a file exists there; delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
 	}
 	if to != f && !op.Copy {
 		f.now = state{}
@@ -154,26 +224,71 @@ func (pl *plan) update(op *FileOp) error {
 	return nil
 }
 
+// conflicts returns what in the end makes no sense: a file where a folder is
+// needed, one file changed under two names.
+func (pl *plan) conflicts() []string {
+	var faults []string
+	for i, path := range pl.order {
+		f := pl.files[path]
+		if !f.changed() {
+			continue
+		}
+		if f.now.exists {
+			if above := pl.fileAbove(path); above != "" {
+				faults = append(faults, fmt.Sprintf("%s: %s is a file, not a folder", f.written, above))
+			}
+		}
+		for _, other := range pl.order[:i] {
+			g := pl.files[other]
+			if f.was.info != nil && g.was.info != nil && f.now.exists && g.now.exists && g.changed() && os.SameFile(f.was.info, g.was.info) {
+				faults = append(faults, fmt.Sprintf("%s: it is the same file as %s (a hard link); put all changes under one name", f.written, g.written))
+			}
+		}
+	}
+	return faults
+}
+
+// fileAbove returns the first of the folders above path that is, or will be,
+// a file.
+func (pl *plan) fileAbove(path string) string {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if f, ok := pl.files[dir]; ok {
+			if f.now.exists {
+				return f.written
+			}
+			continue
+		}
+		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+			return filepath.Base(dir)
+		}
+	}
+	return ""
+}
+
 // applyHunks returns data with the hunks of op, or an error that tells of each
 // hunk that does not fit.
-func applyHunks(op *FileOp, data []byte) ([]byte, error) {
+func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error) {
 	t, err := parseText(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op.Path, err)
+		return nil, nil, fmt.Errorf("%s: %w", op.Path, err)
 	}
-	edited, _, bad := t.edit(op.Hunks)
-	var faults []string
-	for _, m := range bad {
-		faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
+	edited, places, bad := t.edit(op.Hunks)
+	if len(bad) > 0 {
+		var faults []string
+		for _, m := range bad {
+			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
+		}
+		return nil, nil, errors.New(strings.Join(faults, "\n"))
 	}
-	if len(faults) > 0 {
-		return nil, errors.New(strings.Join(faults, "\n"))
+	for _, p := range places {
+		if len(p.others) > 0 {
+			notes = append(notes, t.alsoAt(op.Path, p))
+		}
 	}
-	out, err := edited.bytes()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op.Path, err)
+	if out, err = edited.bytes(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", op.Path, err)
 	}
-	return out, nil
+	return out, notes, nil
 }
 
 // apply returns mode as the patch wants it: who may read may execute, or none.
@@ -187,49 +302,85 @@ func (e Exec) apply(mode fs.FileMode) fs.FileMode {
 	return mode
 }
 
-// open returns the file at path, read when it is first asked for.
-func (pl *plan) open(path string) (*file, error) {
-	abs, err := filepath.Abs(path)
+// open returns the file at path, looked at when it is first asked for.
+func (pl *plan) open(path string, follow bool) (*file, error) {
+	real, err := pl.at.resolve(path, follow)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	if f, ok := pl.files[abs]; ok {
+	if f, ok := pl.files[real]; ok {
 		return f, nil
 	}
-	f := &file{path: abs, written: path}
-	if err := f.read(); err != nil {
+	f := &file{path: real, written: path}
+	if err := f.look(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	pl.files[abs] = f
-	pl.order = append(pl.order, abs)
+	pl.files[real] = f
+	pl.order = append(pl.order, real)
 	return f, nil
 }
 
-// read fills in what is at the path now.
-func (f *file) read() error {
-	info, err := os.Stat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
+// look fills in what is at the path now, without reading it.
+func (f *file) look() error {
+	info, err := os.Lstat(f.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return plainError(err)
 	}
-	if !info.Mode().IsRegular() {
+	f.was = state{exists: true, mode: info.Mode().Perm(), info: info, from: f.path}
+	switch {
+	case info.IsDir():
+		return errors.New("it is a folder; apply_patch changes files only")
+	case info.Mode()&fs.ModeSymlink != 0:
+		if f.was.link, err = os.Readlink(f.path); err != nil {
+			return plainError(err)
+		}
+	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; apply_patch changes files only")
 	}
-	data, err := os.ReadFile(f.path)
-	if err != nil {
-		return plainError(err)
-	}
-	f.was = state{exists: true, data: data, mode: info.Mode().Perm(), info: info, from: f.path}
 	f.now = f.was
 	return nil
+}
+
+// mostRead is the size of the largest file that is edited.
+const mostRead = 512 << 20
+
+// load reads the file, when that was not done yet.
+func (f *file) load() error {
+	if f.now.read {
+		return nil
+	}
+	if size := f.was.info.Size(); size > mostRead {
+		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell", f.written, size>>20, mostRead>>20)
+	}
+	data, err := os.ReadFile(f.now.from)
+	if err != nil {
+		return fmt.Errorf("%s: cannot be read: %w", f.written, plainError(err))
+	}
+	f.now.data, f.now.read = data, true
+	if f.was.from == f.now.from {
+		f.was.data, f.was.read = data, true
+	}
+	return nil
+}
+
+// changed reports whether the plan does anything to the file.
+func (f *file) changed() bool {
+	if f.was.exists != f.now.exists || f.was.mode != f.now.mode || f.was.link != f.now.link || f.was.from != f.now.from {
+		return true
+	}
+	return f.was.read && !bytes.Equal(f.was.data, f.now.data)
 }
 
 // plainError returns err without the call and the path.
 func plainError(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
 	}
 	return err
 }

@@ -1,0 +1,211 @@
+package applypatch
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A disk makes every change to the file system, each through one method, so
+// that a test can let any of them fail or be the last thing that happens.
+type disk struct {
+	// fault, when not nil, is called before every change; an error takes the
+	// change's place.
+	fault func(op, path string) error
+}
+
+func (d *disk) before(op, path string) error {
+	if d.fault == nil {
+		return nil
+	}
+	if err := d.fault(op, path); err != nil {
+		return &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	return nil
+}
+
+// chunk is how much one write takes.
+const chunk = 1 << 20
+
+// create makes a new file with what is in data. The mode is subject to the
+// umask.
+func (d *disk) create(path string, data []byte, mode fs.FileMode) error {
+	if err := d.before("open", path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.write(f, data, 0), f.Close())
+}
+
+// overwrite replaces what is in the file at path without making a new one.
+// Until it ends the file holds some of both.
+func (d *disk) overwrite(path string, data []byte) error {
+	if err := d.before("open", path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = d.write(f, data, 0)
+	if err == nil {
+		err = d.before("truncate", path)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = d.before("sync", path)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// write writes data from offset off on.
+func (d *disk) write(f *os.File, data []byte, off int64) error {
+	for len(data) > 0 {
+		n := min(len(data), chunk)
+		if err := d.before("write", f.Name()); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(data[:n], off); err != nil {
+			return err
+		}
+		data, off = data[n:], off+int64(n)
+	}
+	return nil
+}
+
+func (d *disk) symlink(target, path string) error {
+	if err := d.before("symlink", path); err != nil {
+		return err
+	}
+	return os.Symlink(target, path)
+}
+
+func (d *disk) mkdir(path string, mode fs.FileMode) error {
+	if err := d.before("mkdir", path); err != nil {
+		return err
+	}
+	return os.Mkdir(path, mode)
+}
+
+func (d *disk) remove(path string) error {
+	if err := d.before("remove", path); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func (d *disk) removeAll(path string) error {
+	if err := d.before("remove", path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+func (d *disk) chmod(path string, mode fs.FileMode) error {
+	if err := d.before("chmod", path); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// rename puts the file at from in the place of the one at to, if any.
+func (d *disk) rename(from, to string) error {
+	if err := d.before("rename", to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// renameNew renames from to to, where nothing must be.
+func (d *disk) renameNew(from, to string) error {
+	if err := d.before("rename", to); err != nil {
+		return err
+	}
+	return renameNew(from, to)
+}
+
+// exchange lets the files at a and b trade places. The error is
+// [errors.ErrUnsupported] where the file system cannot.
+func (d *disk) exchange(a, b string) error {
+	if err := d.before("rename", b); err != nil {
+		return err
+	}
+	return exchange(a, b)
+}
+
+// takeAfter gives the file at path the owner and the extended attributes of
+// the one at like. Without must, an owner that cannot be given is let be.
+func (d *disk) takeAfter(path, like string, info fs.FileInfo, must bool) error {
+	if err := d.before("chown", path); err != nil {
+		return err
+	}
+	if err := copyOwner(path, info); err != nil && must {
+		return err
+	}
+	if err := d.before("setxattr", path); err != nil {
+		return err
+	}
+	if err := copyAttributes(path, like); err != nil && must {
+		return err
+	}
+	return nil
+}
+
+// syncers is how many files are waited for at once: a file system writes its
+// journal once for all that wait.
+const syncers = 8
+
+// sync brings files and folders to the disk.
+func (d *disk) sync(paths []string) error {
+	for _, p := range paths {
+		if err := d.before("sync", p); err != nil {
+			return err
+		}
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(paths))
+	for s := range min(syncers, len(paths)) {
+		wg.Go(func() {
+			for i := s; i < len(paths); i += syncers {
+				errs[i] = syncOne(paths[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func syncOne(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if info, e := f.Stat(); e == nil && info.IsDir() {
+		err = nil // not every file system syncs folders; then a rename is as safe as it gets
+	}
+	return errors.Join(err, f.Close())
+}
+
+// parentsOf returns the folders of paths, each once.
+func parentsOf(paths []string) []string {
+	var dirs []string
+	seen := map[string]bool{}
+	for _, p := range paths {
+		if dir := filepath.Dir(p); !seen[dir] {
+			seen[dir] = true
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,145 @@
+package applypatch
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A folder holds named files for the store. A file appears under its name
+// complete or not at all.
+type folder interface {
+	sizes() (map[string]int64, error)
+	read(name string, off, n int64) ([]byte, error) // n < 0: to the end
+	write(name string, data []byte) error
+	rename(from, to string) error
+	remove(name string) error
+	// lock keeps other processes away until unlock.
+	lock() (unlock func(), err error)
+}
+
+// A diskFolder is a folder on disk. What its methods did is still done after a
+// crash.
+type diskFolder struct {
+	dir  string
+	disk *disk
+}
+
+const (
+	lockName  = "lock"
+	tmpSuffix = ".tmp"
+)
+
+func (f *diskFolder) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *diskFolder) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, f.fault(err)
+	}
+	l, err := os.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	if err := lockFile(l); err != nil {
+		l.Close()
+		return nil, f.fault(err)
+	}
+	return func() { l.Close() }, nil
+}
+
+func (f *diskFolder) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, plainError(err))
+}
+
+func (f *diskFolder) sizes() (map[string]int64, error) {
+	entries, err := os.ReadDir(f.dir)
+	sizes := map[string]int64{}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.Name() != lockName {
+			sizes[e.Name()] = info.Size()
+		}
+	}
+	return sizes, err
+}
+
+func (f *diskFolder) read(name string, off, n int64) ([]byte, error) {
+	if off == 0 && n < 0 {
+		return os.ReadFile(f.path(name))
+	}
+	file, err := os.Open(f.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data := make([]byte, n)
+	_, err = file.ReadAt(data, off)
+	return data, err
+}
+
+func (f *diskFolder) write(name string, data []byte) error {
+	tmp := f.path(name + tmpSuffix)
+	os.Remove(tmp) // of a process that died
+	err := f.disk.create(tmp, data, 0o600)
+	if err == nil {
+		err = f.disk.sync([]string{tmp})
+	}
+	if err == nil {
+		err = f.rename(name+tmpSuffix, name)
+	}
+	return f.fault(err)
+}
+
+func (f *diskFolder) rename(from, to string) error {
+	err := f.disk.rename(f.path(from), f.path(to))
+	if err == nil {
+		err = f.disk.sync([]string{f.dir})
+	}
+	return f.fault(err)
+}
+
+func (f *diskFolder) remove(name string) error { return f.fault(f.disk.remove(f.path(name))) }
+
+// A memoryFolder ends with the process.
+type memoryFolder map[string][]byte
+
+func (f memoryFolder) lock() (func(), error) { return func() {}, nil }
+
+func (f memoryFolder) sizes() (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for name, data := range f {
+		sizes[name] = int64(len(data))
+	}
+	return sizes, nil
+}
+
+func (f memoryFolder) read(name string, off, n int64) ([]byte, error) {
+	data, ok := f[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	if n < 0 {
+		n = int64(len(data)) - off
+	}
+	return data[off : off+n], nil
+}
+
+func (f memoryFolder) write(name string, data []byte) error {
+	f[name] = bytes.Clone(data)
+	return nil
+}
+
+func (f memoryFolder) rename(from, to string) error {
+	f[to] = f[from]
+	delete(f, from)
+	return nil
+}
+
+func (f memoryFolder) remove(name string) error {
+	delete(f, name)
+	return nil
+}

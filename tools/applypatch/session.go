@@ -1,0 +1,175 @@
+package applypatch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+)
+
+// A session applies plans one at a time and remembers them.
+type session struct {
+	roots []string
+	disk  *disk
+	store *store
+
+	mu sync.Mutex // held while files or the store are looked at and changed
+}
+
+func newSession(o Options, d *disk) *session {
+	return &session{roots: o.Roots, disk: d, store: newStore(o.StateDir, d)}
+}
+
+// enter waits for its turn among all that use the same store, and mends what a
+// process left that died in the middle of a step. Notes tell what could not be
+// mended.
+func (s *session) enter() (leave func(), notes []string, err error) {
+	s.mu.Lock()
+	unlock, err := s.store.lock()
+	if err != nil {
+		s.mu.Unlock()
+		return nil, nil, err
+	}
+	leave = func() {
+		unlock()
+		s.mu.Unlock()
+	}
+	if notes, err = s.recover(); err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return leave, notes, nil
+}
+
+// recover brings every step that was cut short to its end or takes it back.
+func (s *session) recover() (notes []string, err error) {
+	_, underWay, err := s.store.list()
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range underWay {
+		if st.Work.done() {
+			st.Work.dropKept(s.disk)
+			err = s.store.commit(st)
+		} else if back := st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) }); back != nil {
+			notes = append(notes, fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v", st.Summary, back))
+		} else {
+			err = s.store.abandon(st)
+		}
+		if err != nil {
+			return notes, err
+		}
+	}
+	return notes, nil
+}
+
+// commit does what the plan says, as step st, wholly or not at all.
+func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
+	if st.ID, err = s.store.nextID(); err != nil {
+		return nil, err
+	}
+	blobs := pl.describe(st)
+	avoid := map[detour]bool{}
+	for {
+		st.Work = pl.transaction(avoid)
+		if len(st.Work.Actions) == 0 {
+			return nil, nil
+		}
+		st.Work.addBlobs(blobs)
+		st.Dirs = st.Work.madeDirs()
+		if err := s.store.begin(st, blobs); err != nil {
+			return nil, errors.Join(err, errNothingChanged)
+		}
+		leftovers, err := st.Work.run(s.disk)
+		if err == nil {
+			return s.finish(st, leftovers)
+		}
+		if _, ok := errors.AsType[*rollBackError](err); ok {
+			return nil, err // the step stays under way: the next process may be able to
+		}
+		if err := s.store.abandon(st); err != nil {
+			return nil, err
+		}
+		d, ok := errors.AsType[*detourError](err)
+		if !ok || avoid[d.detour] {
+			return nil, err
+		}
+		avoid[d.detour] = true
+	}
+}
+
+var errNothingChanged = errors.New("nothing was changed")
+
+// finish records that st is done.
+func (s *session) finish(st *step, leftovers []string) (notes []string, err error) {
+	if len(leftovers) > 0 {
+		notes = append(notes, "note: these old files could not be removed: "+strings.Join(leftovers, ", "))
+	}
+	err = s.store.commit(st)
+	if err == nil {
+		err = s.store.prune()
+	}
+	if err != nil {
+		notes = append(notes, "note: the change is made but cannot be undone by undo_patch: "+err.Error())
+	}
+	return notes, nil
+}
+
+// describe fills in the changes of st and returns the contents that it refers
+// to, by their sums.
+func (pl *plan) describe(st *step) map[string][]byte {
+	blobs := map[string][]byte{}
+	for _, path := range pl.order {
+		f := pl.files[path]
+		if !f.changed() {
+			continue
+		}
+		c := change{Path: f.path, Written: f.written}
+		f.readOld()
+		c.Before, c.After = f.was.kept(), f.now.kept()
+		if f.now.from != f.path {
+			c.After.From = f.now.from
+		}
+		if c.After.Exists && f.now.from == "" && !f.now.exact {
+			c.After.Mode = 0 // the umask has a say
+		}
+		if c.Before.Sum != "" {
+			blobs[c.Before.Sum] = f.was.data
+		}
+		if c.After.Sum != "" && len(f.now.data) <= mostNewBlob {
+			blobs[c.After.Sum] = f.now.data
+		}
+		st.Changes = append(st.Changes, c)
+	}
+	return blobs
+}
+
+// readOld reads the old content of a file that is only to be deleted, so that
+// it can be had back.
+func (f *file) readOld() {
+	if f.was.read || f.was.info == nil || !f.was.info.Mode().IsRegular() || f.was.info.Size() > mostBlob {
+		return
+	}
+	if data, err := os.ReadFile(f.path); err == nil {
+		f.was.data, f.was.read = data, true
+	}
+}
+
+func (s *state) kept() kept {
+	k := kept{Exists: s.exists, mark: s.mark()}
+	if s.exists && s.link == "" && (!s.read || len(s.data) > mostBlob) {
+		k.Lost, k.Sum = true, ""
+	}
+	return k
+}
+
+// addBlobs adds what only the work of a step needs: a file that is rewritten
+// in place is nowhere else while that lasts.
+func (t *transaction) addBlobs(blobs map[string][]byte) {
+	for i := range t.Actions {
+		if a := &t.Actions[i]; a.Kind == overwrite {
+			blobs[a.Before.Sum], blobs[a.After.Sum] = a.old, a.data
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package applypatch
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A store keeps what happened in a session: the step under way, so that it can
+// be taken back after a crash, the steps done, so that they can be undone, and
+// how each file was before the first of them.
+//
+//	00000007          a step done
+//	00000007.pending  a step under way
+//	00000007.data     the contents of files that it refers to
+//	base              how files were before steps that are forgotten
+//	base-SUM          a content that base refers to
+type store struct {
+	folder
+	most int64 // bytes that are kept
+}
+
+const (
+	pendingSuffix = ".pending"
+	dataSuffix    = ".data"
+	baseName      = "base"
+)
+
+const (
+	mostSteps    = 200
+	mostKept     = 256 << 20 // bytes kept on disk
+	mostKeptMem  = 64 << 20  // bytes kept in memory
+	mostBlob     = 64 << 20  // bytes of an old content that is kept
+	mostNewBlob  = 1 << 20   // bytes of a new content that is kept, to show what changed since
+	stepNameForm = "%08d"
+)
+
+// newStore returns the store in dir, or one in memory when dir is empty.
+func newStore(dir string, d *disk) *store {
+	if dir == "" {
+		return &store{memoryFolder{}, mostKeptMem}
+	}
+	return &store{&diskFolder{dir, d}, mostKept}
+}
+
+// A step is one set of changes that was made together.
+type step struct {
+	ID      int             `json:"id"`
+	Undoes  int             `json:"undoes,omitempty"`  // the step that this one undid
+	Summary string          `json:"summary,omitempty"` // such as "A a.txt, M b.txt"
+	Changes []change        `json:"changes"`
+	Dirs    []string        `json:"dirs,omitempty"` // the folders it made, outermost first
+	Work    *transaction    `json:"work,omitempty"`
+	Blobs   map[string]span `json:"blobs,omitempty"` // where contents are in its data
+}
+
+// A span is a part of a file.
+type span struct{ Off, Len int64 }
+
+// A change is one path of a step.
+type change struct {
+	Path    string `json:"path"`
+	Written string `json:"written"`
+	Before  kept   `json:"before"`
+	After   kept   `json:"after"`
+}
+
+// A kept state is how a file was, as far as the store knows.
+type kept struct {
+	Exists bool   `json:"exists,omitempty"`
+	Lost   bool   `json:"lost,omitempty"` // its content is too large to be kept
+	From   string `json:"from,omitempty"` // the path it was moved from
+	mark
+}
+
+func stepName(id int) string { return fmt.Sprintf(stepNameForm, id) }
+
+// begin records st before its work starts, with the contents it refers to.
+func (s *store) begin(st *step, blobs map[string][]byte) error {
+	var data []byte
+	st.Blobs = map[string]span{}
+	for name, blob := range blobs {
+		st.Blobs[name] = span{int64(len(data)), int64(len(blob))}
+		data = append(data, blob...)
+	}
+	if err := s.write(stepName(st.ID)+dataSuffix, data); err != nil {
+		return err
+	}
+	return s.writeJSON(stepName(st.ID)+pendingSuffix, st)
+}
+
+// commit makes st a step done.
+func (s *store) commit(st *step) error {
+	return s.rename(stepName(st.ID)+pendingSuffix, stepName(st.ID))
+}
+
+// abandon forgets a step that was taken back.
+func (s *store) abandon(st *step) error {
+	return errors.Join(s.remove(stepName(st.ID)+pendingSuffix), s.remove(stepName(st.ID)+dataSuffix))
+}
+
+func (s *store) writeJSON(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.write(name, data)
+}
+
+func (s *store) readJSON(name string, v any) error {
+	data, err := s.read(name, 0, -1)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("the record of changes: %s: %w", name, err)
+	}
+	return nil
+}
+
+// content returns what has the given sum in step st.
+func (s *store) content(st *step, sum string) ([]byte, error) {
+	at, ok := st.Blobs[sum]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return s.read(stepName(st.ID)+dataSuffix, at.Off, at.Len)
+}
+
+// list returns the steps done and those under way, oldest first.
+func (s *store) list() (done, underWay []*step, err error) {
+	sizes, err := s.sizes()
+	if err != nil {
+		return nil, nil, err
+	}
+	for name := range sizes {
+		id, isPending := strings.CutSuffix(name, pendingSuffix)
+		if _, err := strconv.Atoi(id); err != nil {
+			continue
+		}
+		var st step
+		if err := s.readJSON(name, &st); err != nil {
+			return nil, nil, err
+		}
+		if isPending {
+			underWay = append(underWay, &st)
+		} else {
+			done = append(done, &st)
+		}
+	}
+	byID := func(a, b *step) int { return cmp.Compare(a.ID, b.ID) }
+	slices.SortFunc(done, byID)
+	slices.SortFunc(underWay, byID)
+	return done, underWay, nil
+}
+
+// nextID returns an id that no step has.
+func (s *store) nextID() (int, error) {
+	sizes, err := s.sizes()
+	next := 1
+	for name := range sizes {
+		id, _, _ := strings.Cut(name, ".")
+		if n, err := strconv.Atoi(id); err == nil {
+			next = max(next, n+1)
+		}
+	}
+	return next, err
+}
+
+// A base is how a file was before the first step that touched it.
+type base struct {
+	change
+	content func() ([]byte, error)
+}
+
+// bases returns the base of each path that any step touched.
+func (s *store) bases() (map[string]base, error) {
+	forgotten, err := s.forgotten()
+	if err != nil {
+		return nil, err
+	}
+	bases := map[string]base{}
+	for path, c := range forgotten {
+		bases[path] = base{c, func() ([]byte, error) { return s.read(baseName+"-"+c.Before.Sum, 0, -1) }}
+	}
+	done, _, err := s.list()
+	for _, st := range done {
+		for _, c := range st.Changes {
+			if _, ok := bases[c.Path]; !ok {
+				bases[c.Path] = base{c, func() ([]byte, error) { return s.content(st, c.Before.Sum) }}
+			}
+		}
+	}
+	return bases, err
+}
+
+// forgotten returns how files were before steps that are dropped.
+func (s *store) forgotten() (map[string]change, error) {
+	changes := map[string]change{}
+	err := s.readJSON(baseName, &changes)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return changes, err
+}
+
+// prune forgets the oldest steps beyond the bounds, and what is left of
+// processes that died.
+func (s *store) prune() error {
+	done, underWay, err := s.list()
+	if err != nil {
+		return err
+	}
+	if err := s.sweep(append(slices.Clone(done), underWay...)); err != nil {
+		return err
+	}
+	for len(done) > 1 {
+		size, err := s.size()
+		if err != nil {
+			return err
+		}
+		if len(done) <= mostSteps && size <= s.most {
+			return nil
+		}
+		if err := s.forget(done[0]); err != nil {
+			return err
+		}
+		done = done[1:]
+	}
+	return nil
+}
+
+// sweep removes files that belong to no step.
+func (s *store) sweep(steps []*step) error {
+	sizes, err := s.sizes()
+	if err != nil {
+		return err
+	}
+	for name := range sizes {
+		id, isData := strings.CutSuffix(name, dataSuffix)
+		orphan := isData && !slices.ContainsFunc(steps, func(st *step) bool { return stepName(st.ID) == id })
+		if orphan || strings.HasSuffix(name, tmpSuffix) {
+			if err := s.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *store) size() (n int64, err error) {
+	sizes, err := s.sizes()
+	for _, size := range sizes {
+		n += size
+	}
+	return n, err
+}
+
+// forget drops a step, and keeps how its files were before it when it was the
+// first that touched them.
+func (s *store) forget(st *step) error {
+	bases, err := s.forgotten()
+	if err != nil {
+		return err
+	}
+	sizes, err := s.sizes()
+	if err != nil {
+		return err
+	}
+	for _, c := range st.Changes {
+		if _, ok := bases[c.Path]; ok {
+			continue
+		}
+		if err := s.keepBase(st, &c, sizes); err != nil {
+			return err
+		}
+		bases[c.Path] = c
+	}
+	if err := s.writeJSON(baseName, bases); err != nil {
+		return err
+	}
+	return errors.Join(s.remove(stepName(st.ID)), s.remove(stepName(st.ID)+dataSuffix))
+}
+
+// keepBase keeps the content that c had before, while bases take up no more
+// than half of the room.
+func (s *store) keepBase(st *step, c *change, sizes map[string]int64) error {
+	name := baseName + "-" + c.Before.Sum
+	if _, ok := sizes[name]; ok || c.Before.Sum == "" {
+		return nil
+	}
+	var used int64
+	for n, size := range sizes {
+		if strings.HasPrefix(n, baseName) {
+			used += size
+		}
+	}
+	data, err := s.content(st, c.Before.Sum)
+	if err != nil || used+int64(len(data)) > s.most/2 {
+		c.Before.Lost, c.Before.Sum = true, ""
+		return nil
+	}
+	sizes[name] = int64(len(data))
+	return s.write(name, data)
+}

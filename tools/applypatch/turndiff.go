@@ -1,0 +1,164 @@
+package applypatch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+const diffDescription = `Show, as one unified diff, what became of the files that apply_patch changed in this session: from how each was before the first patch that touched it to how it is now. Files that only other tools changed are not in it.`
+
+type diffInput struct {
+	Path string `json:"path,omitempty" jsonschema:"show only this file, or the files below this folder"`
+}
+
+func describeDiff(in diffInput) (policy.Action, error) {
+	path := in.Path
+	if path == "" {
+		path = "."
+	}
+	return policy.Action{Reads: []string{path}}, nil
+}
+
+// mostDiff is how much diff is shown at once, in bytes.
+const mostDiff = 36 << 10
+
+func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, error) {
+	leave, notes, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	bases, err := s.store.bases()
+	if err != nil {
+		return nil, err
+	}
+	at, err := newResolver(s.roots)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	var left []string
+	for _, path := range slices.Sorted(maps.Keys(bases)) {
+		name := at.shown(path)
+		if !below(name, in.Path) {
+			continue
+		}
+		text := bases[path].diff(name)
+		if b.Len() > 0 && b.Len()+len(text) > mostDiff {
+			left = append(left, name)
+			continue
+		}
+		b.WriteString(cutDiff(text))
+	}
+	if len(left) > 0 {
+		notes = append(notes, fmt.Sprintf("%d more changed files are not shown; call turn_diff with path for each of: %s", len(left), strings.Join(left, ", ")))
+	}
+	if b.Len() == 0 {
+		notes = append(notes, "no file differs from how it was before the first patch of this session")
+	}
+	return tools.Text(b.String() + strings.Join(notes, "\n")), nil
+}
+
+// cutDiff cuts the diff of one file to what a result can hold.
+func cutDiff(text string) string {
+	if len(text) <= mostDiff {
+		return text
+	}
+	end := strings.LastIndexByte(text[:mostDiff], '\n') + 1
+	return text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
+}
+
+// shown returns the path as a reader knows it: from the workspace on.
+func (r *resolver) shown(path string) string {
+	rel, err := filepath.Rel(r.roots[0], path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// below reports whether name is at or below the path that was asked for.
+func below(name, asked string) bool {
+	if asked == "" {
+		return true
+	}
+	asked = filepath.ToSlash(filepath.Clean(asked))
+	return asked == "." || name == asked || strings.HasPrefix(name, asked+"/")
+}
+
+// diff returns what became of the file at b since, in git's form; "" for
+// nothing.
+func (b base) diff(name string) string {
+	now := markOf(b.Path)
+	if exists(b.Path) == b.Before.Exists && now.Sum == b.Before.Sum && now.Link == b.Before.Link && !b.Before.Lost && (b.Before.Mode^now.Mode)&0o111 == 0 {
+		return ""
+	}
+	var old, cur []byte
+	if b.Before.Sum != "" {
+		old, _ = b.content()
+	}
+	if now.Sum != "" {
+		cur, _ = os.ReadFile(b.Path)
+	}
+	return gitHeader(name, b.Before, now, exists(b.Path)) + gitBody(name, b.Before, exists(b.Path), old, cur)
+}
+
+// gitHeader returns the lines before --- of a diff as git writes it.
+func gitHeader(name string, before kept, now mark, there bool) string {
+	head := fmt.Sprintf("diff --git a/%s b/%s\n", name, name)
+	switch {
+	case !before.Exists:
+		return head + "new file mode " + gitMode(now) + "\n"
+	case !there:
+		return head + "deleted file mode " + gitMode(before.mark) + "\n"
+	case gitMode(before.mark) != gitMode(now):
+		return head + "old mode " + gitMode(before.mark) + "\nnew mode " + gitMode(now) + "\n"
+	}
+	return head
+}
+
+func gitMode(m mark) string {
+	switch {
+	case m.Link != "":
+		return "120000"
+	case m.Mode&0o111 != 0:
+		return "100755"
+	}
+	return "100644"
+}
+
+// gitBody returns the rest of it.
+func gitBody(name string, before kept, there bool, old, cur []byte) string {
+	a, b := "a/"+name, "b/"+name
+	if before.Lost {
+		return "the old content was too large to be kept\n"
+	}
+	if bytes.Equal(old, cur) {
+		return ""
+	}
+	if !utf8.Valid(old) || !utf8.Valid(cur) || bytes.IndexByte(old, 0) >= 0 || bytes.IndexByte(cur, 0) >= 0 {
+		return fmt.Sprintf("Binary files %s and %s differ\n", a, b)
+	}
+	if !before.Exists {
+		a = devNull
+	}
+	if !there {
+		b = devNull
+	}
+	text := string(diff.Diff(a, old, b, cur))
+	_, text, _ = strings.Cut(text, "\n") // the line "diff a b"
+	return text
+}

@@ -1,0 +1,202 @@
+package applypatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+const undoDescription = `Undo a patch that apply_patch applied in this session: every file of it is brought back to what it was before, or none. Without id the last patch that is not undone yet. An undo is a step of its own, and can be undone by its id. It is refused when a file was changed since, and the answer shows the difference.`
+
+type undoInput struct {
+	ID int `json:"id,omitempty" jsonschema:"number of the step to undo, default the last patch"`
+}
+
+// describeUndo cannot know the paths: which they were is in the record that
+// only the worker sees.
+func describeUndo(in undoInput) (policy.Action, error) {
+	preview := "undo the last patch of this session"
+	if in.ID != 0 {
+		preview = fmt.Sprintf("undo step %d of this session", in.ID)
+	}
+	return policy.Action{Writes: []string{"."}, Preview: preview}, nil
+}
+
+func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, error) {
+	leave, notes, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	steps, _, err := s.store.list()
+	if err != nil {
+		return nil, err
+	}
+	st, err := toUndo(steps, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	pl, err := s.planUndo(st)
+	if err != nil {
+		return nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("%w; nothing was changed", err)
+	}
+	undo := &step{Undoes: st.ID, Summary: pl.summary.line()}
+	more, err := s.commit(pl, undo)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf("Undone: step %d. Updated the following files:", st.ID)
+	lines := slices.Concat([]string{head}, pl.summary.items(), notes, more)
+	if undo.ID != 0 {
+		lines = append(lines, fmt.Sprintf("This is step %d; undo it by its id to have the patch again.", undo.ID))
+	}
+	return tools.Text(strings.Join(lines, "\n")), nil
+}
+
+// toUndo returns the step with that id, or for 0 the last patch that is not
+// undone.
+func toUndo(steps []*step, id int) (*step, error) {
+	undone := undoneSteps(steps)
+	var open []string
+	for _, st := range slices.Backward(steps) {
+		if st.ID == id && undone[id] {
+			return nil, fmt.Errorf("step %d is undone already", id)
+		}
+		if st.ID == id || id == 0 && st.Undoes == 0 && !undone[st.ID] {
+			return st, nil
+		}
+		if !undone[st.ID] {
+			open = append(open, fmt.Sprintf("%d (%s)", st.ID, st.Summary))
+		}
+	}
+	if len(open) == 0 || id == 0 {
+		return nil, errors.New("there is no patch to undo in this session")
+	}
+	const most = 10
+	if len(open) > most {
+		open = append(open[:most], "…")
+	}
+	return nil, fmt.Errorf("there is no step %d; the steps that can be undone are %s", id, strings.Join(open, ", "))
+}
+
+// undoneSteps returns the steps whose changes are taken back. An undo that was
+// itself undone counts no more.
+func undoneSteps(steps []*step) map[int]bool {
+	undone := map[int]bool{}
+	for _, st := range slices.Backward(steps) {
+		if st.Undoes != 0 && !undone[st.ID] {
+			undone[st.Undoes] = true
+		}
+	}
+	return undone
+}
+
+// planUndo returns the plan that takes st back, or says which files something
+// else changed since.
+func (s *session) planUndo(st *step) (*plan, error) {
+	pl := &plan{files: map[string]*file{}, emptied: st.Dirs}
+	var faults []string
+	for _, c := range st.Changes {
+		f := &file{path: c.Path, written: c.Written}
+		err := f.look()
+		if err == nil {
+			err = s.checkUnchanged(st, f, c)
+		}
+		if err == nil {
+			err = s.takeBack(st, f, c)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Sprintf("%s: %v", c.Written, err))
+			continue
+		}
+		pl.files[c.Path] = f
+		pl.order = append(pl.order, c.Path)
+		pl.summary.count(c)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("step %d cannot be undone:\n%s\nnothing was changed; undo it by a patch of your own", st.ID, strings.Join(faults, "\n"))
+	}
+	for _, c := range st.Changes {
+		if origin := pl.files[c.After.From]; origin != nil && !c.Before.Exists {
+			origin.now.from = c.Path // it was moved: move it back
+		}
+	}
+	return pl, nil
+}
+
+// count adds what undoing c does.
+func (s *summary) count(c change) {
+	switch {
+	case !c.Before.Exists:
+		s.deleted = append(s.deleted, c.Written)
+	case !c.After.Exists:
+		s.added = append(s.added, c.Written)
+	default:
+		s.modified = append(s.modified, c.Written)
+	}
+}
+
+// checkUnchanged fails when f is not as c left it.
+func (s *session) checkUnchanged(st *step, f *file, c change) error {
+	switch {
+	case f.was.exists && !c.After.Exists:
+		return errors.New("something else made a file there since")
+	case !f.was.exists && c.After.Exists:
+		return errors.New("it was deleted or moved since")
+	case c.After.Link != f.was.link:
+		return errors.New("it is another symbolic link now")
+	case !f.was.exists || f.was.link != "":
+		return nil
+	case c.After.Lost:
+		return errors.New("its content was too large to be kept")
+	}
+	if err := f.load(); err != nil {
+		return err
+	}
+	if sum(f.was.data) == c.After.Sum {
+		return nil
+	}
+	then, err := s.store.content(st, c.After.Sum)
+	if err != nil {
+		return errors.New("it was changed since")
+	}
+	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.was.data))
+}
+
+// takeBack sets how f was before c.
+func (s *session) takeBack(st *step, f *file, c change) error {
+	if c.Before.Lost {
+		return errors.New("its old content was too large to be kept")
+	}
+	f.now = state{exists: c.Before.Exists, link: c.Before.Link, mode: c.Before.Mode, exact: true}
+	if !c.Before.Exists {
+		return nil
+	}
+	if f.was.exists && f.was.link == "" && c.Before.Link == "" {
+		f.now.from = f.path
+		f.now.mode = f.was.mode&^(c.Before.Mode^c.After.Mode) | c.Before.Mode&(c.Before.Mode^c.After.Mode)
+		if c.After.Mode == 0 {
+			f.now.mode = c.Before.Mode
+		}
+	}
+	if c.Before.Link != "" {
+		return nil
+	}
+	data, err := s.store.content(st, c.Before.Sum)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("its old content is not kept any more")
+	}
+	f.now.data, f.now.read = data, true
+	return err
+}
