@@ -26,6 +26,8 @@ type Config struct {
 	ApprovalPolicy string         `toml:"approval_policy"` // default "on-request"
 	SandboxMode    string         `toml:"sandbox_mode"`    // default "workspace-write"
 	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
+
+	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].
@@ -118,7 +120,7 @@ func (c *Config) check(text []byte, name string) error {
 			return valueError(err, text, "sandbox_mode", name)
 		}
 	}
-	return nil
+	return c.checkServers(text, name)
 }
 
 func valueError(err error, text []byte, key, name string) error {
