@@ -17,6 +17,7 @@ import (
 type commandArgument struct {
 	argv   []string
 	script string // set instead of argv
+	login  bool   // the script's shell reads the user's profile
 }
 
 func (commandArgument) EditSchema(s *jsonschema.Schema) {
@@ -38,7 +39,7 @@ func (c *commandArgument) UnmarshalJSON(b []byte) error {
 // also where sh will run it.
 func (c commandArgument) describe() ([]string, error) {
 	if c.script != "" {
-		return script("bash", false, c.script)
+		return script("bash", c.login, c.script)
 	}
 	if len(c.argv) == 0 || c.argv[0] == "" {
 		return nil, errors.New(`"command" is empty; give a program and its arguments, such as ["ls", "-l"]`)

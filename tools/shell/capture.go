@@ -148,8 +148,9 @@ func (c *capture) part(from, to int64) []byte {
 
 // text returns the bytes from..to as text that fits limit bytes: when they do
 // not fit, their beginning and their end with a line between them that says
-// how many bytes are missing, and cut is true. How tells how to get the rest.
-func (c *capture) text(from, to int64, limit int, how string) (text string, cut bool) {
+// how many bytes are missing, and cut is true. How tells how to get them, given
+// where they begin.
+func (c *capture) text(from, to int64, limit int, how func(offset int64) string) (text string, cut bool) {
 	if to-from <= int64(limit) {
 		b := c.read(from, to)
 		if int64(len(b)) == to-from {
@@ -164,7 +165,7 @@ func (c *capture) text(from, to int64, limit int, how string) (text string, cut 
 	if missing <= 0 {
 		return string(head) + string(tail), false
 	}
-	return string(head) + tools.CutLine(missing, head, how) + string(tail), true
+	return string(head) + tools.CutLine(missing, head, how(from+int64(len(head)))) + string(tail), true
 }
 
 // A ring keeps the last limit bytes written to it.

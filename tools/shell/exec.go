@@ -73,10 +73,13 @@ func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mc
 	l := launch{
 		argv:     action.Command,
 		dir:      in.Workdir,
-		env:      h.environment(in.TTY),
+		env:      h.plainEnv(),
 		terminal: in.TTY,
 		size:     size,
 		text:     in.Cmd,
+	}
+	if in.TTY {
+		l.env = h.terminalEnv()
 	}
 	if l.argv[0], err = findShell(in.Shell, l); err != nil {
 		return nil, err
@@ -176,11 +179,13 @@ func (h *host) answer(a answer) *mcp.CallToolResult {
 }
 
 // howToRead tells the model how to get what was cut out of an answer.
-func howToRead(s *session) string {
-	if s == nil {
-		return ""
+func howToRead(s *session) func(offset int64) string {
+	return func(offset int64) string {
+		if s == nil {
+			return ""
+		}
+		return fmt.Sprintf("read_output with session_id %d and offset %d returns them", s.id, offset)
 	}
-	return fmt.Sprintf("read_output with session ID %d returns any part", s.id)
 }
 
 func endedNote(s *session) string {
@@ -235,13 +240,13 @@ type stdinInput struct {
 }
 
 // input returns what is typed.
-func (in stdinInput) input() (string, error) {
-	keys, err := keyText(in.Keys)
+func (in stdinInput) input(application bool) (string, error) {
+	keys, err := keyText(in.Keys, application)
 	return in.Chars + keys, err
 }
 
 func describeStdin(in stdinInput) (policy.Action, error) {
-	text, err := in.input()
+	text, err := in.input(false)
 	if err != nil {
 		return policy.Action{}, err
 	}
@@ -273,10 +278,15 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	if err != nil {
 		return nil, err
 	}
-	text, _ := in.input()
+	text, _ := in.input(s.keys.application.Load())
 	until, err := in.matcher(h, s, text)
 	if err != nil {
 		return nil, err
+	}
+	if in.Rows != 0 {
+		if err := s.resize(terminalSize{in.Rows, in.Cols}); err != nil {
+			return nil, err
+		}
 	}
 	note := ""
 	if text != "" && s.hasEnded() {
@@ -286,11 +296,6 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 		note = "The input was not sent: the command has ended\n"
 	} else if text != "" {
 		if err := s.typeText(text); err != nil {
-			return nil, err
-		}
-	}
-	if in.Rows != 0 {
-		if err := s.resize(terminalSize{in.Rows, in.Cols}); err != nil {
 			return nil, err
 		}
 	}

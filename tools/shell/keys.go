@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 )
 
 // keyCodes are the keys of a terminal by name, beside ctrl-LETTER and
@@ -25,14 +28,18 @@ var otherNames = map[string]string{
 // interrupt is what ctrl-c sends.
 const interrupt = "\x03"
 
-// keyText returns what a terminal sends for the named keys.
-func keyText(names []string) (string, error) {
+// keyText returns what a terminal sends for the named keys. Application says
+// that the program has asked for the other form of the cursor keys.
+func keyText(names []string, application bool) (string, error) {
 	var s strings.Builder
 	for _, name := range names {
-		code, ok := keyCode(strings.ToLower(strings.TrimSpace(name)))
+		code, ok := keyCode(strings.TrimSpace(name))
 		if !ok {
 			return "", fmt.Errorf("unknown key %q; keys are enter, tab, escape, space, backspace, delete, up, down, left, right, home, end, "+
-				"page-up, page-down, insert, f1 to f12, ctrl-LETTER, alt-KEY; give other text in chars", name)
+				"page-up, page-down, insert, f1 to f12, ctrl-LETTER, alt-KEY and single characters; give other text in chars", name)
+		}
+		if letter, ok := strings.CutPrefix(code, "\x1b["); ok && application && len(letter) == 1 && strings.Contains("ABCDHF", letter) {
+			code = "\x1bO" + letter
 		}
 		s.WriteString(code)
 	}
@@ -40,22 +47,39 @@ func keyText(names []string) (string, error) {
 }
 
 func keyCode(name string) (string, bool) {
-	if other, ok := otherNames[name]; ok {
-		name = other
+	if utf8.RuneCountInString(name) == 1 {
+		return name, true
 	}
-	if code, ok := keyCodes[name]; ok {
+	lower := strings.ToLower(name)
+	if other, ok := otherNames[lower]; ok {
+		lower = other
+	}
+	if code, ok := keyCodes[lower]; ok {
 		return code, true
 	}
-	if letter, ok := strings.CutPrefix(name, "ctrl-"); ok && len(letter) == 1 && letter[0] >= 'a' && letter[0] <= 'z' {
+	if letter, ok := strings.CutPrefix(lower, "ctrl-"); ok && len(letter) == 1 && letter[0] >= 'a' && letter[0] <= 'z' {
 		return string(letter[0] - 'a' + 1), true
 	}
-	if key, ok := strings.CutPrefix(name, "alt-"); ok {
-		if len(key) == 1 {
-			return "\x1b" + key, true
-		}
-		if code, ok := keyCode(key); ok {
-			return "\x1b" + code, true
-		}
+	if strings.HasPrefix(lower, "alt-") {
+		code, ok := keyCode(name[len("alt-"):])
+		return "\x1b" + code, ok
 	}
 	return "", false
+}
+
+// A keyMode follows what a program prints to know which form of the cursor
+// keys it wants.
+type keyMode struct {
+	application atomic.Bool
+	last        []byte // the end of what was printed, in which a request may have begun
+}
+
+// follow takes what was printed. It is called by one goroutine.
+func (m *keyMode) follow(p []byte) {
+	const on, off = "\x1b[?1h", "\x1b[?1l"
+	b := append(m.last, p...)
+	if begun, ended := bytes.LastIndex(b, []byte(on)), bytes.LastIndex(b, []byte(off)); begun != ended {
+		m.application.Store(begun > ended)
+	}
+	m.last = append(m.last[:0], b[max(0, len(b)-len(on)+1):]...)
 }

@@ -12,6 +12,12 @@ type Options struct {
 	// Environment says which variables a command sees.
 	Environment Environment `json:"environment"`
 
+	// Aliases are those of [AliasNames] that are offered beside shell.
+	Aliases []string `json:"aliases,omitempty"`
+
+	// Limits bound what a command may use.
+	Limits Limits `json:"limits"`
+
 	// MaxOutputTokens is how much output one answer holds unless the call
 	// asks for less; 0 means [tools.DefaultBudget].
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`

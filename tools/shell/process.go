@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,9 @@ type process struct {
 
 	terminal *os.File   // nil without one
 	typing   sync.Mutex // held while something is typed
+	keys     keyMode
+
+	group *cgroup // nil without one
 
 	pumped chan struct{} // closed when nothing more is read from the command
 	done   chan struct{} // closed when the command has ended and what follows is set
@@ -94,7 +98,7 @@ func (h *host) run(l launch) (*process, error) {
 		pumped: make(chan struct{}),
 		done:   make(chan struct{}),
 	}
-	cmd.Env = append(cmd.Env, callVariable+"="+p.id)
+	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
 	ownGroup(cmd)
 	ours, theirs, err := p.connect(l)
 	if err != nil {
@@ -104,6 +108,7 @@ func (h *host) run(l launch) (*process, error) {
 	theirs.Close()
 	if err != nil {
 		ours.Close()
+		p.group.remove()
 		return nil, startError(l, err)
 	}
 	go p.pump(ours)    // ends when the pipe does, or at the deadline that wait sets
@@ -127,6 +132,10 @@ func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
 // begin starts p's command and makes it one of the family.
 func (h *host) begin(p *process) error {
 	adopt()
+	var err error
+	if p.group, err = newCgroup(h.options.Limits, p.id); err != nil {
+		return err
+	}
 	kin.starting.RLock()
 	defer kin.starting.RUnlock()
 	p.started = time.Now()
@@ -134,15 +143,26 @@ func (h *host) begin(p *process) error {
 		return err
 	}
 	kin.add(p)
+	h.options.Limits.apply(p.pid())
+	_ = p.group.take(p.pid()) // fails when it has ended already
 	return nil
 }
+
+var pumpBuffers = sync.Pool{New: func() any {
+	buf := make([]byte, 64<<10) // what a pipe holds
+	return &buf
+}}
 
 // pump takes what the command prints until the pipe ends.
 func (p *process) pump(r *os.File) {
 	defer close(p.pumped)
-	buf := make([]byte, 32<<10)
+	buf := *pumpBuffers.Get().(*[]byte)
+	defer pumpBuffers.Put(&buf)
 	for {
 		n, err := r.Read(buf)
+		if p.terminal != nil {
+			p.keys.follow(buf[:n])
+		}
 		p.out.Write(buf[:n])
 		if err != nil {
 			return
@@ -163,11 +183,18 @@ func (h *host) wait(p *process, r *os.File) {
 	<-p.pumped
 	p.drain(r)
 	if p.stopped.Load() {
+		return // who stopped it looks after the rest
+	}
+	members := kin.members(p)
+	if len(members) == 0 {
+		p.group.remove()
 		return
 	}
-	if p.left = kin.members(p); len(p.left) > 0 {
-		h.ending.Go(func() { kin.end(p, grace, h.gone) })
-	}
+	p.left = slices.DeleteFunc(members, func(m member) bool { return m.going })
+	h.ending.Go(func() { // ends when nothing is left
+		kin.end(p, grace, h.gone)
+		p.group.remove()
+	})
 }
 
 // drain takes what is in the pipe already when something still holds it.
@@ -198,6 +225,7 @@ func (h *host) end(p *process, grace time.Duration) {
 	p.stopped.Store(true)
 	p.stop.Do(func() { kin.end(p, grace, h.gone) })
 	<-p.done
+	p.group.remove()
 }
 
 // exitCode returns the exit code of an ended process as a shell has it.

@@ -28,7 +28,8 @@ import (
 )
 
 // Tools returns the command tools: shell, exec_command, write_stdin,
-// list_sessions and read_output. They share their sessions.
+// list_sessions and read_output, and the aliases that o asks for. They share
+// their sessions.
 //
 // Start starts a command with the sandbox's layer for one command; nil means
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
@@ -38,6 +39,8 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 		start = (*exec.Cmd).Start
 	}
 	h := &host{options: o, start: start, gone: make(chan struct{})}
+	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
+	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
 	catalog := []tools.Tool{
 		tools.NewWithCall(shellDef, describeShell, h.runShell),
 		tools.NewWithCall(execDef, describeExec, h.runExec),
@@ -45,6 +48,7 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 		tools.New(listDef, describeList, h.runList),
 		tools.New(readDef, describeRead, h.runRead),
 	}
+	catalog = append(catalog, h.aliases()...)
 	for i := range catalog {
 		catalog[i] = tools.Closing(catalog[i], h.close)
 	}
@@ -57,6 +61,10 @@ type host struct {
 	start    func(*exec.Cmd) error
 	sessions table
 	ending   sync.WaitGroup // ends of what commands left behind
+
+	// Environments of a command without and with a terminal, made when they
+	// are first needed.
+	plainEnv, terminalEnv func() []string
 
 	closing sync.Once
 	gone    chan struct{} // closed when the caller has gone
@@ -93,18 +101,15 @@ func (h *host) spool() (*spool, error) {
 	return newSpool(h.options.SpoolFolder, h.options.spoolBytes())
 }
 
-// environment returns the environment of a command.
-func (h *host) environment(terminal bool) []string {
-	return h.options.Environment.Apply(os.Environ(), terminal)
-}
+// shellManners is what a model should know of every command.
+const shellManners = "Stdin is empty. A failing exit code is a normal answer. Processes that the command leaves running are ended with it. " +
+	"A command that takes long and has no timeout_ms becomes a session: go on with write_stdin."
 
 var shellDef = tools.Def{
 	Name:  "shell",
 	Title: "Run a command",
 	Description: "Runs a command in the workspace and returns its exit code and output. Give the program and its arguments as an array; " +
-		`for pipes, redirections and several commands give ["bash", "-c", "..."]. ` +
-		"Stdin is empty. A failing exit code is a normal answer. Processes that the command leaves running are ended with it. " +
-		"A command that takes long and has no timeout_ms becomes a session: go on with write_stdin.",
+		`for pipes, redirections and several commands give ["bash", "-c", "..."]. ` + shellManners,
 	Destructive: true,
 	OpenWorld:   true,
 }
@@ -132,7 +137,7 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	if err != nil {
 		return nil, err
 	}
-	l := launch{argv: action.Command, dir: in.Workdir, env: h.environment(false), text: in.Command.text()}
+	l := launch{argv: action.Command, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
 	if in.Command.script != "" {
 		if l.argv[0], err = findShell("", l); err != nil {
 			return nil, err

@@ -141,7 +141,7 @@ func (b *bench) call(tool, args string) *mcp.CallToolResult {
 
 var (
 	wallTime  = regexp.MustCompile(`(?m)^Wall time: \d+\.\d+ seconds$`)
-	sessionID = regexp.MustCompile(`session ID (\d+)`)
+	sessionID = regexp.MustCompile(`session(?: ID|_id) (\d+)`)
 	started   = regexp.MustCompile(`started \d+ s ago`)
 )
 

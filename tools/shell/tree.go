@@ -35,6 +35,8 @@ const callVariable = "TOOLGATE_COMMAND_ID"
 type member struct {
 	pid  int    // negative for a process group
 	name string // what it is called, "" when not known
+
+	going bool // it is about to end by itself
 }
 
 func (f *family) add(p *process) {
@@ -68,6 +70,7 @@ func (f *family) running() []*process {
 // left, or after five more seconds, when a process cannot be killed.
 func (f *family) end(p *process, grace time.Duration, hurry <-chan struct{}) {
 	f.signalUntilGone(p, askToEnd, false, grace, hurry)
+	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
 }
 

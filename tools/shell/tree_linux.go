@@ -36,6 +36,11 @@ func (f *family) members(p *process) []member {
 			pids = append(pids, pid)
 		}
 	}
+	for _, pid := range p.group.pids() {
+		if !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
 	for i := 0; i < len(pids); i++ { // pids grows
 		for _, child := range childrenOf(pids[i]) {
 			if !slices.Contains(pids, child) {
@@ -45,7 +50,7 @@ func (f *family) members(p *process) []member {
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
-		members = append(members, member{pid, nameOf(pid)})
+		members = append(members, member{pid, nameOf(pid), isGoing(pid)})
 	}
 	return members
 }
@@ -100,6 +105,14 @@ func markOf(pid int) string {
 		}
 	}
 	return ""
+}
+
+// isGoing reports whether pid has given up its memory: it is about to end, or
+// in the middle of becoming another program. Its environment cannot be read
+// then, so to whom it belongs is a guess.
+func isGoing(pid int) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err != nil || len(line) == 0
 }
 
 func nameOf(pid int) string {

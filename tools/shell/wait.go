@@ -42,6 +42,7 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 		if until != nil {
 			more = p.out.more() // before looking, so that nothing is missed
 			if until.look(p.out) {
+				p.settle()
 				return matched
 			}
 		}
@@ -55,6 +56,23 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 			return cancelled
 		case <-tick:
 			call.Progress(p.lastLine())
+		}
+	}
+}
+
+// settle waits a moment for what belongs to a line that was just printed, such
+// as its end, or the prompt after it.
+func (p *process) settle() {
+	limit := time.After(100 * time.Millisecond)
+	for {
+		select {
+		case <-p.out.more():
+		case <-p.done:
+			return
+		case <-time.After(10 * time.Millisecond):
+			return
+		case <-limit:
+			return
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A cgroup is the group that a command and everything it starts is in, out of
+// which nothing gets by itself. A nil cgroup is none.
+type cgroup struct{ folder string }
+
+// newCgroup makes a group for the command named id, or returns nil when the
+// limits name no folder to make it in.
+func newCgroup(l Limits, id string) (*cgroup, error) {
+	if l.Cgroup == "" {
+		return nil, nil
+	}
+	g := &cgroup{filepath.Join(l.Cgroup, "command-"+id)}
+	if err := os.Mkdir(g.folder, 0o755); err != nil {
+		return nil, fmt.Errorf("no cgroup for the command: %w", err)
+	}
+	if err := errors.Join(g.limit("memory.max", l.Memory), g.limit("memory.oom.group", min(l.Memory, 1)), g.limit("pids.max", l.Tasks)); err != nil {
+		g.remove()
+		return nil, fmt.Errorf("limiting the command: %w", err)
+	}
+	return g, nil
+}
+
+// limit sets a limit that is not 0.
+func (g *cgroup) limit(file string, value int64) error {
+	if value <= 0 {
+		return nil
+	}
+	return g.write(file, strconv.FormatInt(value, 10))
+}
+
+func (g *cgroup) write(file, text string) error {
+	return os.WriteFile(filepath.Join(g.folder, file), []byte(text), 0)
+}
+
+// take puts a process into the group.
+func (g *cgroup) take(pid int) error {
+	if g == nil {
+		return nil
+	}
+	return g.write("cgroup.procs", strconv.Itoa(pid))
+}
+
+// pids returns the processes in the group.
+func (g *cgroup) pids() []int {
+	if g == nil {
+		return nil
+	}
+	list, _ := os.ReadFile(filepath.Join(g.folder, "cgroup.procs"))
+	var pids []int
+	for field := range strings.FieldsSeq(string(list)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// kill kills all processes in the group at once.
+func (g *cgroup) kill() {
+	if g != nil {
+		_ = g.write("cgroup.kill", "1")
+	}
+}
+
+// remove removes the group, which must be empty.
+func (g *cgroup) remove() {
+	if g != nil {
+		_ = os.Remove(g.folder)
+	}
+}
