@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,7 +36,7 @@ var (
 // programs it will start, and keeps other processes from reading its memory.
 func Main() {
 	mainCalled = true
-	if len(os.Args) == 1 && os.Args[0] == initName {
+	if len(os.Args) == 2 && os.Args[1] == initName {
 		runInit()
 	}
 	if text, ok := os.LookupEnv(planVar); ok {
@@ -89,26 +90,33 @@ func closeOnExec() error {
 // runInit is the first process of a sandbox: pid 1 of its pid namespace, or,
 // without one, a supervisor beside the program.
 func runInit() {
-	// What is set per thread, and dies with it, stays on this one.
+	// What is set up per thread is set up on one thread.
 	runtime.LockOSThread()
 	reports := os.NewFile(reportFd, "report")
 	tell := func(r report) {
 		line, _ := json.Marshal(r)
 		reports.Write(append(line, '\n'))
 	}
-	pid, plan, err := startProgram()
-	if err == errProbed {
+	o, err := takeOrder()
+	if err == nil {
+		err = prepare(&o)
+	}
+	if err == nil && o.Probe {
 		tell(report{})
-		os.Exit(0)
+		unix.Exit(0)
+	}
+	pid := 0
+	if err == nil {
+		pid, err = startConfined(o)
 	}
 	if err != nil {
 		_, refused := errors.AsType[*setupError](err)
 		tell(report{Error: err.Error(), Denied: refused})
-		os.Exit(1)
+		unix.Exit(1)
 	}
 	tell(report{})
 	status := reap(pid)
-	if plan.Level != Full {
+	if !o.Plan.namespaces() {
 		killDescendants()
 	}
 	r := report{Code: status.ExitStatus()}
@@ -116,7 +124,7 @@ func runInit() {
 		r = report{Signal: int(status.Signal())}
 	}
 	tell(r)
-	os.Exit(0)
+	unix.Exit(0)
 }
 
 // A setupError is a step of the set-up that the system refused.
@@ -136,62 +144,103 @@ func step(name string, err error) error {
 	return &setupError{name, err}
 }
 
-// errProbed ends the first process of a sandbox that is set up only to see
-// whether it can be.
-var errProbed = errors.New("probed")
-
-// startProgram sets the sandbox up and starts the program in it.
-func startProgram() (pid int, plan Plan, err error) {
+// takeOrder reads the order and, from then on, ends everything when the
+// process that gave it has ended.
+func takeOrder() (order, error) {
 	if err := closeOnExec(); err != nil {
-		return 0, plan, step("close_range", err)
+		return order{}, step("close_range", err)
 	}
 	lifeline := os.NewFile(orderFd, "order")
 	o, err := readOrder(lifeline)
 	if err != nil {
-		return 0, plan, fmt.Errorf("reading the order: %w", err)
+		return o, fmt.Errorf("reading the order: %w", err)
 	}
-	plan = o.Plan
-	if plan.Level != Full {
+	if !o.Plan.namespaces() {
 		// Orphans come to this process, so that it can find and end them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return 0, plan, step("subreaper", err)
+			return o, step("subreaper", err)
 		}
 	}
 	// Ends with the process: the lifeline carries nothing more.
 	go func() {
 		io.Copy(io.Discard, lifeline)
-		if plan.Level != Full {
+		if !o.Plan.namespaces() {
 			killDescendants()
 		}
-		os.Exit(1) // of pid 1: the kernel ends the whole namespace
+		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
 	}()
+	return o, nil
+}
 
-	program := "/proc/self/exe"
+// prepare changes what this process sees to what the program may see, and
+// puts what is known only now into the order.
+func prepare(o *order) error {
+	if !o.Plan.confined() {
+		return nil
+	}
+	roots, err := realRoots(o.Plan.Profile.WritableRoots)
+	if err != nil {
+		return err
+	}
+	seen := o.Plan
+	seen.Profile.WritableRoots = roots
+	seen.Profile.Hidden = realHidden(o.Plan.Profile.Hidden)
+	o.seen = seen
 	if o.Self {
-		exe, err := unix.Open(program, unix.O_PATH|unix.O_CLOEXEC, 0)
+		// Its path may be out of sight once the mounts are made.
+		o.exe, err = unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return 0, plan, step("own binary", err)
-		}
-		program = fmt.Sprintf("/proc/self/fd/%d", exe)
-	}
-	if err := confine(o); err != nil {
-		return 0, plan, err
-	}
-	if o.Probe {
-		return 0, plan, errProbed
-	}
-	if !o.Self {
-		if program, err = lookPath(o.Args[0], o.Dir, o.Env); err != nil {
-			return 0, plan, err
+			return step("own binary", err)
 		}
 	}
+	if o.Plan.Level == Full {
+		return setupMounts(seen)
+	}
+	return nil
+}
+
+// startConfined starts the program from a thread that is held to the plan.
+//
+// That thread is not the main one, which stands for the whole process: in the
+// program's own Landlock domain, it could be signalled from there.
+func startConfined(o order) (pid int, err error) {
+	type started struct {
+		pid int
+		err error
+	}
+	done := make(chan started)
+	go func() {
+		// Never unlocked, and never ended: the end of this thread is the
+		// end of the program, by Pdeathsig.
+		runtime.LockOSThread()
+		if err := confine(o); err != nil {
+			done <- started{0, err}
+			return
+		}
+		pid, err := startProgram(o)
+		done <- started{pid, err}
+		select {}
+	}()
+	s := <-done
+	return s.pid, s.err
+}
+
+// startProgram starts the program. It is not the child of a process of the
+// sandbox but of this one, in a session of its own.
+func startProgram(o order) (pid int, err error) {
+	program := "/proc/self/exe"
 	env := o.Env
 	if o.Self {
-		text, err := json.Marshal(plan)
+		if o.exe != 0 {
+			program = fmt.Sprintf("/proc/self/fd/%d", o.exe)
+		}
+		text, err := json.Marshal(o.Plan)
 		if err != nil {
-			return 0, plan, err
+			return 0, err
 		}
 		env = append(env, planVar+"="+string(text))
+	} else if program, err = lookPath(o.Args[0], o.Dir, o.Env); err != nil {
+		return 0, err
 	}
 	files := []uintptr{0, 1, 2}
 	for i := range o.Extra {
@@ -199,14 +248,12 @@ func startProgram() (pid int, plan Plan, err error) {
 	}
 	pid, err = syscall.ForkExec(program, o.Args, &syscall.ProcAttr{
 		Dir: o.Dir, Env: env, Files: files,
-		// This thread lives as long as the process, so this is the death of
-		// the process.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, plan, startError(o, program, err)
+		return 0, startError(o, program, err)
 	}
-	return pid, plan, nil
+	return pid, nil
 }
 
 // startError says whether the folder or the program was at fault.
@@ -223,30 +270,21 @@ func startError(o order, program string, err error) error {
 
 // confine holds this thread, and what it starts, to the plan.
 func confine(o order) error {
-	plan := o.Plan
-	if !plan.confined() {
+	if !o.Plan.confined() {
 		return nil
 	}
-	roots, err := realRoots(plan.Profile.WritableRoots)
-	if err != nil {
-		return err
-	}
-	plan.Profile.WritableRoots = roots
+	plan := o.seen
 	keep := uint64(0)
-	if plan.Level == Full {
-		if err := setupMounts(plan); err != nil {
-			return err
-		}
-	}
 	if os.Geteuid() == 0 && (o.Wide || plan.Level == Landlock) {
 		keep = ownerCapabilities(plan.Profile.WritableRoots)
 	}
+	setLimits(plan)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return step("no_new_privs", err)
+	}
 	if plan.ABI > 0 {
-		// Landlock opens the roots, which may take a capability.
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return step("no_new_privs", err)
-		}
-		if err := domain(plan).enter(); err != nil {
+		// Before the capabilities go: the roots are opened for it.
+		if err := domain(plan, listFolder).enter(); err != nil {
 			return step("restricting file access", err)
 		}
 	}
@@ -256,10 +294,8 @@ func confine(o order) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return step("dumpable", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return step("no_new_privs", err)
-	}
-	return step("filtering system calls", filterThread(filterRules(plan)))
+	rules := append(filterRules(plan), workerRules(os.Getpid(), unix.Gettid())...)
+	return step("filtering system calls", filterThread(rules))
 }
 
 // realRoots returns the folders that roots are once symlinks are followed.
@@ -279,6 +315,17 @@ func realRoots(roots []string) ([]string, error) {
 		real = append(real, path)
 	}
 	return sorted(real), nil
+}
+
+// realHidden returns hidden with the paths it names by symlinks added.
+func realHidden(hidden []string) []string {
+	all := slices.Clone(hidden)
+	for _, path := range hidden {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			all = append(all, real)
+		}
+	}
+	return sorted(all)
 }
 
 // lookPath finds the program named name as a shell in dir with env would.
@@ -316,7 +363,7 @@ func reap(program int) unix.WaitStatus {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return 0 // the program is always there to wait for
+			return unix.WaitStatus(unix.SIGKILL) // buried by killDescendants
 		case pid == program && (status.Exited() || status.Signaled()):
 			return status
 		}

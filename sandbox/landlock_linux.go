@@ -3,7 +3,9 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,9 +13,11 @@ import (
 	"toolgate/policy"
 )
 
-// Access rights of Landlock that change files. Reading and executing are not
-// handled: what cannot be read is masked by mounts.
+// Access rights of Landlock. Executing is not handled, and reading only where
+// no mounts mask what must not be read.
 const (
+	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE
+
 	writeFileRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
 	writeTreeRights = writeFileRights |
@@ -22,7 +26,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 
-	deviceRights = writeFileRights | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	deviceRights = readRights | writeFileRights | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 	// A device file in a writable root would be a way around every path.
 	makeDeviceRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
@@ -32,7 +36,7 @@ const (
 type landlockRule struct {
 	path     string
 	rights   uint64
-	optional bool // may be missing
+	optional bool // left out when it cannot be opened
 }
 
 // A landlockDomain is what a Landlock ruleset handles and allows.
@@ -54,10 +58,14 @@ func landlockABI() (int, error) {
 // stands for the files in it.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// domain returns the Landlock domain of plan. It is pure.
-func domain(plan Plan) landlockDomain {
+// domain returns the Landlock domain of plan. List returns the names in a
+// folder, none when it cannot be read.
+func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	abi := plan.ABI
 	handled := uint64(writeTreeRights | makeDeviceRights)
+	if plan.Level == Landlock {
+		handled |= readRights
+	}
 	if abi < abiRefer {
 		handled &^= unix.LANDLOCK_ACCESS_FS_REFER
 	}
@@ -76,7 +84,12 @@ func domain(plan Plan) landlockDomain {
 		d.rules = append(d.rules, landlockRule{"/dev/shm", writeTreeRights & handled, true})
 	}
 	for _, root := range plan.Profile.WritableRoots {
-		d.rules = append(d.rules, landlockRule{root, writeTreeRights & handled, false})
+		d.rules = append(d.rules, landlockRule{root, (readRights | writeTreeRights) & handled, false})
+	}
+	if plan.Level == Landlock {
+		for _, path := range readable(append([]string{"/dev"}, plan.Profile.Hidden...), list) {
+			d.rules = append(d.rules, landlockRule{path, readRights, true})
+		}
 	}
 	if abi >= abiNet && plan.Profile.Network == policy.NetworkNone {
 		d.net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
@@ -85,6 +98,46 @@ func domain(plan Plan) landlockDomain {
 		d.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	return d
+}
+
+// readable returns paths that together hold everything but what is hidden.
+// Landlock only allows, so what lies beside a hidden path is allowed name by
+// name; what appears there later cannot be read.
+func readable(hidden []string, list func(dir string) []string) []string {
+	var paths []string
+	var walk func(dir string)
+	walk = func(dir string) {
+		for _, name := range list(dir) {
+			path := filepath.Join(dir, name)
+			isHidden := slices.ContainsFunc(hidden, func(h string) bool { return isBelow(path, h) })
+			holdsHidden := slices.ContainsFunc(hidden, func(h string) bool { return isBelow(h, path) })
+			switch {
+			case isHidden:
+			case holdsHidden:
+				walk(path)
+			default:
+				paths = append(paths, path)
+			}
+		}
+	}
+	walk("/")
+	return paths
+}
+
+// listFolder returns the names in dir that are not symlinks: those are
+// followed before anything is allowed or refused.
+func listFolder(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink == 0 {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // rulesetAttr is struct landlock_ruleset_attr. An older kernel takes it as
@@ -127,7 +180,7 @@ func (d landlockDomain) ruleset() (fd int, err error) {
 // add adds the rule to the ruleset.
 func (r landlockRule) add(ruleset int) error {
 	fd, err := unix.Open(r.path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT && r.optional {
+	if err != nil && r.optional {
 		return nil
 	}
 	if err != nil {

@@ -108,7 +108,7 @@ func freshProc() error {
 	if err := unix.Mount("proc", "/proc", "proc", flags, ""); err != nil {
 		return err
 	}
-	os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+	limitNamespaces()
 	proc, err := unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return err
@@ -224,7 +224,8 @@ func findCarvings(plan Plan) ([]carving, error) {
 		}
 		return int(a.kind) - int(b.kind)
 	})
-	return found, nil
+	// Two names may lead to one path.
+	return slices.CompactFunc(found, func(a, b carving) bool { return a.path == b.path && a.kind == b.kind }), nil
 }
 
 // isMissing reports whether err says that a path does not exist.

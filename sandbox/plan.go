@@ -150,8 +150,13 @@ func unenforced(plan Plan, s System) []string {
 	if len(p.WritableRoots) > 0 && len(p.ReadOnlySubpaths) > 0 {
 		add("%s below a writable root can be changed: Landlock cannot take back what it allowed above", strings.Join(p.ReadOnlySubpaths, ", "))
 	}
+	for _, path := range p.Hidden {
+		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {
+			add("%s can be read: Landlock cannot take back what it allowed above", path)
+		}
+	}
 	if len(p.Hidden) > 0 {
-		add("hidden paths can be read: they need mounts")
+		add("the names of files in hidden folders can be listed, and what appears beside a hidden path later cannot be read: there are no mounts")
 	}
 	add("mode, owner, times and attributes of files outside the writable roots can be changed as far as the user may: Landlock does not govern them")
 	add("other processes of the user can be seen in /proc: no pid namespace")
@@ -166,6 +171,10 @@ func unenforced(plan Plan, s System) []string {
 
 // confined reports whether p says that a process is confined.
 func (p Plan) confined() bool { return p.Profile.Mode != policy.DangerFullAccess }
+
+// namespaces reports whether the process gets namespaces: the end of its first
+// process is then, by the kernel, the end of all.
+func (p Plan) namespaces() bool { return p.Level == Full || p.Level == Bwrap }
 
 // seal returns p with its digest.
 func (p Plan) seal() Plan {

@@ -131,6 +131,14 @@ var networkRules = []rule{
 		why: "of netlink only the list of addresses, which resolvers read"},
 }
 
+// sharedPidRules stand in for a pid namespace, as far as Landlock does not.
+var sharedPidRules = []rule{
+	{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: []cond{{arg: 1, op: nonZero}}, do: eperm,
+		why: "slows the user's other processes down"},
+	{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}, when: []cond{{arg: 0, op: nonZero}}, do: eperm,
+		why: "slows the user's other processes down"},
+}
+
 // sharedIPCRules stand in for an ipc namespace.
 var sharedIPCRules = []rule{
 	{calls: []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN}, do: eperm,
@@ -147,6 +155,7 @@ func filterRules(plan Plan) []rule {
 	}
 	if plan.Level == Landlock {
 		rules = append(rules, sharedIPCRules...)
+		rules = append(rules, sharedPidRules...)
 	}
 	return rules
 }

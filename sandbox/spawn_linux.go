@@ -114,7 +114,7 @@ func restrictThread(p Plan) error {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	if p.ABI > 0 {
-		if err := domain(p).enter(); err != nil {
+		if err := domain(p, listFolder).enter(); err != nil {
 			return err
 		}
 	}

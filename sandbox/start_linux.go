@@ -30,6 +30,10 @@ type order struct {
 	Extra int      `json:"extra,omitempty"` // number of extra files
 	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
+
+	// Found out by the first process itself.
+	seen Plan // the plan with its paths as they are on disk
+	exe  int  // descriptor of this binary
 }
 
 // A report is what the first process tells back: one when the program runs or
@@ -124,7 +128,7 @@ func (c *Cmd) launch(o order) error {
 	c.link = &link{lifeline: orderW, reports: bufio.NewReader(reportR), file: reportR}
 
 	c.inner.Path = "/proc/self/exe"
-	c.inner.Args = []string{initName}
+	c.inner.Args = []string{"toolgate", initName}
 	c.inner.Env = initEnv
 	c.inner.Dir = "/"
 	if c.Stdin != nil {
