@@ -42,7 +42,8 @@ type Danger struct {
 // works on nil rules too: commands, opaque parts and dangers are listed then.
 func (r *Rules) Judge(argv []string) Judgement {
 	j := Judgement{Found: Commands(argv), Matches: []CommandMatch{}}
-	permitted := len(j.Found.Commands) > 0
+	cover := make([]int, len(j.Found.Commands)) // words of each command that an allow names
+	listed, permitted := false, true
 	var possible []CommandMatch
 	for i, c := range j.Found.Commands {
 		if why := c.Dangerous(); why != "" {
@@ -52,6 +53,7 @@ func (r *Rules) Judge(argv []string) Judgement {
 			continue // the shell that every call of a shell tool starts
 		}
 		found := r.command(c)
+		cover[i] = covered(found, c, cover)
 		for _, m := range found.Matches {
 			cm := CommandMatch{Command: c.Argv, Path: c.Path, Rule: m}
 			if m.Possible {
@@ -65,7 +67,11 @@ func (r *Rules) Judge(argv []string) Judgement {
 				j.Ruling = max(j.Ruling, m.Ruling)
 			}
 		}
-		if !c.Derived && !c.Through && (found.Ruling != Permitted || !c.known()) {
+		if c.Derived || c.Through || c.Elsewhere {
+			continue
+		}
+		listed = true
+		if cover[i] == 0 || !c.known() {
 			permitted = false
 		}
 	}
@@ -79,6 +85,8 @@ func (r *Rules) Judge(argv []string) Judgement {
 			j.Reason = "it is permitted as a whole by " + whole.String()
 		}
 	}
+	permitted = permitted && listed && len(j.Found.Writes) == 0
+	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o Opaque) bool { return o.isCovered(cover) })
 	switch {
 	case j.Ruling > Permitted:
 		j.Reason = j.strictest()
@@ -87,18 +95,43 @@ func (r *Rules) Judge(argv []string) Judgement {
 		j.Ruling = Prompted
 		m := possible[0]
 		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", joinArgv(m.Command), m.Rule)
-	case len(j.Found.Opaque) > 0 && r.Restricts():
+	case len(opaque) > 0 && r.Restricts():
 		j.Ruling = Prompted
-		o := j.Found.Opaque[0]
+		o := opaque[0]
 		j.Reason = fmt.Sprintf("rules restrict commands, and here %s", o.Reason)
 		if o.Source != "" {
 			j.Reason += ": " + o.Source
 		}
-	case permitted && len(j.Found.Opaque) == 0 && len(j.Found.Writes) == 0:
+	case permitted && len(opaque) == 0:
 		j.Ruling = Permitted
 		j.Reason = "every command in it is permitted"
 	}
 	return j
+}
+
+// covered returns how many words of a command are named by an allow: by a rule
+// for it, or by one for the command that it stands in, as `sudo apt update` is
+// covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
+func covered(found RuleMatch, c Command, cover []int) int {
+	if c.isCovered(cover) {
+		return len(c.Argv)
+	}
+	if found.Ruling != Permitted {
+		return 0
+	}
+	most := 0
+	for _, m := range found.Matches {
+		if m.Ruling == Permitted {
+			most = max(most, len(m.Prefix))
+		}
+	}
+	return most
+}
+
+// isCovered reports whether an allow names the words that something was found
+// in.
+func (o origin) isCovered(cover []int) bool {
+	return o.parent > 0 && cover[o.parent-1] > o.word
 }
 
 // whole returns the rule whose pattern is argv word by word.

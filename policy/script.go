@@ -41,7 +41,18 @@ type Command struct {
 	// It is there to be refused; it is never needed for an allow.
 	Derived bool `json:"derived,omitempty"`
 
+	// Elsewhere is set for a command that runs on another machine or in a
+	// container.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+
 	danger string // why it is destructive where it stands, such as at the end of a pipe
+	origin
+}
+
+// An origin is the command in whose words something was found.
+type origin struct {
+	parent int // one more than its index in Found.Commands; 0 for none
+	word   int // the first of its words that belongs to what was found
 }
 
 // A Hole is an argument that is not known before the command runs.
@@ -59,6 +70,8 @@ type Opaque struct {
 	Reason string `json:"reason"`
 	Source string `json:"source,omitempty"` // the text in question, cut to a line
 	Path   string `json:"path,omitempty"`
+
+	origin
 }
 
 // A Write is a file that a redirection opens for writing.
@@ -86,8 +99,15 @@ const (
 // not looked into and not opaque: the command that runs it is what rules
 // judge. Text that is data, a comment, a quoted argument or a heredoc given to
 // cat, holds no commands.
-func Commands(argv []string) Found {
+func Commands(argv []string) (found Found) {
 	f := finder{}
+	defer func() {
+		if p := recover(); p != nil {
+			// A fault in the parser must not end the gate, nor let a script through.
+			f.opaque(scope{}, joinArgv(argv), "bug: reading it failed: %v", p)
+			found = f.found
+		}
+	}()
 	words := make([]word, len(argv))
 	for i, a := range argv {
 		words[i] = word{text: a}
@@ -152,6 +172,9 @@ type scope struct {
 	writes  []string
 	derived bool
 	danger  string
+	moved   bool // shift or set may have changed the positional parameters
+	away    bool // the command runs elsewhere
+	origin
 }
 
 // A place is one step of a command's path.
@@ -192,7 +215,7 @@ func (f *finder) opaque(sc scope, source, reason string, args ...any) {
 	if len(args) > 0 {
 		reason = fmt.Sprintf(reason, args...)
 	}
-	o := Opaque{Reason: reason, Source: oneLine(source), Path: sc.at.String()}
+	o := Opaque{Reason: reason, Source: oneLine(source), Path: sc.at.String(), origin: sc.origin}
 	if !slices.Contains(f.found.Opaque, o) {
 		f.found.Opaque = append(f.found.Opaque, o)
 	}
@@ -215,6 +238,7 @@ func (f *finder) call(sc scope, words []word) {
 		f.opaque(sc, texts(words), "commands are nested too deep to follow")
 		return
 	}
+	sc.word = words[0].pos
 	f.guess(sc, words)
 	name, ok := f.name(sc, words)
 	if !ok {
@@ -223,6 +247,11 @@ func (f *finder) call(sc scope, words []word) {
 	i := f.emit(sc, words)
 	if i < 0 {
 		return
+	}
+	sc.parent = i + 1
+	words = slices.Clone(words)
+	for n := range words {
+		words[n].pos = n
 	}
 	f.callAlias(sc, words)
 	if f.callFunction(sc, words) {
@@ -248,7 +277,9 @@ func (f *finder) emit(sc scope, words []word) int {
 		Writes:  sc.writes,
 		Derived: sc.derived,
 		danger:  sc.danger,
+		origin:  sc.origin,
 	}
+	c.Elsewhere = sc.away
 	for i, w := range words {
 		c.Argv[i] = w.text
 		if w.hole {
@@ -276,9 +307,15 @@ func (f *finder) name(sc scope, words []word) (string, bool) {
 		}
 	}
 	f.opaque(sc, texts(words), "the command's name is not known before it runs")
-	if w.many && w.prefix == "" && len(words) > 1 && !strings.HasPrefix(words[1].text, "-") {
-		// An empty variable leaves the words after it.
-		f.call(sc.reading(w.text+" empty"), words[1:])
+	if len(w.guesses) == 0 {
+		// An empty variable leaves the rest of the word, or the words after it.
+		rest := words[1:]
+		if w.bare != "" {
+			rest = append([]word{{text: w.bare, pos: w.pos}}, rest...)
+		}
+		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
+			f.call(sc.reading(w.text+" empty"), rest)
+		}
 	}
 	return "", false
 }
@@ -306,11 +343,11 @@ func (f *finder) guess(sc scope, words []word) {
 			}
 			g := w.guesses[min(n, len(w.guesses)-1)]
 			if !w.many {
-				guessed = append(guessed, word{text: g})
+				guessed = append(guessed, word{text: g, pos: w.pos})
 				continue
 			}
 			for field := range strings.FieldsSeq(g) {
-				guessed = append(guessed, word{text: field})
+				guessed = append(guessed, word{text: field, pos: w.pos})
 			}
 		}
 		f.call(sc.reading("variables"), guessed)
@@ -330,7 +367,9 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 	body := sc.in(words[0].text + "()")
 	body.src = fn.scope.src
 	body.args = words
+	body.moved = false
 	for _, s := range fn.bodies {
+		body.moved = movesArgs(body.source(s))
 		f.stmt(body, s)
 	}
 	return true

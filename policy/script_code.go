@@ -3,6 +3,7 @@ package policy
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -59,10 +60,18 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.bang(sc, name, words)
 	case "nc", "ncat", "netcat", "socat":
 		f.netcat(sc, name, words)
+	case "set":
+		f.set(words)
+	case "su":
+		f.su(sc, words)
+		return
+	case "hyperfine":
+		f.each(sc, name, words)
+		return
 	case "screen", "abduco", "dtach":
 		f.screen(sc, name, words)
 	case "kubectl", "oc":
-		f.afterDashes(sc, name, words, "a container")
+		f.afterDashes(sc, name, words)
 	case "at", "batch", "crontab":
 		f.later(sc, name, words)
 	case "perf", "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr", "op":
@@ -100,9 +109,7 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		}
 	}
 	in := sc.in(name)
-	if g.elsewhere != "" {
-		f.opaque(sc, texts(words), "the command runs in %s", g.elsewhere)
-	}
+	in.away = in.away || g.elsewhere
 	if o.unknown != "" {
 		f.opaque(sc, texts(words), "option %s of %s is not known here", o.unknown, name)
 		if len(o.rest) > 1 {
@@ -177,7 +184,7 @@ func withHoles(words []word, mark string, guesses []string) []word {
 		if !ok || w.hole {
 			continue
 		}
-		out[i] = word{text: w.text, hole: true, prefix: before, script: before + unknownVar + strings.ReplaceAll(after, mark, unknownVar)}
+		out[i] = word{text: w.text, pos: w.pos, hole: true, prefix: before, script: before + unknownVar + strings.ReplaceAll(after, mark, unknownVar)}
 		for _, g := range guesses {
 			out[i].guesses = append(out[i].guesses, strings.ReplaceAll(w.text, mark, strings.TrimSpace(g)))
 		}
@@ -239,7 +246,7 @@ func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []w
 options:
 	for len(rest) > 0 {
 		w := rest[0]
-		if w.hole && (w.prefix == "" || w.prefix[0] == '-') {
+		if w.hole && w.proc == nil && !inline && (w.prefix == "" || w.prefix[0] == '-') {
 			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
 			plain = false
 			if w.prefix == "" {
@@ -417,6 +424,54 @@ func (f *finder) builtin(sc scope, name string, words []word) {
 	}
 }
 
+// set notes the positional parameters that a script gives itself.
+func (f *finder) set(words []word) {
+	for i, w := range words[1:] {
+		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
+			list := words[i+1:]
+			if w.text == "--" {
+				list = list[1:]
+			}
+			f.remember("@", join(list, " "), false)
+			for n, w := range list {
+				f.remember(strconv.Itoa(n+1), w, false)
+			}
+			return
+		}
+	}
+}
+
+// su follows su, whose user's shell gets the arguments after the user.
+func (f *finder) su(sc scope, words []word) {
+	g := wrappers["su"]
+	o := g.parse(words[1:])
+	in := sc.in("su")
+	if text, ok := o.get(g.script); ok {
+		f.script(in, text, syntax.LangBash, nil)
+	}
+	rest := o.rest
+	if len(rest) > 0 && rest[0].text == "-" {
+		rest = rest[1:]
+	}
+	if len(rest) > 1 {
+		f.shell(in, "sh", syntax.LangBash, rest, -1)
+	}
+}
+
+// each follows a program each of whose arguments is a script.
+func (f *finder) each(sc scope, name string, words []word) {
+	g := wrappers[name]
+	o := g.parse(words[1:])
+	for _, opt := range o.list {
+		if strings.Contains(" "+g.script+" ", " "+opt.name+" ") {
+			o.rest = append(o.rest, opt.value)
+		}
+	}
+	for _, w := range o.rest {
+		f.script(sc.in(name), w, syntax.LangBash, nil)
+	}
+}
+
 // evaluated looks for substitutions in the array indexes that a builtin
 // evaluates though they are quoted.
 func (f *finder) evaluated(sc scope, name string, words []word) {
@@ -531,7 +586,7 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 			continue
 		}
 		rest := words[i:]
-		if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "--" }); end > 0 && g.operands == 0 && g.elsewhere == "" {
+		if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "--" }); end > 0 && g.operands == 0 && !g.elsewhere {
 			f.call(sc.in(name+" "+sub), rest[end+1:])
 			return
 		}
@@ -547,13 +602,14 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 }
 
 // afterDashes follows programs that start what stands after --.
-func (f *finder) afterDashes(sc scope, name string, words []word, elsewhere string) {
+func (f *finder) afterDashes(sc scope, name string, words []word) {
 	end := slices.IndexFunc(words, func(w word) bool { return w.text == "--" })
 	if end < 0 {
 		return
 	}
-	f.opaque(sc, texts(words), "the command runs in %s", elsewhere)
-	f.call(sc.in(name), words[end+1:])
+	in := sc.in(name)
+	in.away = true
+	f.call(in, words[end+1:])
 }
 
 // guessedStart follows wrappers whose options are too many to know: each
@@ -936,20 +992,50 @@ func (f *finder) awk(sc scope, name string, words []word) {
 		if p.hole {
 			f.opaque(sc, p.text, "the %s program is not known before it runs", name)
 		}
-		if awkStarts.MatchString(p.text) {
+		sc.word = p.pos
+		bare := awkBare(p.text)
+		if awkStarts.MatchString(bare) {
 			f.opaque(sc, p.text, "the %s program can start commands", name)
 			f.code(sc.in(name), p.text)
 		}
-		if awkWrites.MatchString(p.text) {
+		if awkWrites.MatchString(bare) {
 			f.opaque(sc, p.text, "the %s program can write files", name)
 		}
 	}
 }
 
 var (
-	awkStarts = regexp.MustCompile(`\bsystem\s*\(|(^|[^|])\|\s*("|getline|&|[A-Za-z_$(])|"\s*\|`)
+	awkStarts = regexp.MustCompile(`\bsystem\s*\(|\|&|(^|[^|])\|([^|]|$)|@\w+\s*\(|@load`)
 	awkWrites = regexp.MustCompile(`\bprintf?\b[^;}\n]*>`)
 )
+
+// awkBare returns an awk program without the content of its strings, regular
+// expressions and comments.
+func awkBare(s string) string {
+	var b strings.Builder
+	last := byte('(') // the last character that counts
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"', c == '/' && strings.IndexByte("(,{};!~&|=\n", last) >= 0:
+			rest := afterDelimiter(s[i+1:], c)
+			i = len(s) - len(rest) - 1
+			b.WriteString("\"\"")
+		case c == '#':
+			end := strings.IndexByte(s[i:], '\n')
+			if end < 0 {
+				return b.String()
+			}
+			i += end - 1
+		default:
+			b.WriteByte(c)
+		}
+		if c != ' ' && c != '\t' {
+			last = c
+		}
+	}
+	return b.String()
+}
 
 // sed looks for the e command and flag, which run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
@@ -972,6 +1058,7 @@ func (f *finder) sed(sc scope, name string, words []word) {
 			continue
 		}
 		if script, runs := sedRuns(p.text); runs {
+			sc.word = p.pos
 			f.opaque(sc, p.text, "the sed program runs commands")
 			f.source(sc.in("sed"), script, syntax.LangPOSIX, nil)
 		}
@@ -1223,6 +1310,7 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		}
 		rest = rest[1:]
 		if code, ok := in.codeOf(w, rest); ok {
+			sc.word, inner.word = code.pos, code.pos
 			f.opaque(sc, code.text, "%s code is not looked into", name)
 			f.code(inner, code.text)
 			f.shellLike(inner, name, code)
@@ -1357,47 +1445,16 @@ func (f *finder) quiet(sc scope, src string) {
 
 // variable looks at a value that is given to a variable which programs act on.
 func (f *finder) variable(sc scope, name string, value word) {
-	if commandVars[name] {
+	if commandVar(name) {
 		if value.hole || value.text != "" {
 			f.script(sc.in(name+"="), value, syntax.LangBash, nil)
 		}
 		return
 	}
-	if loaderVar(name) {
+	if loadsCode(name, value) {
 		f.opaque(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 	if strings.HasPrefix(name, "PS") && len(name) == 3 && !value.hole {
 		f.source(sc.in(name+"="), ": \""+strings.ReplaceAll(value.text, `"`, `\"`)+"\"", syntax.LangBash, nil)
 	}
-}
-
-// commandVars are the variables whose value is a command that programs start.
-var commandVars = map[string]bool{
-	"GIT_SSH_COMMAND": true, "GIT_PAGER": true, "GIT_EDITOR": true, "GIT_SEQUENCE_EDITOR": true, "GIT_EXTERNAL_DIFF": true,
-	"GIT_ASKPASS": true, "GIT_PROXY_COMMAND": true, "GIT_SSH": true, "SSH_ASKPASS": true, "SUDO_ASKPASS": true, "SUDO_EDITOR": true,
-	"PAGER": true, "MANPAGER": true, "EDITOR": true, "VISUAL": true, "FCEDIT": true, "BROWSER": true,
-	"PROMPT_COMMAND": true, "LESSOPEN": true, "LESSCLOSE": true, "RSYNC_RSH": true, "CVS_RSH": true,
-	"FZF_DEFAULT_COMMAND": true, "GH_PAGER": true, "GH_EDITOR": true, "SYSTEMD_PAGER": true, "PSQL_PAGER": true,
-	"RUSTC_WRAPPER": true, "CARGO_BUILD_RUSTC_WRAPPER": true, "GOFLAGS_TOOLEXEC": true, "HGEDITOR": true, "SVN_EDITOR": true,
-	"TAR_OPTIONS": false,
-}
-
-// loaderVar reports whether a variable decides which code programs load.
-func loaderVar(name string) bool {
-	switch name {
-	case "PATH", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "CDPATH", "ZDOTDIR", "FPATH", "fpath",
-		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "NODE_OPTIONS", "NODE_PATH",
-		"PERL5LIB", "PERL5OPT", "PERL5DB", "PERLLIB", "RUBYLIB", "RUBYOPT", "LUA_INIT", "LUA_PATH", "LUA_CPATH",
-		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "MAVEN_OPTS", "GRADLE_OPTS",
-		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_DIR", "GIT_COMMON_DIR",
-		"MAKEFLAGS", "MAKEFILES", "GOFLAGS", "RUSTFLAGS", "RUSTC", "CC", "CXX", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESS",
-		"GCONV_PATH", "HOSTALIASES", "LOCPATH", "NLSPATH", "TERMINFO", "XDG_CONFIG_HOME", "HOME", "PS4", "npm_config_script_shell":
-		return true
-	}
-	for _, prefix := range []string{"LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "npm_config_", "NPM_CONFIG_", "PIP_", "CARGO_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
 }

@@ -43,6 +43,7 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 // source looks into a script.
 func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []word) {
 	sc.src, sc.args = src, args
+	sc.moved = args != nil && movesArgs(src)
 	if sc.tooDeep() {
 		f.opaque(sc, src, "scripts are nested too deep to follow")
 		return
@@ -206,11 +207,19 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)
 	case a.Index == nil:
+		list := make([]word, 0, len(a.Array.Elems))
 		for _, e := range a.Array.Elems {
-			f.remember(name, f.word(*sc, e.Value), false)
+			list = append(list, f.word(*sc, e.Value))
+		}
+		f.remember(name, join(list, " "), false)
+		for _, w := range list {
+			f.remember(name, w, false)
 		}
 	}
 	f.variable(*sc, name, value)
+	if !value.hole {
+		f.subscript(sc.reading(name+"="), value.text) // (( name )) evaluates it
+	}
 	f.remember(name, value, a.Append)
 	if !keep {
 		sc.assigns = append(sc.assigns[:len(sc.assigns):len(sc.assigns)], name+"="+value.text)
@@ -224,6 +233,9 @@ func (f *finder) remember(name string, value word, more bool) {
 	}
 	if value.hole {
 		f.unsure[name] = true
+		for _, g := range value.guesses {
+			f.remember(name, word{text: g}, more)
+		}
 		return
 	}
 	known := f.vars[name]
@@ -591,6 +603,9 @@ func join(list []word, sep string) word {
 		code.WriteString(part.code())
 		w.hole = w.hole || part.hole
 	}
+	if len(list) > 0 {
+		w.pos = list[0].pos
+	}
 	w.text, w.script = text.String(), code.String()
 	if w.hole {
 		w.guesses = joinGuesses(list, sep)
@@ -674,6 +689,11 @@ func isText(p syntax.WordPart) bool {
 func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
 		f.opaque(sc, sc.source(p), "the value is expanded as a prompt, which can run commands")
+		if p.Param != nil {
+			for _, v := range f.vars[p.Param.Value] {
+				f.expanded(sc.reading(""), v)
+			}
+		}
 	}
 	if p.Exp != nil && p.Param != nil && p.Exp.Word != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
 		f.remember(p.Param.Value, f.word(sc, p.Exp.Word), false)
@@ -689,7 +709,7 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	f.inside(sc, node)
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if q, ok := n.(*syntax.SglQuoted); ok {
-			f.subscript(sc, q.Value)
+			f.expanded(sc.in("[ ]"), q.Value)
 		}
 		return true
 	})
@@ -697,8 +717,15 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 
 // subscript looks into a text such as a[$(id)], which some builtins evaluate.
 func (f *finder) subscript(sc scope, text string) {
-	_, index, ok := strings.Cut(text, "[")
-	if ok && (strings.Contains(index, "$(") || strings.Contains(index, "`")) {
-		f.source(sc.in("[ ]"), ": \""+strings.TrimSuffix(index, "]")+"\"", syntax.LangBash, nil)
+	if _, index, ok := strings.Cut(text, "["); ok {
+		f.expanded(sc.in("[ ]"), strings.TrimSuffix(index, "]"))
+	}
+}
+
+// expanded looks for substitutions in a text that is expanded later, as if it
+// stood in double quotes.
+func (f *finder) expanded(sc scope, text string) {
+	if strings.Contains(text, "$(") || strings.Contains(text, "`") {
+		f.source(sc, ": \""+strings.ReplaceAll(text, `"`, `\"`)+"\"", syntax.LangBash, nil)
 	}
 }

@@ -15,6 +15,8 @@ type word struct {
 	many   bool   // a hole that can be any number of arguments
 	glob   bool   // a hole that is nothing but a file name pattern
 	prefix string // what a hole begins with
+	bare   string // a hole without its unknown parts
+	pos    int    // where it stands among the words of the command it was found in
 
 	guesses []string          // values that a hole may have, from the text around it
 	proc    *syntax.ProcSubst // the process substitution that the word consists of
@@ -63,9 +65,9 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 		}
 	}
 	list := []*syntax.Word{w}
-	if syntax.SplitBraces(w) {
+	if split := *w; syntax.SplitBraces(&split) { // a copy: the tree is walked again
 		var ok bool
-		if list, ok = expandBraces(w); !ok {
+		if list, ok = expandBraces(&split); !ok {
 			text := sc.source(w)
 			return append(out, word{text: text, hole: true, many: true, script: unknownVar})
 		}
@@ -93,10 +95,10 @@ type builder struct {
 	single bool // no field splitting, no globbing
 	out    []word
 
-	text, code strings.Builder
-	cur        word
-	started    bool     // the field exists even if it is empty
-	guesses    []string // of the whole field
+	text, code, bare strings.Builder
+	cur              word
+	started          bool     // the field exists even if it is empty
+	guesses          []string // of the whole field
 }
 
 func (b *builder) word(w *syntax.Word) {
@@ -125,10 +127,12 @@ func (b *builder) end() {
 	if w.hole {
 		w.script = b.code.String()
 		w.guesses = b.guesses
+		w.bare = b.bare.String()
 	}
 	b.out = append(b.out, w)
 	b.text.Reset()
 	b.code.Reset()
+	b.bare.Reset()
 	b.cur, b.started, b.guesses = word{}, false, nil
 }
 
@@ -137,6 +141,7 @@ func (b *builder) add(s string) {
 	b.started = true
 	b.text.WriteString(s)
 	b.code.WriteString(s)
+	b.bare.WriteString(s)
 	for i := range b.guesses {
 		b.guesses[i] += s
 	}
@@ -186,7 +191,9 @@ func (b *builder) part(p syntax.WordPart) {
 		}
 		b.add(s)
 	case *syntax.DblQuoted:
-		b.started = true
+		if len(p.Parts) == 0 {
+			b.started = true // but "$@" without arguments is nothing
+		}
 		for _, q := range p.Parts {
 			if lit, ok := q.(*syntax.Lit); ok {
 				b.add(unescape(lit.Value, "$`\"\\"))
@@ -259,6 +266,9 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 	if b.sc.args == nil || !plain(p) {
 		return false
 	}
+	if b.sc.moved {
+		return b.movedArg(name, quoted)
+	}
 	if name == "@" || name == "*" {
 		if len(b.sc.args) == 0 {
 			return true
@@ -283,6 +293,33 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 		b.started = true
 	}
 	return true
+}
+
+// movedArg adds a positional parameter after shift or set: which argument it
+// is now is not known.
+func (b *builder) movedArg(name string, quoted bool) bool {
+	n := 1
+	if name != "@" && name != "*" {
+		var err error
+		if n, err = strconv.Atoi(name); err != nil || n < 1 {
+			return false
+		}
+	}
+	var guesses []string
+	for i := n; i < len(b.sc.args) && len(guesses) < 4; i++ {
+		if g := b.sc.args[i].text; name != "@" && name != "*" {
+			guesses = append(guesses, g)
+			continue
+		}
+		guesses = append(guesses, texts(b.sc.args[i:]))
+	}
+	b.addHole("$"+name, name == "@" || !quoted, append(guesses, b.f.vars["@"]...)...)
+	return true
+}
+
+// movesArgs reports whether a script may change its positional parameters.
+func movesArgs(src string) bool {
+	return strings.Contains(src, "shift") || strings.Contains(src, "set ")
 }
 
 // addWord adds an argument of the script or function.

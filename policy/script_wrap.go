@@ -19,7 +19,8 @@ type wrapper struct {
 	more      bool   // the command gets more arguments than are written here
 	none      string // options with which it starts nothing, without dashes
 	through   bool   // it changes nothing about the command but how it is started
-	elsewhere string // where the command runs, when that is not this system
+	permute   bool   // options may follow operands
+	elsewhere bool   // the command runs on another machine or in a container
 }
 
 // wrappers is the grammar of the programs that start others.
@@ -77,7 +78,7 @@ var wrappers = map[string]wrapper{
 	"busybox":           {long: "list list-full install help", none: "list list-full install help", through: true},
 	"toybox":            {through: true},
 	"script":            {flags: "aefqr", values: "cEImoOBT", maybe: "tF", long: "append command= echo= return flush force log-in= log-out= log-io= log-timing= logging-format= output-limit= quiet timing", operands: 1, script: "c command"},
-	"ssh":               {flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWwP", operands: 1, join: true, elsewhere: "another machine"},
+	"ssh":               {flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWwP", operands: 1, join: true, elsewhere: true},
 	"systemd-run":       {flags: "drtPqGS", values: "HMpEuS", long: "user system scope unit= property= description= slice= slice-inherit expand-environment= no-block remain-after-exit wait send-sighup service-type= uid= gid= nice= working-directory= same-dir setenv= pty pipe shell quiet json= collect on-active= on-boot= on-startup= on-unit-active= on-unit-inactive= on-calendar= timer-property= path-property= socket-property= no-ask-password host= machine="},
 	"systemd-inhibit":   {long: "what= who= why= mode= list no-pager no-legend", none: "list"},
 	"dbus-run-session":  {long: "config-file= dbus-daemon="},
@@ -98,15 +99,12 @@ var wrappers = map[string]wrapper{
 	"winpty":            {through: true},
 	"dotenv":            {values: "efcv", long: "env= file=", through: false},
 	"chronic":           {flags: "ev", through: true},
-	"ts":                {},
-	"errno":             {},
 	"npx":               {flags: "yq", values: "cpw", long: "yes no quiet package= call= workspace= ignore-existing no-install", script: "c call"},
 	"bunx":              {long: "bun"},
 	"uvx":               {values: "pfi", long: "from= with= python="},
 	"tsocks":            {through: true},
 	"nix-shell":         {values: "pAIE", flags: "Q", long: "packages= run= command= pure keep= attr= expr= arg= argstr=", script: "run command", none: ""},
 	"sshpass":           {values: "pfde", flags: "v"},
-	"expect_unbuffer":   {},
 	"op":                {},
 }
 
@@ -147,8 +145,8 @@ var subcommands = map[string]map[string]wrapper{
 }
 
 var (
-	dockerExec = wrapper{flags: "dit", values: "euw", long: "detach interactive tty privileged env= env-file= user= workdir= detach-keys=", operands: 1, elsewhere: "a container"}
-	dockerRun  = wrapper{flags: "ditPq", values: "aceHhlmpuvw", long: "rm detach interactive tty privileged init read-only no-healthcheck publish-all quiet add-host= annotation= attach= blkio-weight= cap-add= cap-drop= cgroup-parent= cgroupns= cidfile= cpu-period= cpu-quota= cpu-shares= cpus= cpuset-cpus= cpuset-mems= device= dns= entrypoint= env= env-file= expose= gpus= group-add= health-cmd= hostname= ip= ipc= label= link= log-driver= log-opt= mac-address= memory= memory-swap= mount= name= network= net= oom-score-adj= pid= pids-limit= platform= publish= pull= restart= runtime= security-opt= shm-size= stop-signal= stop-timeout= storage-opt= sysctl= tmpfs= ulimit= user= userns= uts= volume= volume-driver= volumes-from= workdir=", operands: 1, elsewhere: "a container"}
+	dockerExec = wrapper{flags: "dit", values: "euw", long: "detach interactive tty privileged env= env-file= user= workdir= detach-keys=", operands: 1, elsewhere: true}
+	dockerRun  = wrapper{flags: "ditPq", values: "aceHhlmpuvw", long: "rm detach interactive tty privileged init read-only no-healthcheck publish-all quiet add-host= annotation= attach= blkio-weight= cap-add= cap-drop= cgroup-parent= cgroupns= cidfile= cpu-period= cpu-quota= cpu-shares= cpus= cpuset-cpus= cpuset-mems= device= dns= entrypoint= env= env-file= expose= gpus= group-add= health-cmd= hostname= ip= ipc= label= link= log-driver= log-opt= mac-address= memory= memory-swap= mount= name= network= net= oom-score-adj= pid= pids-limit= platform= publish= pull= restart= runtime= security-opt= shm-size= stop-signal= stop-timeout= storage-opt= sysctl= tmpfs= ulimit= user= userns= uts= volume= volume-driver= volumes-from= workdir=", operands: 1, elsewhere: true}
 )
 
 // An option is one that a command was given.
@@ -179,6 +177,7 @@ func (o options) get(names string) (word, bool) {
 // parse takes the options off args.
 func (g wrapper) parse(args []word) options {
 	var o options
+	var operands []word
 	for len(args) > 0 {
 		w := args[0]
 		start := w.text
@@ -187,17 +186,21 @@ func (g wrapper) parse(args []word) options {
 		}
 		switch {
 		case start == "--" && !w.hole:
-			o.rest = args[1:]
+			o.rest = append(operands, args[1:]...)
 			return o
 		case strings.HasPrefix(start, "--"):
 			args = g.longOption(&o, args)
 		case strings.HasPrefix(start, "-") && (len(start) > 1 || w.hole):
 			args = g.shortOptions(&o, args)
+		case g.permute && start != "" && len(args) > 0:
+			operands = append(operands, w)
+			args = args[1:]
 		default:
-			o.rest = args
+			o.rest = append(operands, args...)
 			return o
 		}
 	}
+	o.rest = operands
 	return o
 }
 
@@ -241,9 +244,9 @@ func (g wrapper) longOption(o *options, args []word) []word {
 // cutWord returns w without its first n bytes.
 func cutWord(w word, n int) word {
 	if !w.hole {
-		return word{text: w.text[n:]}
+		return word{text: w.text[n:], pos: w.pos}
 	}
-	out := word{text: w.text[min(n, len(w.text)):], hole: true, many: w.many, script: unknownVar}
+	out := word{text: w.text[min(n, len(w.text)):], hole: true, many: w.many, script: unknownVar, pos: w.pos}
 	if len(w.prefix) >= n {
 		out.prefix = w.prefix[n:]
 		out.script = w.script[min(n, len(w.script)):]
