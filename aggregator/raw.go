@@ -1,0 +1,127 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+)
+
+// A field is one member of a JSON object.
+type field struct {
+	key   string
+	value json.RawMessage
+}
+
+// An ordered is a JSON object whose members keep their order and their bytes.
+type ordered []field
+
+var errNotObject = errors.New("not a JSON object")
+
+// parseOrdered reads the object b. Of a key that stands twice the last value
+// counts, as for most readers.
+func parseOrdered(b []byte) (ordered, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	if t != json.Delim('{') {
+		return nil, errNotObject
+	}
+	var o ordered
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, err
+		}
+		o.set(key.(string), v)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// get returns the value of key, nil when there is none.
+func (o ordered) get(key string) json.RawMessage {
+	if i := o.index(key); i >= 0 {
+		return o[i].value
+	}
+	return nil
+}
+
+func (o ordered) index(key string) int {
+	return slices.IndexFunc(o, func(f field) bool { return f.key == key })
+}
+
+// set replaces the value of key where it stands, or appends it.
+func (o *ordered) set(key string, v json.RawMessage) {
+	if i := o.index(key); i >= 0 {
+		(*o)[i].value = v
+		return
+	}
+	*o = append(*o, field{key, v})
+}
+
+func (o *ordered) remove(key string) {
+	*o = slices.DeleteFunc(*o, func(f field) bool { return f.key == key })
+}
+
+// text returns the string that key holds, "" for anything else.
+func (o ordered) text(key string) string { return textOf(o.get(key)) }
+
+func (o ordered) bytes() json.RawMessage {
+	b := []byte{'{'}
+	for _, f := range o {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, quote(f.key)...)
+		b = append(b, ':')
+		b = appendOneLine(b, f.value)
+	}
+	return append(b, '}')
+}
+
+// textOf returns the string that v is, "" for anything else.
+func textOf(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// kindOf returns the first byte of v, which tells its kind: { [ " t f n or a
+// digit; 0 for nothing.
+func kindOf(v json.RawMessage) byte {
+	if v = bytes.TrimLeft(v, " \t\r\n"); len(v) == 0 {
+		return 0
+	}
+	return v[0]
+}
+
+// listOf returns the elements of the array v, nil for anything else.
+func listOf(v json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	if kindOf(v) != '[' || json.Unmarshal(v, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+func arrayOf(list []json.RawMessage) json.RawMessage {
+	b := []byte{'['}
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendOneLine(b, v)
+	}
+	return append(b, ']')
+}

@@ -1,0 +1,543 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits of a schema that is looked at at all.
+const (
+	maxSchema      = 512 << 10 // bytes
+	maxSchemaDepth = 64
+)
+
+// cleanInputSchema returns schema in a form that every known client takes: an
+// object with properties, without unions or references at its root, without
+// boolean schemas, with a type wherever one can be told. One schema in another
+// form makes some clients drop the tool, and some every tool of the server.
+//
+// What a client cannot be given is loosened, never tightened: the server still
+// checks its arguments. renamed holds the raw name of each root property that
+// had to be published under another.
+func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed map[string]string, err error) {
+	switch kindOf(schema) {
+	case 0, 'n', 't': // nothing, null, true: anything goes
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil, nil
+	case '{':
+	default:
+		return nil, nil, errors.New("inputSchema is not an object")
+	}
+	if len(schema) > maxSchema {
+		return nil, nil, fmt.Errorf("inputSchema is %d bytes long, more than %d", len(schema), maxSchema)
+	}
+	root, err := parseOrdered(schema)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inputSchema: %w", err)
+	}
+	c := cleaner{source: schema}
+	root, err = c.flattenRoot(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t := root.get("type"); t != nil && !allowsObject(t) {
+		return nil, nil, fmt.Errorf("inputSchema has type %s, not object", t)
+	}
+	root, err = c.object(root, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, key := range []string{"$schema", "$id", "id", "$anchor", "not", "if", "then", "else", "enum", "const"} {
+		root.remove(key)
+	}
+	root.set("type", json.RawMessage(`"object"`))
+	if root.get("properties") == nil {
+		root.set("properties", json.RawMessage("{}"))
+	}
+	renamed = renameProperties(&root)
+	return root.bytes(), renamed, nil
+}
+
+func allowsObject(t json.RawMessage) bool {
+	if textOf(t) == "object" {
+		return true
+	}
+	return slices.ContainsFunc(listOf(t), func(v json.RawMessage) bool { return textOf(v) == "object" })
+}
+
+// A cleaner cleans one schema.
+type cleaner struct {
+	source json.RawMessage // as it came, for references
+}
+
+// flattenRoot takes a reference and unions away from the root. Of allOf every
+// branch holds; of anyOf and oneOf only what all branches require is required.
+func (c *cleaner) flattenRoot(root ordered) (ordered, error) {
+	for hops := 0; root.get("$ref") != nil; hops++ {
+		target, ok := c.resolve(root.text("$ref"))
+		if !ok || hops > 8 {
+			return nil, fmt.Errorf("inputSchema refers to %s, which is not there", root.get("$ref"))
+		}
+		inner, err := parseOrdered(target)
+		if err != nil {
+			return nil, fmt.Errorf("inputSchema: %w", err)
+		}
+		root.remove("$ref")
+		for _, f := range root { // what stands beside the reference holds too
+			inner.set(f.key, f.value)
+		}
+		root = inner
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		branches := listOf(root.get(key))
+		root.remove(key)
+		if len(branches) == 0 {
+			continue
+		}
+		if err := c.mergeBranches(&root, branches, key == "allOf"); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
+func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all bool) error {
+	props, err := parseOrdered(root.get("properties"))
+	if err != nil {
+		props = nil
+	}
+	required := stringsOf(root.get("required"))
+	var common []string
+	for i, b := range branches {
+		branch, err := parseOrdered(b)
+		if err != nil {
+			continue // a boolean: nothing to add
+		}
+		if branch, err = c.flattenRoot(branch); err != nil {
+			return err
+		}
+		inner, _ := parseOrdered(branch.get("properties"))
+		for _, f := range inner {
+			if props.get(f.key) == nil {
+				props.set(f.key, f.value)
+			}
+		}
+		need := stringsOf(branch.get("required"))
+		if all || i == 0 {
+			common = append(common, need...)
+		} else {
+			common = slices.DeleteFunc(common, func(s string) bool { return !slices.Contains(need, s) })
+		}
+	}
+	for _, name := range common {
+		if !slices.Contains(required, name) {
+			required = append(required, name)
+		}
+	}
+	root.set("properties", props.bytes())
+	root.remove("additionalProperties") // it was said of a branch, or of the root alone
+	if len(required) > 0 {
+		b, err := json.Marshal(required)
+		if err != nil {
+			return err
+		}
+		root.set("required", b)
+	}
+	return nil
+}
+
+// stringsOf returns the strings in the array v.
+func stringsOf(v json.RawMessage) []string {
+	var list []string
+	for _, e := range listOf(v) {
+		if kindOf(e) == '"' {
+			list = append(list, textOf(e))
+		}
+	}
+	return list
+}
+
+// schema cleans a schema below the root. ok is false for the schema that
+// nothing fits.
+func (c *cleaner) schema(v json.RawMessage, depth int) (clean json.RawMessage, ok bool, err error) {
+	if depth > maxSchemaDepth {
+		return nil, false, fmt.Errorf("inputSchema is nested more than %d deep", maxSchemaDepth)
+	}
+	switch kindOf(v) {
+	case 'f':
+		return nil, false, nil
+	case '{':
+	default:
+		return json.RawMessage("{}"), true, nil
+	}
+	o, err := parseOrdered(v)
+	if err != nil {
+		return nil, false, fmt.Errorf("inputSchema: %w", err)
+	}
+	if ref := o.get("$ref"); ref != nil {
+		if _, ok := c.resolve(textOf(ref)); !ok {
+			o.remove("$ref")
+		}
+	}
+	o, err = c.object(o, depth)
+	if err != nil {
+		return nil, false, err
+	}
+	inferType(&o)
+	if o.text("type") == "array" && o.get("items") == nil {
+		o.set("items", json.RawMessage(`{"type":"string"}`))
+	}
+	if o.text("type") == "object" && o.get("properties") == nil {
+		o.set("properties", json.RawMessage("{}"))
+	}
+	return o.bytes(), true, nil
+}
+
+// object cleans the keywords of o and the schemas in them.
+func (c *cleaner) object(o ordered, depth int) (ordered, error) {
+	if kindOf(o.get("const")) != 0 {
+		if o.get("enum") == nil {
+			o.set("enum", arrayOf([]json.RawMessage{o.get("const")}))
+		}
+		o.remove("const")
+	}
+	cleanType(&o)
+	for _, key := range []string{"exclusiveMinimum", "exclusiveMaximum"} {
+		if k := kindOf(o.get(key)); k == 't' || k == 'f' { // draft 4
+			o.remove(key)
+		}
+	}
+	for _, key := range []string{"$schema", "nullable", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "contentSchema"} {
+		o.remove(key)
+	}
+	for _, key := range []string{"description", "title"} {
+		if v := o.get(key); v != nil && kindOf(v) != '"' {
+			o.remove(key)
+		}
+	}
+	if err := c.tuple(&o); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"} {
+		if err := c.members(&o, key, depth); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties", "contains", "propertyNames"} {
+		if err := c.single(&o, key, depth); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		if err := c.union(&o, key, depth); err != nil {
+			return nil, err
+		}
+	}
+	cleanRequired(&o)
+	return o, nil
+}
+
+// cleanType leaves a known type, or a list of several.
+func cleanType(o *ordered) {
+	known := []string{"string", "number", "integer", "boolean", "array", "object", "null"}
+	t := o.get("type")
+	switch kindOf(t) {
+	case 0:
+	case '"':
+		if !slices.Contains(known, textOf(t)) {
+			o.remove("type")
+		}
+	case '[':
+		var types []json.RawMessage
+		for _, name := range stringsOf(t) {
+			if slices.Contains(known, name) {
+				types = append(types, quote(name))
+			}
+		}
+		switch len(types) {
+		case 0:
+			o.remove("type")
+		case 1:
+			o.set("type", types[0])
+		default:
+			o.set("type", arrayOf(types))
+		}
+	default:
+		o.remove("type")
+	}
+}
+
+// inferType gives o a type where its other keywords tell one, as Codex does.
+func inferType(o *ordered) {
+	for _, key := range []string{"type", "$ref", "anyOf", "oneOf", "allOf"} {
+		if o.get(key) != nil {
+			return
+		}
+	}
+	has := func(keys ...string) bool {
+		return slices.ContainsFunc(keys, func(k string) bool { return o.get(k) != nil })
+	}
+	name := ""
+	switch {
+	case has("enum"):
+		name = typeOfAll(listOf(o.get("enum")))
+	case has("properties", "additionalProperties", "required"):
+		name = "object"
+	case has("items", "prefixItems", "minItems", "maxItems"):
+		name = "array"
+	case has("format", "pattern", "minLength", "maxLength"):
+		name = "string"
+	case has("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"):
+		name = "number"
+	}
+	if name != "" {
+		o.set("type", quote(name))
+	}
+}
+
+// typeOfAll returns the one type that all values have, "" for none.
+func typeOfAll(values []json.RawMessage) string {
+	name := ""
+	for _, v := range values {
+		var n string
+		switch k := kindOf(v); k {
+		case '"':
+			n = "string"
+		case 't', 'f':
+			n = "boolean"
+		case 'n':
+			n = "null"
+		case '{':
+			n = "object"
+		case '[':
+			n = "array"
+		default:
+			n = "number"
+			if !bytes.ContainsAny(v, ".eE") {
+				n = "integer"
+			}
+		}
+		if name != "" && n != name {
+			return ""
+		}
+		name = n
+	}
+	return name
+}
+
+// tuple turns a list with a schema for each place into one whose elements may
+// be any of them.
+func (c *cleaner) tuple(o *ordered) error {
+	places := listOf(o.get("prefixItems"))
+	if kindOf(o.get("items")) == '[' {
+		places = listOf(o.get("items"))
+		o.remove("items")
+	}
+	o.remove("prefixItems")
+	o.remove("additionalItems")
+	if k := kindOf(o.get("items")); k == 't' || k == 'f' {
+		o.remove("items")
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	if rest := o.get("items"); rest != nil {
+		places = append(places, rest)
+	}
+	same := !slices.ContainsFunc(places, func(v json.RawMessage) bool { return !bytes.Equal(v, places[0]) })
+	if same {
+		o.set("items", places[0])
+		return nil
+	}
+	o.set("items", ordered{{"anyOf", arrayOf(places)}}.bytes())
+	return nil
+}
+
+// members cleans an object whose values are schemas.
+func (c *cleaner) members(o *ordered, key string, depth int) error {
+	v := o.get(key)
+	if v == nil {
+		return nil
+	}
+	if kindOf(v) != '{' {
+		o.remove(key)
+		return nil
+	}
+	in, err := parseOrdered(v)
+	if err != nil {
+		return fmt.Errorf("inputSchema: %w", err)
+	}
+	out := ordered{}
+	for _, f := range in {
+		clean, ok, err := c.schema(f.value, depth+1)
+		if err != nil {
+			return err
+		}
+		if ok {
+			out = append(out, field{f.key, clean})
+		} else if key != "properties" {
+			out = append(out, field{f.key, json.RawMessage("{}")})
+		}
+	}
+	o.set(key, out.bytes())
+	return nil
+}
+
+// single cleans a keyword that is a schema. additionalProperties may stay the
+// boolean that it is.
+func (c *cleaner) single(o *ordered, key string, depth int) error {
+	v := o.get(key)
+	if v == nil {
+		return nil
+	}
+	switch k := kindOf(v); {
+	case k == '{':
+	case key == "additionalProperties" && (k == 't' || k == 'f'):
+		return nil
+	default:
+		o.remove(key)
+		return nil
+	}
+	clean, _, err := c.schema(v, depth+1)
+	if err != nil {
+		return err
+	}
+	o.set(key, clean)
+	return nil
+}
+
+func (c *cleaner) union(o *ordered, key string, depth int) error {
+	v := o.get(key)
+	if v == nil {
+		return nil
+	}
+	var branches []json.RawMessage
+	for _, b := range listOf(v) {
+		clean, ok, err := c.schema(b, depth+1)
+		if err != nil {
+			return err
+		}
+		if ok {
+			branches = append(branches, clean)
+		}
+	}
+	if len(branches) == 0 {
+		o.remove(key)
+		return nil
+	}
+	o.set(key, arrayOf(branches))
+	return nil
+}
+
+// cleanRequired leaves the names of properties that there are.
+func cleanRequired(o *ordered) {
+	v := o.get("required")
+	if v == nil {
+		return
+	}
+	props, _ := parseOrdered(o.get("properties"))
+	var names []json.RawMessage
+	for _, name := range stringsOf(v) {
+		if props.get(name) != nil && !slices.ContainsFunc(names, func(n json.RawMessage) bool { return textOf(n) == name }) {
+			names = append(names, quote(name))
+		}
+	}
+	if len(names) == 0 {
+		o.remove("required")
+		return
+	}
+	o.set("required", arrayOf(names))
+}
+
+// resolve returns what the reference points at in the schema as it came. Only
+// references into the schema itself are followed.
+func (c *cleaner) resolve(ref string) (json.RawMessage, bool) {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, false
+	}
+	at := c.source
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if part == "" {
+			break
+		}
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		if list := listOf(at); list != nil {
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(list) {
+				return nil, false
+			}
+			at = list[i]
+			continue
+		}
+		o, err := parseOrdered(at)
+		if err != nil || o.get(part) == nil {
+			return nil, false
+		}
+		at = o.get(part)
+	}
+	return at, true
+}
+
+// renameProperties gives root properties whose names a model's API refuses
+// others, and returns the raw name of each.
+func renameProperties(root *ordered) map[string]string {
+	props, err := parseOrdered(root.get("properties"))
+	if err != nil || !slices.ContainsFunc(props, func(f field) bool { return !plainProperty(f.key) }) {
+		return nil
+	}
+	renamed := map[string]string{}
+	required := stringsOf(root.get("required"))
+	for i, f := range props {
+		if plainProperty(f.key) {
+			continue
+		}
+		name := strings.Trim(plainName(f.key), "_")
+		name = name[:min(len(name), 40)]
+		for base, n := name, 2; name == "" || props.get(name) != nil; n++ {
+			name = fmt.Sprintf("%s_%d", base, n)
+		}
+		renamed[name] = f.key
+		if at := slices.Index(required, f.key); at >= 0 {
+			required[at] = name
+		}
+		props[i].key = name
+	}
+	root.set("properties", props.bytes())
+	if len(required) > 0 {
+		b, err := json.Marshal(required)
+		if err == nil {
+			root.set("required", b)
+		}
+	}
+	return renamed
+}
+
+// plainProperty reports whether model APIs take name as a property.
+func plainProperty(name string) bool {
+	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-')
+	}) < 0
+}
+
+// restoreArguments gives renamed properties in args their raw names back.
+// Everything else keeps its bytes.
+func restoreArguments(args json.RawMessage, renamed map[string]string) json.RawMessage {
+	if len(renamed) == 0 {
+		return args
+	}
+	o, err := parseOrdered(args)
+	if err != nil {
+		return args // the server will say so
+	}
+	for i, f := range o {
+		if raw, ok := renamed[f.key]; ok {
+			o[i].key = raw
+		}
+	}
+	return o.bytes()
+}
