@@ -226,6 +226,7 @@ type app struct {
 	server  *server.Server
 	workers *aggregator.Workers
 	audit   *audit.Log // nil when there is none
+	self    string     // program to run workers with, "" is this one
 }
 
 // open wires the program.
@@ -286,7 +287,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := plan.Command("", "worker")
+	cmd := plan.Command(a.self, "worker")
 	cmd.Dir = a.dir()
 	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(know))
 	in, err := cmd.StdinPipe()

@@ -59,7 +59,9 @@ func escalated(ask policy.AskFunc) policy.Call {
 }
 
 func TestGateRunsOnlyAfterAYes(t *testing.T) {
-	fails := func(context.Context, policy.Question) (policy.Answer, error) { return policy.Once, errors.New("no screen") }
+	fails := func(context.Context, policy.Question) (policy.Answer, error) {
+		return policy.Once, errors.New("no screen")
+	}
 	for _, tt := range []struct {
 		name string
 		ask  policy.AskFunc
