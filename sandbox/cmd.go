@@ -21,6 +21,7 @@ type Cmd struct {
 	ExtraFiles     []*os.File // become descriptors 3, 4, … of the process
 
 	plan  Plan
+	notes []string
 	inner *exec.Cmd
 	link  *link // to the first process of the sandbox, once started
 }
@@ -49,6 +50,11 @@ func (c *Cmd) Run() error {
 	}
 	return c.Wait()
 }
+
+// Notes returns, after Start, what of the plan could not be done for the files
+// as they are: a root too large to search for protected names, for one. It
+// belongs beside [Plan.Unenforced].
+func (c *Cmd) Notes() []string { return c.notes }
 
 // Pid returns the id, outside the sandbox, of its first process, or 0 before
 // Start. All others of the sandbox are its descendants.

@@ -105,7 +105,14 @@ func newField(t *testing.T, h *Host) *field {
 		write(t, f.Root+repo+"/.git/config", "old")
 		write(t, f.Root+repo+"/file", "old")
 	}
-	write(t, f.Root+"/.codex/config.toml", "old")
+	for _, file := range []string{
+		".codex/config.toml", ".claude/settings.json", "n1/.claude/agents/a.md", ".mcp.json", ".vscode/tasks.json", ".envrc", "n1/.mcp.json",
+		"gitdirs/tree/hooks/pre-commit", "linked/real.git/hooks/pre-commit", "Makefile",
+	} {
+		write(t, f.Root+"/"+file, "old")
+	}
+	write(t, f.Root+"/tree/.git", "gitdir: ../gitdirs/tree\n")
+	require.NoError(t, os.Symlink("real.git", f.Root+"/linked/.git"))
 	f.Other = f.Root + "/other"
 	require.NoError(t, os.WriteFile(f.Other, otherProgram(), 0o755))
 	f.leak(t)
@@ -225,6 +232,11 @@ func changed(path string) func(*field) bool {
 	}
 }
 
+// changed2 is changed for a file that may be at either path.
+func changed2(a, b string) func(*field) bool {
+	return func(f *field) bool { return changed(a)(f) && changed(b)(f) }
+}
+
 // madeInRoot returns whether path, below Root, exists.
 func madeInRoot(path string) func(*field) bool {
 	return func(f *field) bool {
@@ -287,6 +299,7 @@ func unconfined(t *testing.T, h *Host, a attempt) outcome {
 func confinedTo(t *testing.T, h *Host, level sandbox.Level, a attempt) outcome {
 	f := newField(t, h)
 	p := workspace(f.Root)
+	p.ReadOnlySubpaths = sandbox.Protected(false)
 	p.Hidden = []string{f.Hidden}
 	t.Setenv("SECRET", nowhere)
 	cmd := at(t, level, p).Command("", "op", "escape", a.name, f.String())
@@ -648,6 +661,63 @@ var attempts = []attempt{
 		}, happened: changed("/.git/hooks/pre-commit")},
 	{name: "git.write_hook_case_folded", needs: "a file system that folds case", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/.GIT/hooks/pre-commit") }, happened: changed("/.git/hooks/pre-commit")},
+	{name: "git.nested_hook", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/n1/.git/hooks/pre-commit") }, happened: changed("/n1/.git/hooks/pre-commit")},
+	{name: "git.deeply_nested_hook", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/n1/n2/n3/n4/.git/hooks/pre-commit") }, happened: changed("/n1/n2/n3/n4/.git/hooks/pre-commit")},
+	{name: "git.nested_rename_away", open: landlockOnly(noCarving),
+		try:      func(f *field) error { return unix.Rename(f.Root+"/n1/.git", f.Root+"/n1/gone") },
+		happened: madeInRoot("/n1/gone")},
+	{name: "git.moved_nested_hook", open: landlockOnly(noCarving),
+		try: func(f *field) error {
+			if err := unix.Rename(f.Root+"/n1", f.Root+"/m1"); err != nil {
+				return err
+			}
+			return appendTo(f.Root + "/m1/.git/hooks/pre-commit")
+		}, happened: changed2("/n1/.git/hooks/pre-commit", "/m1/.git/hooks/pre-commit")},
+	{name: "git.worktree_pointer", open: landlockOnly(noCarving),
+		try: func(f *field) error { return os.WriteFile(f.Root+"/tree/.git", []byte("gitdir: /elsewhere"), 0o644) },
+		happened: func(f *field) bool {
+			text, err := os.ReadFile(f.Root + "/tree/.git")
+			return err != nil || string(text) != "gitdir: ../gitdirs/tree\n"
+		}},
+	{name: "git.worktree_pointer_replaced", open: landlockOnly(noCarving),
+		try: func(f *field) error { return unix.Rename(f.Root+"/file", f.Root+"/tree/.git") },
+		happened: func(f *field) bool {
+			text, err := os.ReadFile(f.Root + "/tree/.git")
+			return err != nil || string(text) != "gitdir: ../gitdirs/tree\n"
+		}},
+	{name: "git.worktree_hook", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/gitdirs/tree/hooks/pre-commit") }, happened: changed("/gitdirs/tree/hooks/pre-commit")},
+	{name: "git.symlinked_hook", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/linked/.git/hooks/pre-commit") }, happened: changed("/linked/real.git/hooks/pre-commit")},
+	{name: "git.symlink_replaced", open: landlockOnly(noCarving),
+		try: func(f *field) error {
+			if err := unix.Unlink(f.Root + "/linked/.git"); err != nil {
+				return err
+			}
+			return os.Mkdir(f.Root+"/linked/.git", 0o755)
+		},
+		happened: func(f *field) bool {
+			to, err := os.Readlink(f.Root + "/linked/.git")
+			return err != nil || to != "real.git"
+		}},
+	{name: "git.new_repository", open: byDesign("git clone and git init are ordinary work; a new repository is the model's own"),
+		try: func(f *field) error { return os.MkdirAll(f.Root+"/new/.git/hooks", 0o755) }, happened: madeInRoot("/new/.git/hooks")},
+	{name: "persist.claude_settings", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/.claude/settings.json") }, happened: changed("/.claude/settings.json")},
+	{name: "persist.claude_settings_that_were_missing", open: landlockOnly(noCarving),
+		try: func(f *field) error { return os.WriteFile(f.Root+"/n1/.claude/settings.json", nil, 0o644) }, happened: madeInRoot("/n1/.claude/settings.json")},
+	{name: "persist.mcp_config", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/.mcp.json") }, happened: changed("/.mcp.json")},
+	{name: "persist.nested_mcp_config", open: landlockOnly(noCarving),
+		try: func(f *field) error { return os.Remove(f.Root + "/n1/.mcp.json") }, happened: changed("/n1/.mcp.json")},
+	{name: "persist.editor_tasks", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/.vscode/tasks.json") }, happened: changed("/.vscode/tasks.json")},
+	{name: "persist.direnv", open: landlockOnly(noCarving),
+		try: func(f *field) error { return appendTo(f.Root + "/.envrc") }, happened: changed("/.envrc")},
+	{name: "persist.makefile", open: byDesign("the workspace's own programs are what the work is about"),
+		try: func(f *field) error { return appendTo(f.Root + "/Makefile") }, happened: changed("/Makefile")},
 	{name: "persist.codex_config", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/.codex/config.toml") }, happened: changed("/.codex/config.toml")},
 

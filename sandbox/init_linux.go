@@ -114,7 +114,7 @@ func runInit() {
 		tell(report{Error: err.Error(), Denied: refused})
 		unix.Exit(1)
 	}
-	tell(report{})
+	tell(report{Notes: o.notes})
 	status := reap(pid)
 	if !o.Plan.namespaces() {
 		killDescendants()
@@ -194,9 +194,9 @@ func prepare(o *order) error {
 		}
 	}
 	if o.Plan.Level == Full {
-		return setupMounts(seen)
+		o.notes, err = setupMounts(seen)
 	}
-	return nil
+	return err
 }
 
 // startConfined starts the program from a thread that is held to the plan.

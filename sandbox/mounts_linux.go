@@ -4,31 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
-)
-
-// A carving is one path that differs from the read-only rest.
-type carving struct {
-	path string
-	kind carvingKind
-	tree int // a detached copy of the mounts there, -1 for hidden
-	dev  uint64
-	ino  uint64
-	dir  bool
-}
-
-// A carvingKind says how. Where two carvings are about one path, the later
-// kind wins.
-type carvingKind int
-
-const (
-	writable carvingKind = iota
-	readOnly
-	hidden
 )
 
 const (
@@ -39,34 +16,46 @@ const (
 
 // setupMounts gives this process, in a mount namespace of its own, the view
 // of the file system that plan asks for, and makes it the root.
-func setupMounts(plan Plan) error {
+// Notes say what could not be protected.
+func setupMounts(plan Plan) (notes []string, err error) {
 	// Nothing done here may reach the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return step("private mounts", err)
+		return nil, step("private mounts", err)
 	}
-	carvings, err := findCarvings(plan)
+	carvings, notes, err := layout(plan)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	for i := range carvings {
+		if err := carvings[i].open(); err != nil {
+			return nil, step(carvings[i].path, err)
+		}
 	}
 	devs, err := cloneDevices()
 	if err != nil {
-		return step("device files", err)
+		return nil, step("device files", err)
 	}
 	if err := enterReadOnlyRoot(); err != nil {
-		return step("read-only root", err)
+		return nil, step("read-only root", err)
 	}
 	if err := freshProc(); err != nil {
-		return step("mounting /proc", err)
+		return nil, step("mounting /proc", err)
 	}
 	if err := privateDev(devs); err != nil {
-		return step("private /dev", err)
+		return nil, step("private /dev", err)
 	}
 	for _, c := range carvings {
-		if err := c.attach(); err != nil {
-			return step(c.path, err)
+		err := c.attach()
+		if err != nil && c.file.kind == unix.S_IFLNK {
+			// Older kernels mount nothing on a symlink.
+			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
+			continue
+		}
+		if err != nil {
+			return nil, step(c.path, err)
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // enterReadOnlyRoot makes a read-only copy of the whole tree the root.
@@ -182,87 +171,39 @@ func privateDev(devs map[string]int) error {
 	return setMountAttr(dev, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
-// findCarvings opens what plan carves out of the read-only root, outermost
-// first, so that the more exact path wins.
-func findCarvings(plan Plan) ([]carving, error) {
-	var found []carving
-	for _, root := range plan.Profile.WritableRoots {
-		c, err := openCarving(root, writable)
-		if err != nil {
-			return nil, fmt.Errorf("writable root %s: %w", root, err)
-		}
-		found = append(found, c)
-		for _, sub := range plan.Profile.ReadOnlySubpaths {
-			protected, err := openCarving(filepath.Join(c.path, sub), readOnly)
-			if isMissing(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read-only sub-path %s of %s: %w", sub, root, err)
-			}
-			found = append(found, protected)
-		}
+// open makes c's detached copy of the mounts at its path.
+func (c *carving) open() error {
+	if c.kind == hidden {
+		return nil
 	}
-	for _, path := range plan.Profile.Hidden {
-		c, err := openCarving(path, hidden)
-		// What this process, with its capabilities, cannot reach, no other
-		// of the sandbox can.
-		if isMissing(err) || errors.Is(err, unix.EACCES) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("hidden path %s: %w", path, err)
-		}
-		found = append(found, c)
-	}
-	slices.SortStableFunc(found, func(a, b carving) int {
-		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
-			return d
-		}
-		if d := strings.Compare(a.path, b.path); d != 0 {
-			return d
-		}
-		return int(a.kind) - int(b.kind)
-	})
-	// Two names may lead to one path.
-	return slices.CompactFunc(found, func(a, b carving) bool { return a.path == b.path && a.kind == b.kind }), nil
-}
-
-// isMissing reports whether err says that a path does not exist.
-func isMissing(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
-}
-
-// openCarving opens path, whose symlinks are followed, as it is now.
-func openCarving(path string, kind carvingKind) (carving, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(c.path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return carving{}, err
+		return err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return carving{}, err
-	}
-	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err != nil {
-		return carving{}, err
-	}
-	c := carving{path: real, kind: kind, tree: -1, dev: st.Dev, ino: st.Ino, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}
-	if kind == hidden {
-		return c, nil
-	}
-	if kind == writable && real != path {
-		return c, errReplaced
+	if err := c.file.check(fd); err != nil {
+		return err
 	}
 	if c.tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH); err != nil {
-		return c, err
+		return err
 	}
 	attr := uint64(plainMount)
-	if kind == readOnly {
+	if c.kind == readOnly {
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
-	return c, setMountAttr(c.tree, attr, unix.AT_RECURSIVE)
+	return setMountAttr(c.tree, attr, unix.AT_RECURSIVE)
+}
+
+// check reports whether fd is still the file it was.
+func (id fileID) check(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if id != (fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}) {
+		return errReplaced
+	}
+	return nil
 }
 
 // attach puts the carving in its place in the new root.
@@ -277,7 +218,7 @@ func (c carving) attach() error {
 		return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
 	mask, err := maskFile()
-	if c.dir {
+	if c.file.dir() {
 		mask, err = maskFolder()
 	}
 	if err != nil {
@@ -297,18 +238,14 @@ func (c carving) place() (int, error) {
 			return -1, err
 		}
 	}
+	// With O_NOFOLLOW, a symlink at the end is opened itself.
 	fd, err := unix.Openat2(unix.AT_FDCWD, c.path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	if err != nil {
-		return -1, err
+	if err != nil || isBelow(c.path, "/dev/shm") {
+		return fd, err
 	}
-	var st unix.Stat_t
-	err = unix.Fstat(fd, &st)
-	if err == nil && !isBelow(c.path, "/dev/shm") && (st.Dev != c.dev || st.Ino != c.ino) {
-		err = errReplaced
-	}
-	if err != nil {
+	if err := c.file.check(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

@@ -35,6 +35,13 @@ type Plan struct {
 // its arguments, so whether a writable root exists is found out at
 // [Cmd.Start].
 //
+// Each name of ReadOnlySubpaths is protected in every folder below the roots,
+// and may be a pattern of [filepath.Match]. One of several parts, such as
+// ".claude/settings.json", protects that file where it exists, and all of
+// .claude where it does not, so that it cannot be made; one whose parts have
+// wildcards protects what it matches. A name of which not even the first part
+// exists is not faked on disk: it can be made.
+//
 // A profile of mode danger-full-access is not confined, and one of mode
 // read-only has no writable roots, whatever it names. The error wraps
 // [ErrUnsupported] when s cannot confine a process at all.
@@ -83,6 +90,9 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 		if !filepath.IsLocal(sub) || filepath.Clean(sub) != sub || sub == "." {
 			return p, fmt.Errorf("read-only sub-path %q: must be a clean path below a writable root", sub)
 		}
+		if _, err := filepath.Match(sub, ""); err != nil {
+			return p, fmt.Errorf("read-only sub-path %q: %w", sub, err)
+		}
 	}
 	for _, path := range p.Hidden {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
@@ -93,6 +103,29 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
 	p.Hidden = sorted(p.Hidden)
 	return p, nil
+}
+
+// Protected returns the names that a profile should keep read-only below its
+// writable roots, at any depth: a change there runs code or widens permissions
+// later, outside the sandbox.
+//
+// With gitWrites, git can commit, but what makes git run programs stays
+// read-only. That is a weaker promise: a file that git would heed and that is
+// not there yet, such as .git/commondir, can be made.
+func Protected(gitWrites bool) []string {
+	names := []string{
+		".codex", ".agents", ".toolgate",
+		".claude/settings.json", ".claude/settings.local.json", ".mcp.json",
+		".vscode", ".idea", ".cursor", ".envrc",
+	}
+	if !gitWrites {
+		return append(names, ".git")
+	}
+	return append(names,
+		".git/hooks", ".git/config", ".git/info",
+		// These may be missing, which a pattern allows.
+		".git/config.worktree*", ".git/commondir*", ".git/modules*", ".git/worktrees*",
+	)
 }
 
 // kernelFolders are folders whose files are the kernel's: to write them is to

@@ -32,17 +32,20 @@ type order struct {
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
 
 	// Found out by the first process itself.
-	seen Plan // the plan with its paths as they are on disk
-	exe  int  // descriptor of this binary
+	seen  Plan     // the plan with its paths as they are on disk
+	exe   int      // descriptor of this binary
+	notes []string // what could not be protected
 }
 
 // A report is what the first process tells back: one when the program runs or
 // could not be started, one when it has ended.
 type report struct {
-	Error  string `json:"error,omitempty"`
-	Denied bool   `json:"denied,omitempty"` // the system refused the sandbox itself
-	Code   int    `json:"code"`
-	Signal int    `json:"signal,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Denied bool     `json:"denied,omitempty"` // the system refused the sandbox itself
+	Notes  []string `json:"notes,omitempty"`  // what could not be protected
+
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
 }
 
 // Descriptors of the first process beside the standard ones.
@@ -159,6 +162,7 @@ func (c *Cmd) launch(o order) error {
 	err = writeOrder(orderW, o)
 	if rep, rerr := c.link.next(); rerr == nil {
 		err = rep.failure()
+		c.notes = rep.Notes
 	} else if err == nil {
 		err = fmt.Errorf("starting the sandbox: its first process ended: %w", rerr)
 	}

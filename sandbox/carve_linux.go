@@ -1,0 +1,297 @@
+package sandbox
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A carving is one path that differs from the read-only rest.
+type carving struct {
+	path string // without symlinks, but for its last name when it is one
+	kind carvingKind
+	file fileID
+	tree int // a detached copy of the mounts there, -1 without
+}
+
+// A carvingKind says how. Where two carvings are about one path, the later
+// kind wins.
+type carvingKind int
+
+const (
+	writable carvingKind = iota
+	pinned               // writable as before, but cannot be moved away
+	readOnly
+	hidden
+)
+
+// A fileID is what a path led to when it was looked at.
+type fileID struct {
+	dev, ino uint64
+	kind     uint32 // the file type bits of its mode
+}
+
+func (id fileID) dir() bool { return id.kind == unix.S_IFDIR }
+
+// Limits on how far a writable root is searched for protected names. What
+// lies beyond them is not protected, and the note says so.
+const (
+	maxSearched  = 200_000
+	maxProtected = 2_000
+)
+
+// layout returns what plan, whose roots have no symlinks, carves out of the
+// read-only root, outermost first, so that the more exact path wins. Notes
+// say what was left out.
+func layout(plan Plan) (carvings []carving, notes []string, err error) {
+	for _, root := range plan.Profile.WritableRoots {
+		c, err := look(root, writable)
+		if err != nil {
+			return nil, nil, fmt.Errorf("writable root %s: %w", root, err)
+		}
+		if c.path != root {
+			return nil, nil, fmt.Errorf("writable root %s: %w", root, errReplaced)
+		}
+		carvings = append(carvings, c)
+		s := search{patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), roots: plan.Profile.WritableRoots, root: root}
+		if len(s.patterns) > 0 {
+			s.folder(root)
+		}
+		carvings = append(carvings, s.found...)
+		notes = append(notes, s.notes...)
+	}
+	for _, path := range plan.Profile.Hidden {
+		c, err := look(path, hidden)
+		// What this process, with its capabilities, cannot reach, no other
+		// of the sandbox can.
+		if isMissing(err) || errors.Is(err, unix.EACCES) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("hidden path %s: %w", path, err)
+		}
+		carvings = append(carvings, c)
+	}
+	slices.SortStableFunc(carvings, func(a, b carving) int {
+		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
+			return d
+		}
+		if d := strings.Compare(a.path, b.path); d != 0 {
+			return d
+		}
+		return int(a.kind) - int(b.kind)
+	})
+	// Two names may lead to one path.
+	carvings = slices.CompactFunc(carvings, func(a, b carving) bool { return a.path == b.path && a.kind == b.kind })
+	return carvings, notes, nil
+}
+
+// isMissing reports whether err says that a path does not exist.
+func isMissing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+}
+
+// look returns the carving of what path leads to.
+func look(path string, kind carvingKind) (carving, error) { return lookWith(path, kind, 0) }
+
+// lookAt is look for path itself, also when it is a symlink.
+func lookAt(path string, kind carvingKind) (carving, error) {
+	return lookWith(path, kind, unix.O_NOFOLLOW)
+}
+
+func lookWith(path string, kind carvingKind, flags int) (carving, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return carving{}, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return carving{}, err
+	}
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return carving{}, err
+	}
+	return carving{path: real, kind: kind, tree: -1, file: fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}}, nil
+}
+
+// A pattern is a protected name. Its first part is looked for in every
+// folder, the others below that.
+type pattern []string
+
+func splitPatterns(subpaths []string) []pattern {
+	var list []pattern
+	for _, s := range subpaths {
+		list = append(list, strings.Split(s, "/"))
+	}
+	return list
+}
+
+// optional reports whether what p names may be missing.
+func (p pattern) optional() bool { return strings.ContainsAny(strings.Join(p, ""), "*?[") }
+
+// matches reports whether the part of a pattern names name. Case does not
+// count: some file systems fold it.
+func matches(part, name string) bool {
+	if strings.EqualFold(part, name) {
+		return true
+	}
+	ok, err := filepath.Match(strings.ToLower(part), strings.ToLower(name))
+	return err == nil && ok
+}
+
+// A search looks for protected names below a root.
+type search struct {
+	patterns []pattern
+	roots    []string // all writable roots
+	root     string
+	searched int
+	found    []carving
+	notes    []string
+}
+
+// folder searches the folders from dir down, those nearer to it first, so
+// that a limit cuts off what lies deep.
+func (s *search) folder(dir string) {
+	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
+		entries, err := readFolder(queue[0])
+		if err != nil {
+			continue // what cannot be read with every capability cannot be written either
+		}
+		for _, e := range entries {
+			path := queue[0] + "/" + e.Name()
+			if s.searched++; s.searched > maxSearched || len(s.found) > maxProtected {
+				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", s.root, path))
+				return
+			}
+			switch {
+			case s.protect(path, e):
+			case e.IsDir():
+				queue = append(queue, path)
+			}
+		}
+	}
+}
+
+// readFolder returns the entries of dir, unsorted.
+func readFolder(dir string) ([]os.DirEntry, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+// protect adds what is needed when the entry at path has a protected name,
+// and reports whether it has.
+func (s *search) protect(path string, e os.DirEntry) bool {
+	var below []pattern
+	for _, p := range s.patterns {
+		if !matches(p[0], e.Name()) {
+			continue
+		}
+		if len(p) == 1 {
+			s.add(path, readOnly)
+			s.pointers(path, e)
+			return true
+		}
+		below = append(below, p[1:])
+	}
+	if len(below) == 0 {
+		return false
+	}
+	if !e.IsDir() || !s.protectBelow(path, below) {
+		s.add(path, readOnly)
+		s.pointers(path, e)
+	}
+	return true
+}
+
+// protectBelow protects parts of the folder dir. It is false when one of them
+// is missing: it could then be made, so the whole folder is to be protected.
+func (s *search) protectBelow(dir string, below []pattern) bool {
+	var parts []string
+	for _, p := range below {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), filepath.Join(p...)))
+		if err != nil || len(found) == 0 && !p.optional() {
+			return false
+		}
+		parts = append(parts, found...)
+	}
+	// A folder that can be moved away takes its protected parts with it.
+	s.add(dir, pinned)
+	for _, part := range parts {
+		for up := filepath.Dir(part); up != dir; up = filepath.Dir(up) {
+			s.add(up, pinned)
+		}
+		s.add(part, readOnly)
+	}
+	return true
+}
+
+// escapeGlob returns path with what filepath.Glob would read as a pattern
+// escaped.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (s *search) add(path string, kind carvingKind) {
+	c, err := lookAt(path, kind)
+	if err != nil {
+		if !isMissing(err) {
+			s.notes = append(s.notes, fmt.Sprintf("%s is not protected: %v", path, err))
+		}
+		return
+	}
+	s.found = append(s.found, c)
+}
+
+// pointers protects what the protected entry at path stands for elsewhere: a
+// symlink's target, and the folder that the .git file of a worktree or
+// submodule names.
+func (s *search) pointers(path string, e os.DirEntry) {
+	var target string
+	switch {
+	case e.Type()&os.ModeSymlink != 0:
+		target = path
+	case e.Type().IsRegular() && strings.EqualFold(e.Name(), ".git"):
+		if target = gitdir(path); target == "" {
+			return
+		}
+	default:
+		return
+	}
+	real, err := filepath.EvalSymlinks(target)
+	if err != nil {
+		return
+	}
+	if slices.ContainsFunc(s.roots, func(root string) bool { return isBelow(real, root) && real != root }) {
+		s.add(real, readOnly)
+	}
+}
+
+// gitdir returns the folder that the .git file at path names, or "".
+func gitdir(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 4096).ReadSlice('\n')
+	target, ok := strings.CutPrefix(strings.TrimRight(string(line), "\r\n"), "gitdir: ")
+	if !ok {
+		return ""
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(path), target)
+	}
+	return target
+}
