@@ -156,7 +156,7 @@ func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
 		p.start = from
 	}
 	if !m.free(p.start, 0) {
-		return p, &mismatch{reason: overlap}
+		return p, &mismatch{reason: overlap, places: []int{p.start}}
 	}
 	return p, nil
 }
@@ -232,9 +232,14 @@ func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
 // whyNot tells lines that another hunk took from lines that are not there.
 func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
 	for l := exact; l < levels; l++ {
-		if found := m.text.find(old, l, 0, false); len(found) > 0 && otherwise == noLines {
-			return &mismatch{reason: overlap, places: found}
+		found := m.text.find(old, l, 0, false)
+		if len(found) == 0 {
+			continue
 		}
+		if otherwise == noLines {
+			otherwise = overlap
+		}
+		return &mismatch{reason: otherwise, places: found}
 	}
 	return &mismatch{reason: otherwise}
 }
@@ -312,7 +317,7 @@ func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
 		return p, &mismatch{reason: noSuchLine}
 	}
 	if !m.free(p.start, 0) {
-		return p, &mismatch{reason: overlap}
+		return p, &mismatch{reason: overlap, places: []int{p.start}}
 	}
 	return p, nil
 }

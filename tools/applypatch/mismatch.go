@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/diff"
 )
@@ -18,49 +19,53 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	case noContext:
 		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, t.nearestTo([]Line{{Op: ' ', Text: m.want}}))
 	case manyContexts:
-		return at + fmt.Sprintf("is ambiguous: the line %q is there %d times, %s; add lines of context", m.want, len(m.places), t.listed(m.places))
+		return at + fmt.Sprintf("is ambiguous: the line %q is there %d times, at %s; add lines of context", m.want, len(m.places), lineNumbers(m.places))
 	case manyLines:
-		return at + fmt.Sprintf("is ambiguous: its lines are there %d times, %s; add lines of context", len(m.places), t.listed(m.places))
+		return at + fmt.Sprintf("is ambiguous: its lines are there %d times, at %s; add lines of context", len(m.places), lineNumbers(m.places))
 	case overlap:
-		return at + "overlaps another hunk; make them one"
+		return at + fmt.Sprintf("overlaps another hunk at %s; make them one", lineNumbers(m.places))
 	case noSuchLine:
 		return at + fmt.Sprintf("begins at line %d, but the file has %d lines", h.OldStart, len(t.lines))
 	case notAtEnd:
+		if len(m.places) > 0 {
+			return at + fmt.Sprintf("does not match: its lines are at %s, not at the end of the file; leave out '%s'", lineNumbers(m.places), eofMarker)
+		}
 		return at + "does not match: its lines are not the last ones of the file" + t.nearestTo(h.oldLines())
 	}
 	return at + "does not match" + t.nearestTo(h.oldLines())
 }
 
 // alsoAt says that the lines of a hunk are in the file more than once.
-func (t *text) alsoAt(path string, p place) string {
-	return fmt.Sprintf("note: %s: the lines of a hunk are there %d times, %s; the change was made at line %d", path, len(p.others)+1, t.listed(append([]int{p.start}, p.others...)), p.start+1)
+func alsoAt(path string, p place) string {
+	return fmt.Sprintf("note: %s: the lines of a hunk are there %d times, at %s; the change was made at line %d", path, len(p.others)+1, lineNumbers(append([]int{p.start}, p.others...)), p.start+1)
 }
 
-// listed returns the numbers of the lines at places.
-func (t *text) listed(places []int) string {
+// lineNumbers returns the numbers of the lines at places: "lines 3, 9 and 20".
+func lineNumbers(places []int) string {
 	const most = 10
-	var b strings.Builder
-	b.WriteString("at line ")
-	for i, p := range places {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(places)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, p+1)
+	numbers := make([]string, 0, most)
+	for _, p := range places[:min(most, len(places))] {
+		numbers = append(numbers, fmt.Sprint(p+1))
 	}
-	return b.String()
+	if more := len(places) - len(numbers); more > 0 {
+		numbers = append(numbers, fmt.Sprintf("%d more", more))
+	}
+	last := len(numbers) - 1
+	if last == 0 {
+		return "line " + numbers[0]
+	}
+	return "lines " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// nearestTo shows where most lines of old are, and what differs there.
+// nearestTo shows what in the file is most like old, and what differs there.
 func (t *text) nearestTo(old []Line) string {
-	start, ok := t.nearestPlace(old)
+	if len(t.lines) == 0 {
+		return "; the file is empty"
+	}
+	start, end, ok := t.nearestPlace(old)
 	if !ok {
 		return "; nothing like it is in the file"
 	}
-	end := min(len(t.lines), start+len(old))
 	var want, have bytes.Buffer
 	for _, l := range old {
 		want.WriteString(l.Text + "\n")
@@ -68,7 +73,11 @@ func (t *text) nearestTo(old []Line) string {
 	for _, l := range t.lines[start:end] {
 		have.WriteString(l.text + "\n")
 	}
-	return fmt.Sprintf("; nearest is line %d to %d (- the patch, + the file):\n%s", start+1, end, excerpt(want.Bytes(), have.Bytes()))
+	at := fmt.Sprintf("line %d", start+1)
+	if end > start+1 {
+		at = fmt.Sprintf("lines %d to %d", start+1, end)
+	}
+	return fmt.Sprintf("; most like it is %s (- the patch, + the file):\n%s", at, excerpt(want.Bytes(), have.Bytes()))
 }
 
 // excerpt returns a short diff of two texts.
@@ -92,29 +101,118 @@ func hunksOnly(d string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// nearestPlace returns where most lines of old agree with the file in the same
-// order.
-func (t *text) nearestPlace(old []Line) (int, bool) {
-	where := map[uint64][]int{}
+// nearestPlace returns the lines that are most like old.
+func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
+	start, ok = t.byVotes(old)
+	if !ok {
+		start, ok = t.byLikeness(old)
+	}
+	if !ok {
+		return 0, 0, false
+	}
+	return start, t.endOf(old, start), true
+}
+
+// bare returns the letters and digits of a line: what is left when spacing,
+// case and punctuation are taken for slips.
+func bare(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
+}
+
+// byVotes lets every line of the file that is, bare, a line of old vote for
+// where old would begin. Long lines count more.
+func (t *text) byVotes(old []Line) (start int, ok bool) {
+	where := map[string][]int{}
 	for i, l := range old {
-		if strings.TrimSpace(l.Text) != "" {
-			k := typographic.key(l.Text)
-			where[k] = append(where[k], i)
+		if b := bare(l.Text); b != "" {
+			where[b] = append(where[b], i)
 		}
 	}
 	votes := map[int]int{}
 	best, most := 0, 0
-	for i, k := range t.keysAt(typographic) {
-		for _, j := range where[k] {
-			start := i - j
-			if start < 0 {
-				continue
-			}
-			votes[start]++
-			if v := votes[start]; v > most || v == most && start < best {
-				best, most = start, v
+	for i := range t.lines {
+		b := bare(t.lines[i].text)
+		for _, j := range where[b] {
+			at := max(0, i-j)
+			votes[at] += 4 + min(len(b), 40)
+			if votes[at] > most {
+				best, most = at, votes[at]
 			}
 		}
 	}
 	return best, most > 0
+}
+
+// likeEnough is how much of two lines must agree for them to be called alike.
+const likeEnough = 0.5
+
+// mostCompared is how many lines are compared one by one.
+const mostCompared = 20_000
+
+// byLikeness finds the line of the file most like the longest line of old.
+func (t *text) byLikeness(old []Line) (start int, ok bool) {
+	longest := 0
+	for i := range old {
+		if len(bare(old[i].Text)) > len(bare(old[longest].Text)) {
+			longest = i
+		}
+	}
+	if len(old) == 0 {
+		return 0, false
+	}
+	want := pairs(bare(old[longest].Text))
+	best := likeEnough
+	for i := range t.lines[:min(len(t.lines), mostCompared)] {
+		if l := likeness(want, pairs(bare(t.lines[i].text))); l >= best {
+			best, start, ok = l, max(0, i-longest), true
+		}
+	}
+	return start, ok
+}
+
+// pairs returns how often each two neighbouring bytes are in s.
+func pairs(s string) map[string]int {
+	const most = 200
+	n := map[string]int{}
+	for i := 0; i+2 <= min(len(s), most); i++ {
+		n[s[i:i+2]]++
+	}
+	return n
+}
+
+// likeness returns how much of a and b is the same, from 0 to 1.
+func likeness(a, b map[string]int) float64 {
+	common, all := 0, 0
+	for p, n := range a {
+		common += min(n, b[p])
+		all += n
+	}
+	for _, n := range b {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	return 2 * float64(common) / float64(all)
+}
+
+// endOf returns the index after the lines that are most like old and begin at
+// start: where the last line of old that is found nearby is, and as many more
+// as old has after it.
+func (t *text) endOf(old []Line, start int) int {
+	const slack = 10
+	for j := len(old) - 1; j > 0; j-- {
+		b := bare(old[j].Text)
+		for i := start; b != "" && i < min(len(t.lines), start+j+slack); i++ {
+			if bare(t.lines[i].text) == b {
+				return min(len(t.lines), i+len(old)-j)
+			}
+		}
+	}
+	return min(len(t.lines), start+max(1, len(old)))
 }

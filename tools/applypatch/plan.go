@@ -68,7 +68,10 @@ func (s summary) items() []string {
 }
 
 // A PatchError is everything that keeps a patch from being applied.
-type PatchError struct{ Faults []string }
+type PatchError struct {
+	Faults     []string
+	Mismatched bool // a hunk does not fit its file
+}
 
 // mostFaults is how much of the faults the model is shown, in bytes.
 const mostFaults = 24 << 10
@@ -82,27 +85,33 @@ func (e *PatchError) Error() string {
 		}
 		b.WriteString(f + "\n")
 	}
-	return b.String() + "nothing was changed; read the file again and resend the whole patch"
+	if e.Mismatched {
+		return b.String() + "nothing was changed; read the file again and resend the whole patch"
+	}
+	return b.String() + "nothing was changed; correct this and resend the whole patch"
 }
 
 // makePlan checks all of p against the files and writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
 	pl := &plan{at: at, files: map[string]*file{}}
-	var faults []string
+	var wrong PatchError
 	for i := range p.Ops {
 		err := pl.apply(&p.Ops[i])
 		if d, ok := errors.AsType[*tools.Denial](err); ok {
 			return nil, d
 		}
-		if err != nil {
-			faults = append(faults, err.Error())
+		if pe, ok := errors.AsType[*PatchError](err); ok {
+			wrong.Mismatched = true
+			wrong.Faults = append(wrong.Faults, pe.Faults...)
+		} else if err != nil {
+			wrong.Faults = append(wrong.Faults, err.Error())
 		}
 	}
-	if len(faults) == 0 {
-		faults = pl.conflicts()
+	if len(wrong.Faults) == 0 {
+		wrong.Faults = pl.conflicts()
 	}
-	if len(faults) > 0 {
-		return nil, &PatchError{faults}
+	if len(wrong.Faults) > 0 {
+		return nil, &wrong
 	}
 	return pl, nil
 }
@@ -265,8 +274,8 @@ func (pl *plan) fileAbove(path string) string {
 	return ""
 }
 
-// applyHunks returns data with the hunks of op, or an error that tells of each
-// hunk that does not fit.
+// applyHunks returns data with the hunks of op, or a [*PatchError] that tells
+// of each hunk that does not fit.
 func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error) {
 	t, err := parseText(data)
 	if err != nil {
@@ -278,11 +287,11 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 		for _, m := range bad {
 			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
 		}
-		return nil, nil, errors.New(strings.Join(faults, "\n"))
+		return nil, nil, &PatchError{Faults: faults, Mismatched: true}
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {
-			notes = append(notes, t.alsoAt(op.Path, p))
+			notes = append(notes, alsoAt(op.Path, p))
 		}
 	}
 	if out, err = edited.bytes(); err != nil {
@@ -302,9 +311,13 @@ func (e Exec) apply(mode fs.FileMode) fs.FileMode {
 	return mode
 }
 
-// open returns the file at path, looked at when it is first asked for.
+// open returns the file at path, looked at when it is first asked for. A
+// symbolic link is followed when follow is set, and it was not deleted before.
 func (pl *plan) open(path string, follow bool) (*file, error) {
-	real, err := pl.at.resolve(path, follow)
+	real, err := pl.at.resolve(path, false)
+	if f := pl.files[real]; err == nil && follow && (f == nil || f.now.link != "" || f.was.link == "") {
+		real, err = pl.at.resolve(path, true)
+	}
 	if err != nil {
 		return nil, err
 	}

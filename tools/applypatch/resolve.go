@@ -75,7 +75,7 @@ func followLink(path string) (string, error) {
 		return "", errors.New("it is a symbolic link that leads nowhere; delete it first")
 	}
 	if err != nil {
-		return "", plainError(err)
+		return "", errors.New("it is a symbolic link that cannot be followed; delete it first")
 	}
 	return real, nil
 }
