@@ -29,9 +29,7 @@ import (
 type Conn struct {
 	out io.Writer
 
-	// notify receives what the other side sends unasked: notifications and
-	// requests. It must not block.
-	notify func(method string, params json.RawMessage)
+	handle handlers
 
 	write sync.Mutex // one line at a time
 
@@ -41,6 +39,19 @@ type Conn struct {
 	progress map[string]func(json.RawMessage)
 	err      error // why the connection ended
 	done     chan struct{}
+}
+
+// handlers take what the other side sends unasked. None may block; each may be
+// nil.
+type handlers struct {
+	// notify receives notifications, and requests that nobody answers.
+	notify func(method string, params json.RawMessage)
+
+	// request receives requests and reports whether it will call reply, once.
+	request func(method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
+
+	// junk receives lines that are no messages.
+	junk func(*wire.LineError)
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -75,9 +86,13 @@ type envelope struct {
 // NewConn returns a connection that reads in until it ends and writes to out.
 // A nil notify drops what comes unasked.
 func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method string, params json.RawMessage)) *Conn {
+	return newConn(in, out, l, handlers{notify: notify})
+}
+
+func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 	c := &Conn{
 		out:      out,
-		notify:   notify,
+		handle:   h,
 		waiting:  map[string]chan response{},
 		progress: map[string]func(json.RawMessage){},
 		done:     make(chan struct{}),
@@ -107,8 +122,11 @@ func (c *Conn) Close(cause error) {
 func (c *Conn) readLoop(r *wire.Reader) {
 	for {
 		line, err := r.Next()
-		if _, bad := errors.AsType[*wire.LineError](err); bad {
-			continue // a banner, a stack trace: not for us
+		if bad, ok := errors.AsType[*wire.LineError](err); ok {
+			if c.handle.junk != nil { // a banner, a stack trace: not for us
+				c.handle.junk(bad)
+			}
+			continue
 		}
 		if err != nil {
 			c.Close(err)
@@ -122,22 +140,33 @@ func (c *Conn) readLoop(r *wire.Reader) {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
 		case m.Method != "":
-			if len(m.ID) > 0 {
-				c.send(envelope{ID: m.ID, Error: &RPCError{Code: -32601, Message: m.Method + " is not supported here"}})
-			}
-			if c.notify != nil {
-				c.notify(m.Method, m.Params)
-			}
+			c.onUnasked(m)
 		default:
 			c.onResponse(m)
 		}
 	}
 }
 
+func (c *Conn) onUnasked(m envelope) {
+	if len(m.ID) > 0 && string(m.ID) != "null" {
+		reply := func(result json.RawMessage, err *RPCError) {
+			c.send(envelope{ID: m.ID, Result: result, Error: err})
+		}
+		if c.handle.request != nil && c.handle.request(m.Method, m.Params, reply) {
+			return
+		}
+		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
+	}
+	if c.handle.notify != nil {
+		c.handle.notify(m.Method, m.Params)
+	}
+}
+
 func (c *Conn) onResponse(m envelope) {
+	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
 	c.mu.Lock()
-	ch, ok := c.waiting[string(m.ID)]
-	delete(c.waiting, string(m.ID))
+	ch, ok := c.waiting[key]
+	delete(c.waiting, key)
 	c.mu.Unlock()
 	if !ok {
 		return // given up, or never asked
@@ -157,7 +186,7 @@ func (c *Conn) onProgress(params json.RawMessage) {
 		return
 	}
 	c.mu.Lock()
-	f := c.progress[string(p.Token)]
+	f := c.progress[string(bytes.Trim(p.Token, `"`))]
 	c.mu.Unlock()
 	if f != nil {
 		f(params)
@@ -174,6 +203,38 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) 
 		return nil, err
 	}
 	return c.await(ctx, id, ch, method, params)
+}
+
+// A request is one request on its way to a backend.
+type request struct {
+	method   string
+	body     ordered // its params, without _meta
+	meta     ordered
+	progress func(json.RawMessage) // gets the params of each progress notification; may be nil
+}
+
+// params returns the request's params. Progress is asked for under token.
+func (r request) params(token string) json.RawMessage {
+	meta := r.meta
+	if r.progress != nil {
+		meta = slices.Clone(meta)
+		meta.set("progressToken", json.RawMessage(token))
+	}
+	body := r.body
+	if len(meta) > 0 {
+		body = slices.Clone(body)
+		body.set("_meta", meta.bytes())
+	}
+	return body.bytes()
+}
+
+// do is Call for a request in parts.
+func (c *Conn) do(ctx context.Context, r request) (json.RawMessage, error) {
+	id, ch, err := c.register(r.progress)
+	if err != nil {
+		return nil, err
+	}
+	return c.await(ctx, id, ch, r.method, r.params(id))
 }
 
 // CallTool is Call for tools/call, with progress: while the call runs,
@@ -218,14 +279,33 @@ func (c *Conn) forget(id string) {
 
 func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage) (json.RawMessage, error) {
 	defer c.forget(id)
-	if err := c.send(envelope{ID: json.RawMessage(id), Method: method, Params: params}); err != nil {
-		return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+	cancel := func() {
+		c.Notify("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
+	}
+	sent := make(chan error, 1)
+	go func() { // ends when the other side has read it, or has ended
+		sent <- c.send(envelope{ID: json.RawMessage(id), Method: method, Params: params})
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+		}
+	case r := <-ch:
+		return r.result, r.err
+	case <-ctx.Done():
+		go func() { // ends like the one above
+			if <-sent == nil {
+				cancel()
+			}
+		}()
+		return nil, ctx.Err()
 	}
 	select {
 	case r := <-ch:
 		return r.result, r.err
 	case <-ctx.Done():
-		c.Notify("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
+		cancel()
 		return nil, ctx.Err()
 	}
 }
@@ -236,7 +316,11 @@ func (c *Conn) Notify(method string, params any) error {
 	if err != nil {
 		return err
 	}
-	return c.send(envelope{Method: method, Params: b})
+	return c.notifyRaw(method, b)
+}
+
+func (c *Conn) notifyRaw(method string, params json.RawMessage) error {
+	return c.send(envelope{Method: method, Params: params})
 }
 
 func (c *Conn) send(m envelope) error {
@@ -249,6 +333,9 @@ func (c *Conn) send(m envelope) error {
 	}
 	if len(m.Params) > 0 {
 		o["params"] = m.Params
+	}
+	if len(m.Result) > 0 {
+		o["result"] = m.Result
 	}
 	if m.Error != nil {
 		b, err := json.Marshal(m.Error)

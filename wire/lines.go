@@ -43,6 +43,7 @@ type LineError struct {
 	Code int64           // JSON-RPC error code
 	Msg  string          // what is wrong, for the other side
 	ID   json.RawMessage // the id of the request in the line, nil when it cannot be told
+	Text string          // how the line begins, for a log
 }
 
 func (e *LineError) Error() string { return e.Msg }
@@ -111,6 +112,7 @@ func (r *Reader) read() ([]byte, error) {
 				Code: jsonrpc.CodeInvalidRequest,
 				Msg:  fmt.Sprintf("message longer than %d bytes; send less in one call", r.limits.Line),
 				ID:   over.id(),
+				Text: string(part[:min(len(part), maxText)]),
 			}
 		}
 		if errors.Is(err, io.EOF) && len(r.line) > 0 {
@@ -125,7 +127,7 @@ func check(line []byte, depth int) error {
 	bad := func(code int64, format string, args ...any) error {
 		var s idScanner
 		s.scan(line)
-		return &LineError{Code: code, Msg: fmt.Sprintf(format, args...), ID: s.id()}
+		return &LineError{Code: code, Msg: fmt.Sprintf(format, args...), ID: s.id(), Text: string(line[:min(len(line), maxText)])}
 	}
 	if !utf8.Valid(line) {
 		return bad(jsonrpc.CodeParseError, "message is not valid UTF-8")
@@ -182,7 +184,10 @@ type idScanner struct {
 	found    []byte // the bytes of the id's value
 }
 
-const maxID = 256
+const (
+	maxID   = 256
+	maxText = 200
+)
 
 func (s *idScanner) scan(p []byte) {
 	for _, c := range p {
