@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"toolgate/tools"
 )
 
 // Ripgrep returns the rg program that would be used.
@@ -20,4 +18,16 @@ func RunWith(ctx context.Context, rg, args string) *mcp.CallToolResult {
 	return Tool.Run(ctx, json.RawMessage(args))
 }
 
-var _ tools.Tool = Tool
+// Rust returns expr as ripgrep is given it; ok is false for one that is wrong
+// or that ripgrep cannot be given.
+func Rust(expr string, fold, multiline bool) (rust string, ok bool) {
+	letters := sensitive
+	if fold {
+		letters = insensitive
+	}
+	p, err := compile(expr, letters, multiline)
+	if err != nil {
+		return "", false
+	}
+	return p.rust()
+}

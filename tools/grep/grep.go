@@ -6,6 +6,14 @@
 // What counts as a match is decided here, by the rules of ripgrep; a ripgrep
 // program, when there is one, only makes finding the files faster. So the
 // answer is the same with it and without.
+//
+// Expressions are of RE2's syntax. Beyond it, \w, \d, \s and \b know the
+// letters, digits and spaces of all scripts, as in ripgrep, and \u1234 is a
+// character. Other than in ripgrep, a brace that repeats nothing stands for
+// itself, [a[b] is a class with a bracket in it, and there are no operators
+// between classes (&&, --, ~~) and no flag x. Which characters are letters
+// goes by this program's edition of Unicode, which can differ from ripgrep's in
+// the characters added last.
 package grep
 
 import (
@@ -15,7 +23,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -28,15 +35,20 @@ import (
 )
 
 type input struct {
-	Pattern string `json:"pattern" jsonschema:"regular expression (RE2 syntax), matched line by line"`
-	Include string `json:"include,omitempty" jsonschema:"glob of the files to search, such as *.go or src/**/*.{ts,tsx}"`
-	Path    string `json:"path,omitempty" jsonschema:"folder or file to search; default the workspace"`
-	Limit   *int   `json:"limit,omitempty" jsonschema:"most files to return, up to 2000; default 100"`
+	Pattern   string `json:"pattern" jsonschema:"regular expression (RE2 syntax), matched line by line"`
+	Include   string `json:"include,omitempty" jsonschema:"glob of the files to search, such as *.go or src/**/*.{ts,tsx}; one that begins with ! leaves files out"`
+	Path      string `json:"path,omitempty" jsonschema:"folder or file to search; default the workspace"`
+	Limit     *int   `json:"limit,omitempty" jsonschema:"most files to return, in output_mode content most matching lines; up to 2000, default 100"`
+	Output    string `json:"output_mode,omitempty" jsonschema:"files (default) lists paths; content shows the matching lines with their numbers; count shows how many lines match in each file"`
+	Context   int    `json:"context,omitempty" jsonschema:"lines to show around each match in output_mode content; default 0"`
+	Case      string `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart: insensitive unless the pattern holds a capital"`
+	Multiline bool   `json:"multiline,omitempty" jsonschema:"let matches go over line ends, write (?s) for a dot that matches them too; default false"`
 }
 
 const (
 	defaultLimit = 100
 	maxLimit     = 2000
+	maxContext   = 100
 	maxOutput    = 40_000 // bytes of text in a result, about 10,000 tokens
 	maxTime      = 30 * time.Second
 )
@@ -45,14 +57,18 @@ const (
 var Tool = tools.New(tools.Def{
 	Name:  "grep_files",
 	Title: "Search in files",
-	Description: "Finds the files whose contents match a regular expression and lists their paths, the newest modified first. " +
-		"Hidden files, binary files and what .gitignore names are left out.",
+	Description: "Finds the files whose contents match a regular expression and lists their paths, the newest modified first, " +
+		"or with output_mode their matching lines or counts. " +
+		"Hidden files, binary files and what .gitignore names are left out, unless path or include names them.",
 	ReadOnly:   true,
 	Idempotent: true,
 }, describe, run)
 
 // describe runs in the gate, without touching the world.
 func describe(in input) (policy.Action, error) {
+	if _, err := check(in); err != nil {
+		return policy.Action{}, err
+	}
 	if in.Path == "" {
 		in.Path = "."
 	}
@@ -65,67 +81,108 @@ type query struct {
 	path    string // as given; "" is the working folder
 	include string
 	globs   *ignore.List // of include; nil for every file
+	output  outputMode
+	context int
+	limit   int
 }
 
-func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
-	q, limit, err := check(in)
-	if err != nil {
-		return nil, err
+// root returns the path that a search starts from.
+func (q query) root() string {
+	if q.path == "" {
+		return "."
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxTime)
-	defer cancel()
-	found, err := search(ctx, q, limit)
-	if err != nil {
-		return nil, err
-	}
-	return tools.Text(found.text(limit)), nil
+	return q.path
 }
 
-func check(in input) (query, int, error) {
-	limit := defaultLimit
+type outputMode string
+
+const (
+	outputFiles   outputMode = "files"
+	outputContent outputMode = "content"
+	outputCount   outputMode = "count"
+)
+
+func check(in input) (query, error) {
+	q := query{path: in.Path, include: in.Include, context: in.Context, limit: defaultLimit}
 	if in.Limit != nil {
-		limit = *in.Limit
+		q.limit = min(*in.Limit, maxLimit)
 	}
-	if limit < 1 {
-		return query{}, 0, &tools.ArgumentError{Msg: fmt.Sprintf("limit is %d; it must be from 1 to %d", limit, maxLimit)}
+	if q.limit < 1 {
+		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("limit is %d; it must be from 1 to %d", q.limit, maxLimit)}
 	}
-	limit = min(limit, maxLimit)
-	q := query{path: in.Path, include: in.Include}
+	if q.context < 0 || q.context > maxContext {
+		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("context is %d; it must be from 0 to %d", q.context, maxContext)}
+	}
+	switch q.output = outputMode(in.Output); q.output {
+	case outputFiles, outputContent, outputCount:
+	case "":
+		q.output = outputFiles
+	default:
+		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("output_mode %q is unknown; modes are files, content, count", in.Output)}
+	}
+	letters := letterCase(in.Case)
+	switch letters {
+	case sensitive, insensitive, smart:
+	case "":
+		letters = sensitive
+	default:
+		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("case %q is unknown; it is sensitive, insensitive or smart", in.Case)}
+	}
 	var err error
-	if q.pattern, err = compile(in.Pattern); err != nil {
-		return query{}, 0, err
+	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
+		return query{}, err
 	}
 	if in.Include != "" {
 		if q.globs, err = ignore.ParseGlob(in.Include); err != nil {
-			return query{}, 0, &tools.ArgumentError{Msg: fmt.Sprintf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)}
+			return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)}
 		}
 	}
-	return q, limit, nil
+	return q, nil
+}
+
+func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
+	q, err := check(in)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(q.root())
+	if err != nil {
+		return nil, explain(q.root(), err)
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is neither a file nor a folder; choose another path", q.root())
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	found, err := search(ctx, q, info.IsDir())
+	if err != nil {
+		return nil, err
+	}
+	text, err := answer(ctx, q, found, !info.IsDir())
+	if err != nil {
+		return nil, err
+	}
+	return tools.Text(text), nil
 }
 
 // search returns the files that match, by ripgrep or by ourselves.
-func search(ctx context.Context, q query, limit int) (*results, error) {
-	root := q.path
-	if root == "" {
-		root = "."
-	}
-	info, err := os.Stat(root)
-	if err != nil {
-		return nil, explain(root, err)
-	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is neither a file nor a folder; choose another path", root)
+func search(ctx context.Context, q query, folder bool) (*results, error) {
+	if !folder {
+		// A folder that cannot be read is found out below; a file is the whole
+		// question.
+		f, err := openNonblocking(q.root())
+		if err != nil {
+			return nil, explain(q.root(), err)
+		}
+		f.Close()
 	}
 	if rg := ripgrep(); rg != "" {
-		found, err := searchRipgrep(ctx, rg, q, limit)
-		if err == nil {
-			return found, nil
-		}
-		if !errors.Is(err, errRipgrep) {
-			return nil, err
+		found, err := searchRipgrep(ctx, rg, q)
+		if err == nil || !errors.Is(err, errRipgrep) {
+			return found, err
 		}
 	}
-	return searchOurselves(ctx, q, info.IsDir(), limit)
+	return searchOurselves(ctx, q, folder)
 }
 
 // explain turns an error of the file system into words for the model.
@@ -144,43 +201,6 @@ func explain(path string, err error) error {
 		err = pe.Err
 	}
 	return fmt.Errorf("%s: %w", path, err)
-}
-
-// text returns the result as the model reads it.
-func (r *results) text(limit int) string {
-	files := r.newest()
-	var b strings.Builder
-	shown := 0
-	for _, f := range files {
-		s := oneLine(f.path) + "\n"
-		if b.Len()+len(s) > maxOutput {
-			break
-		}
-		b.WriteString(s)
-		shown++
-	}
-	var notes []string
-	if r.total == 0 && !r.stopped {
-		b.WriteString("No matches found.\n")
-	}
-	switch {
-	case r.stopped:
-		notes = append(notes, fmt.Sprintf("stopped after %d seconds, so files are missing here; search a smaller path or use include", int(maxTime.Seconds())))
-	case shown < r.total && shown < limit:
-		notes = append(notes, fmt.Sprintf("%d of %d files shown, more do not fit; search a smaller path or use include", shown, r.total))
-	case shown < r.total:
-		notes = append(notes, fmt.Sprintf("%d of %d files shown, the newest; raise limit, search a smaller path or use include", shown, r.total))
-	}
-	if n := r.unreadable; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d files or folders could not be read", n))
-	}
-	for i, n := range notes {
-		if i == 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString("Note: " + n + ".\n")
-	}
-	return strings.TrimSpace(b.String())
 }
 
 // oneLine returns a name so that it cannot be taken for more than one name:

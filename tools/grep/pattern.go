@@ -3,7 +3,6 @@ package grep
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -12,30 +11,74 @@ import (
 	"toolgate/tools"
 )
 
-// A pattern is a regular expression that is matched line by line.
+// A pattern is a regular expression ready for the search. It may be used
+// concurrently.
 type pattern struct {
-	tree *syntax.Regexp // never matches a line end
-	re   *regexp.Regexp
+	tree      *syntax.Regexp
+	program   *program
+	multiline bool
+
+	// A line, or with multiline a file, in which none of these occurs does
+	// not match. Nil when nothing is known.
+	required *literals
+	literal  bool // what holds one of required matches
 }
 
-// compile reads expr. Its errors are written for the model.
-func compile(expr string) (*pattern, error) {
+// A letterCase says which letters are the same.
+type letterCase string
+
+const (
+	sensitive   letterCase = "sensitive"
+	insensitive letterCase = "insensitive"
+	smart       letterCase = "smart" // insensitive unless the pattern holds a capital
+)
+
+// compile reads expr. Without multiline, no match goes beyond a line. Its
+// errors are written for the model.
+func compile(expr string, letters letterCase, multiline bool) (*pattern, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, &tools.ArgumentError{Msg: "pattern must not be empty; give a regular expression"}
 	}
 	// Without OneLine, ^ and $ are the ends of a line.
-	tree, err := syntax.Parse(expr, syntax.Perl&^syntax.OneLine)
+	flags := syntax.Perl &^ syntax.OneLine
+	if letters == insensitive || letters == smart && !hasCapital(expr) {
+		flags |= syntax.FoldCase
+	}
+	tree, err := syntax.Parse(spellOut(expr), flags)
 	if err != nil {
+		// An error that quotes what was given is clearer.
+		if _, given := syntax.Parse(expr, flags); given != nil {
+			err = given
+		}
 		return nil, syntaxError(err)
 	}
-	if tree, err = withinLine(tree); err != nil {
-		return nil, err
+	if multiline && !mentions(tree, matchesNewline) && !mentions(tree, isTextAnchor) {
+		multiline = false // it would make no difference
 	}
-	re, err := regexp.Compile(tree.String())
-	if err != nil {
+	if !multiline {
+		if tree, err = withinLine(tree); err != nil {
+			return nil, err
+		}
+	}
+	p := &pattern{tree: tree, multiline: multiline}
+	if p.program, err = newProgram(tree, !multiline); err != nil {
 		return nil, syntaxError(err)
 	}
-	return &pattern{tree, re}, nil
+	p.required, p.literal = requiredLiterals(tree)
+	return p, nil
+}
+
+// hasCapital reports whether expr holds a capital letter that stands for
+// itself.
+func hasCapital(expr string) bool {
+	escaped := false
+	for _, r := range expr {
+		if !escaped && unicode.IsUpper(r) {
+			return true
+		}
+		escaped = r == '\\' && !escaped
+	}
+	return false
 }
 
 // syntaxError says what is wrong with a regular expression and what to do.
@@ -49,20 +92,38 @@ func syntaxError(err error) error {
 	case syntax.ErrInvalidPerlOp:
 		hint = "look-around is not supported; match more and look at the result"
 	case syntax.ErrInvalidEscape:
-		hint = `back references are not supported, and letters are escaped only where that has a meaning`
+		hint = `back references are not supported, and a letter is escaped only where that has a meaning`
 	case syntax.ErrLarge, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth:
 		hint = "use a smaller expression; repetitions go up to 1000"
 	}
 	return &tools.ArgumentError{Msg: fmt.Sprintf("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)}
 }
 
-// withinLine changes re so that it never matches a line end, as each match
-// lies within one line.
+// mentions reports whether re or a part of it is such.
+func mentions(re *syntax.Regexp, such func(*syntax.Regexp) bool) bool {
+	return such(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return mentions(sub, such) })
+}
+
+func matchesNewline(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return slices.Contains(re.Rune, '\n')
+	case syntax.OpCharClass:
+		return inClass(re.Rune, '\n')
+	}
+	return re.Op == syntax.OpAnyChar
+}
+
+func isTextAnchor(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText
+}
+
+// withinLine changes re so that it never matches a line end.
 func withinLine(re *syntax.Regexp) (*syntax.Regexp, error) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if slices.Contains(re.Rune, '\n') {
-			return nil, &tools.ArgumentError{Msg: `pattern holds \n, but each match lies within one line; leave it out`}
+			return nil, &tools.ArgumentError{Msg: `pattern holds \n, but each match lies within one line; set multiline to true`}
 		}
 	case syntax.OpCharClass:
 		re.Rune = without(re.Rune, '\n')
@@ -104,113 +165,11 @@ func without(class []rune, r rune) []rune {
 	return out
 }
 
-// rust returns the pattern as ripgrep's regular expressions write it. Ok is
-// false for one that they cannot express.
-func (p *pattern) rust() (expr string, ok bool) {
-	var b strings.Builder
-	ok = writeRust(&b, p.tree)
-	return b.String(), ok
-}
-
-func writeRust(b *strings.Builder, re *syntax.Regexp) bool {
-	sub := func(before, after string) bool {
-		b.WriteString(before)
-		for i, s := range re.Sub {
-			if i > 0 && re.Op == syntax.OpAlternate {
-				b.WriteByte('|')
-			}
-			if !writeRust(b, s) {
-				return false
-			}
-		}
-		b.WriteString(after)
-		return true
+// parseClass returns the characters of a class that is known to be right.
+func parseClass(expr string) []rune {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil || re.Op != syntax.OpCharClass {
+		panic(fmt.Sprintf("grep: class %s: %v", expr, err))
 	}
-	lazy := ""
-	if re.Flags&syntax.NonGreedy != 0 {
-		lazy = "?"
-	}
-	switch re.Op {
-	case syntax.OpEmptyMatch:
-		b.WriteString("(?:)")
-	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase != 0 {
-			b.WriteString("(?i:")
-		} else {
-			b.WriteString("(?:")
-		}
-		for _, r := range re.Rune {
-			if !writeRune(b, r) {
-				return false
-			}
-		}
-		b.WriteByte(')')
-	case syntax.OpCharClass:
-		return writeClass(b, re.Rune)
-	case syntax.OpAnyCharNotNL:
-		b.WriteString("(?-s:.)")
-	case syntax.OpAnyChar:
-		b.WriteString("(?s:.)")
-	case syntax.OpBeginLine:
-		b.WriteString("(?m:^)")
-	case syntax.OpEndLine:
-		b.WriteString("(?m:$)")
-	case syntax.OpBeginText:
-		b.WriteString(`\A`)
-	case syntax.OpEndText:
-		b.WriteString(`\z`)
-	case syntax.OpWordBoundary:
-		b.WriteString(`\b`)
-	case syntax.OpNoWordBoundary:
-		b.WriteString(`\B`)
-	case syntax.OpCapture, syntax.OpConcat, syntax.OpAlternate:
-		return sub("(?:", ")")
-	case syntax.OpStar:
-		return sub("(?:", ")*"+lazy)
-	case syntax.OpPlus:
-		return sub("(?:", ")+"+lazy)
-	case syntax.OpQuest:
-		return sub("(?:", ")?"+lazy)
-	case syntax.OpRepeat:
-		most := ""
-		if re.Max >= 0 {
-			most = fmt.Sprint(re.Max)
-		}
-		return sub("(?:", fmt.Sprintf("){%d,%s}%s", re.Min, most, lazy))
-	default:
-		return false
-	}
-	return true
-}
-
-// writeRune writes a literal character; what is not a letter or digit as its
-// number, so that nothing has a meaning of its own.
-func writeRune(b *strings.Builder, r rune) bool {
-	if 0xD800 <= r && r <= 0xDFFF {
-		return false // no character
-	}
-	if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == ' ' {
-		b.WriteRune(r)
-		return true
-	}
-	fmt.Fprintf(b, `\x{%X}`, r)
-	return true
-}
-
-func writeClass(b *strings.Builder, class []rune) bool {
-	b.WriteByte('[')
-	empty := true
-	write := func(lo, hi rune) {
-		if lo <= hi {
-			fmt.Fprintf(b, `\x{%X}-\x{%X}`, lo, hi)
-			empty = false
-		}
-	}
-	for i := 0; i < len(class); i += 2 {
-		// Surrogates are no characters.
-		write(class[i], min(class[i+1], 0xD7FF))
-		write(max(class[i], 0xE000), class[i+1])
-	}
-	b.WriteByte(']')
-	return !empty
+	return re.Rune
 }

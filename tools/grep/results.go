@@ -11,7 +11,8 @@ import (
 
 // A match is a file that matches.
 type match struct {
-	path     string // as the model is told
+	path     string
+	shown    string // as the model is told
 	modified time.Time
 }
 
@@ -20,7 +21,7 @@ func before(a, b match) int {
 	if c := b.modified.Compare(a.modified); c != 0 {
 		return c
 	}
-	return strings.Compare(a.path, b.path)
+	return strings.Compare(a.shown, b.shown)
 }
 
 // results keeps the newest files of all that are added, in memory that does
@@ -42,7 +43,7 @@ func (r *results) add(path, shown string) {
 	if info, err := os.Stat(path); err == nil {
 		modified = info.ModTime()
 	}
-	m := match{shown, modified}
+	m := match{path, shown, modified}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total++

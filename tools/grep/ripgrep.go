@@ -50,7 +50,7 @@ const maxStderr = 64 << 10
 
 // searchRipgrep lets the program rg find the files. It returns errRipgrep when
 // rg could not do it, which is not to say that we cannot.
-func searchRipgrep(ctx context.Context, rg string, q query, limit int) (*results, error) {
+func searchRipgrep(ctx context.Context, rg string, q query) (*results, error) {
 	expr, ok := q.pattern.rust()
 	if !ok || len(expr) > 64<<10 {
 		return nil, errRipgrep
@@ -59,11 +59,10 @@ func searchRipgrep(ctx context.Context, rg string, q query, limit int) (*results
 	if q.include != "" {
 		args = append(args, "--glob", q.include)
 	}
-	root := q.path
-	if root == "" {
-		root = "."
+	if q.pattern.multiline {
+		args = append(args, "--multiline", fmt.Sprintf("--max-filesize=%d", maxWhole))
 	}
-	cmd := exec.CommandContext(ctx, rg, append(args, "--", root)...)
+	cmd := exec.CommandContext(ctx, rg, append(args, "--", q.root())...)
 	cmd.WaitDelay = 2 * time.Second
 	stderr := &limited{left: maxStderr}
 	cmd.Stderr = stderr
@@ -74,7 +73,7 @@ func searchRipgrep(ctx context.Context, rg string, q query, limit int) (*results
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRipgrep, err)
 	}
-	found := &results{limit: limit}
+	found := &results{limit: q.limit}
 	readErr := readPaths(stdout, func(path string) {
 		shown := path
 		if q.path == "" {

@@ -4,97 +4,191 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
-// A searcher searches one file after the other in the same buffer.
+// A searcher searches one file after the other, in the same memory. It is for
+// one goroutine.
 type searcher struct {
 	pattern *pattern
+	machine *machine
+	finder  *finder // of the literals that the pattern requires; nil without
 	buf     []byte
 }
 
 const (
 	bufferSize = 64 << 10
-	// maxLine is how long a line may be in bytes. A file with a longer one is
-	// searched up to it.
+	// maxLine is how long a line may be in bytes. The rest of a file is not
+	// searched from a longer one on.
 	maxLine = 16 << 20
+	// maxWhole is how long a file may be in bytes that is searched for matches
+	// over several lines.
+	maxWhole = 64 << 20
 )
 
-func newSearcher(p *pattern) *searcher { return &searcher{p, make([]byte, bufferSize)} }
-
-// file adds the file at path to found when it matches. A binary file does not
-// match, unless it was named by the caller.
-func (s *searcher) file(ctx context.Context, found *results, path, shown string, named bool) {
-	f, err := openRegular(path)
-	if err != nil {
-		found.failed()
-		return
+func newSearcher(p *pattern) *searcher {
+	s := &searcher{pattern: p, machine: p.program.machine(), buf: make([]byte, bufferSize)}
+	if p.required != nil {
+		s.finder = p.required.finder()
 	}
-	defer f.Close()
-	ok, err := s.matches(ctx, f, named)
-	if err != nil && ctx.Err() == nil {
-		found.failed()
-	}
-	if ok {
-		found.add(path, shown)
-	}
+	return s
 }
 
-// matches reports whether a line of r matches. A NUL ends the search, and
-// makes what was read together with it no match, as ripgrep has it; in a named
-// file it counts as a line end.
+// matches reports whether the text in r matches.
 func (s *searcher) matches(ctx context.Context, r io.Reader, named bool) (bool, error) {
-	have := 0 // bytes of a line not yet complete, at the start of the buffer
+	if s.pattern.multiline {
+		text, err := s.whole(r, named)
+		return err == nil && s.inText(text), err
+	}
+	found := false
+	err := s.blocks(ctx, r, named, func(block []byte) bool {
+		start, _ := s.line(block, 0)
+		found = start >= 0
+		return !found
+	})
+	return found, err
+}
+
+// blocks reads r and calls f with one block of whole lines after the other,
+// until f returns false. A byte order mark is taken off, and UTF-16 with one
+// turned into UTF-8. A NUL ends the text, and takes with it the block that it
+// stands in, as ripgrep has it; in a file that the caller named it counts as a
+// line end.
+func (s *searcher) blocks(ctx context.Context, r io.Reader, named bool, f func(block []byte) bool) error {
+	r, have, err := s.begin(r)
+	fresh := 0 // start of what was not looked at yet
 	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
+		if ctxErr := ctx.Err(); ctxErr != nil {
+			return ctxErr
 		}
-		if have == len(s.buf) {
-			if have >= maxLine {
-				return false, nil
-			}
-			s.buf = append(s.buf, make([]byte, len(s.buf))...)
-		}
-		n, err := r.Read(s.buf[have:])
 		if err != nil && err != io.EOF {
-			return false, err
+			return err
 		}
-		fresh := s.buf[have : have+n]
-		if named {
-			for i := bytes.IndexByte(fresh, 0); i >= 0; i = bytes.IndexByte(fresh, 0) {
-				fresh[i] = '\n'
-			}
-		} else if bytes.IndexByte(fresh, 0) >= 0 {
-			return false, nil
+		if !acceptNUL(s.buf[fresh:have], named) {
+			return nil
 		}
-		have += n
 		whole := have
 		if err == nil {
 			whole = bytes.LastIndexByte(s.buf[:have], '\n') + 1
 		}
-		if s.pattern.in(s.buf[:whole]) {
-			return true, nil
-		}
-		if err == io.EOF {
-			return false, nil
+		if whole > 0 && !f(s.buf[:whole]) || err == io.EOF {
+			return nil
 		}
 		have = copy(s.buf, s.buf[whole:have])
+		if have == len(s.buf) {
+			if have >= maxLine {
+				return nil
+			}
+			s.buf = append(s.buf, make([]byte, len(s.buf))...)
+		}
+		fresh = have
+		var n int
+		n, err = r.Read(s.buf[have:])
+		have += n
 	}
 }
 
-// in reports whether one of the lines matches.
-func (p *pattern) in(lines []byte) bool {
-	if len(lines) == 0 {
+// begin reads the first part of r into the buffer and returns how long it is
+// and where the rest is to be read from.
+func (s *searcher) begin(r io.Reader) (io.Reader, int, error) {
+	n, err := io.ReadAtLeast(r, s.buf, 3)
+	if err == io.ErrUnexpectedEOF {
+		err = io.EOF
+	}
+	start := s.buf[:n]
+	switch {
+	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
+		return r, copy(s.buf, start[3:]), err
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
+		rest := io.MultiReader(bytes.NewReader(bytes.Clone(start)), r)
+		r = transform.NewReader(rest, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
+		n, err = r.Read(s.buf)
+	}
+	return r, n, err
+}
+
+// acceptNUL reports whether b is text. In a file that the caller named it is
+// made text.
+func acceptNUL(b []byte, named bool) bool {
+	at := bytes.IndexByte(b, 0)
+	if at >= 0 && !named {
 		return false
 	}
-	return p.re.Match(bytes.TrimSuffix(lines, []byte{'\n'}))
+	for ; at >= 0; at = bytes.IndexByte(b, 0) {
+		b[at] = '\n'
+	}
+	return true
 }
 
-// openRegular opens the regular file at path.
-func openRegular(path string) (*os.File, error) {
-	f, err := openNonblocking(path)
-	if err != nil {
+// whole returns all of the text in r, nothing when it is binary or too long.
+func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
+	r, n, err := s.begin(r)
+	for err == nil && n <= maxWhole {
+		if n == len(s.buf) {
+			s.buf = append(s.buf, make([]byte, len(s.buf))...)
+		}
+		var more int
+		more, err = r.Read(s.buf[n:])
+		n += more
+	}
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	return f, nil
+	text := s.buf[:n]
+	if n > maxWhole || !acceptNUL(text[:min(n, bufferSize)], named) {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// line returns where the first line of block at from or later that matches
+// starts and ends, -1 when there is none. From is the start of a line. The end
+// is that of its text.
+func (s *searcher) line(block []byte, from int) (start, end int) {
+	if s.finder == nil {
+		at := s.machine.find(block[from:])
+		if at < 0 {
+			return -1, -1
+		}
+		return lineAround(block, from+at)
+	}
+	s.finder.reset(block)
+	for from < len(block) {
+		at := s.finder.next(from)
+		if at < 0 {
+			break
+		}
+		start, end := lineAround(block, at)
+		if s.pattern.literal || s.machine.find(block[start:end]) >= 0 {
+			return start, end
+		}
+		from = end + 1
+	}
+	return -1, -1
+}
+
+// lineAround returns the line of block that the place at belongs to; a line
+// end belongs to the line it ends.
+func lineAround(block []byte, at int) (start, end int) {
+	start = bytes.LastIndexByte(block[:at], '\n') + 1
+	if n := bytes.IndexByte(block[at:], '\n'); n >= 0 {
+		return start, at + n
+	}
+	return start, len(block)
+}
+
+// inText reports whether a match lies anywhere in text.
+func (s *searcher) inText(text []byte) bool {
+	if len(text) == 0 {
+		return false
+	}
+	if s.finder != nil {
+		s.finder.reset(text)
+		if at := s.finder.next(0); at < 0 || s.pattern.literal {
+			return at >= 0
+		}
+	}
+	return s.machine.find(text) >= 0
 }

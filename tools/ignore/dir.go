@@ -42,7 +42,7 @@ func Root(path string, flavor Flavor) *Dir {
 	}
 	var d *Dir
 	for _, p := range ancestors(abs) {
-		d = load(d, p, flavor)
+		d = load(d, p, flavor, anyName)
 	}
 	if flavor == Git && !d.inside {
 		d.above = nil // without a repository nothing above is meant for us
@@ -59,27 +59,46 @@ func ancestors(path string) []string {
 	return append(ancestors(parent), path)
 }
 
-// Enter returns the folder name in d.
-func (d *Dir) Enter(name string) *Dir {
-	return load(d, filepath.Join(filepath.FromSlash(d.path+"/"), name), d.flavor)
+// Enter returns the folder name in d. Has tells whether a name may be in that
+// folder, which saves looking for files that are not there; nil is always.
+func (d *Dir) Enter(name string, has func(name string) bool) *Dir {
+	if has == nil {
+		has = anyName
+	}
+	return load(d, filepath.Join(filepath.FromSlash(d.path+"/"), name), d.flavor, has)
 }
 
-func load(above *Dir, path string, flavor Flavor) *Dir {
+func anyName(string) bool { return true }
+
+func load(above *Dir, path string, flavor Flavor, has func(name string) bool) *Dir {
 	d := &Dir{above: above, path: strings.TrimSuffix(filepath.ToSlash(path), "/"), flavor: flavor}
 	braces := flavor == Ripgrep
-	read := func(name string) *List { return readList(filepath.Join(path, name), braces) }
+	read := func(name string) *List {
+		if !has(name) {
+			return nil
+		}
+		return readList(filepath.Join(path, name), braces)
+	}
 	d.git = read(".gitignore")
 	if flavor == Ripgrep {
 		d.first = [2]*List{read(".rgignore"), read(".ignore")}
 	}
-	dotGit := filepath.Join(path, ".git")
-	if info, err := os.Lstat(dotGit); err == nil {
-		d.repository = true
-		d.exclude = readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), braces)
+	if has(".git") {
+		d.repository, d.exclude = readRepository(filepath.Join(path, ".git"), braces)
 	}
 	d.inside = d.repository || above != nil && above.inside
 	d.empty = !d.repository && d.git == nil && d.first == [2]*List{}
 	return d
+}
+
+// readRepository reports whether there is a repository at dotGit, and returns
+// its list.
+func readRepository(dotGit string, braces bool) (bool, *List) {
+	info, err := os.Lstat(dotGit)
+	if err != nil {
+		return false, nil
+	}
+	return true, readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), braces)
 }
 
 // commonDir returns the folder that .git stands for: itself, or the one that

@@ -2,7 +2,7 @@
 //
 //	dir := ignore.Root("/home/me/project", ignore.Git)
 //	if dir.Match("main.o", false) == ignore.Ignored { … }
-//	sub := dir.Enter("src")
+//	sub := dir.Enter("src", nil)
 //
 // A walk asks for each name it meets and does not go into what is ignored; so
 // a file below an ignored folder cannot be included again, as in git. The
@@ -11,6 +11,7 @@
 package ignore
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -129,6 +130,11 @@ func (l *List) index() {
 		}
 		l.tried = append(l.tried, i)
 	}
+}
+
+// OnlyNegated reports whether all patterns begin with !.
+func (l *List) OnlyNegated() bool {
+	return !slices.ContainsFunc(l.patterns, func(p pattern) bool { return !p.negated })
 }
 
 // Match returns what the last pattern that matches says of path, which is

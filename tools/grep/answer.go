@@ -1,0 +1,146 @@
+package grep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// answer returns the result as the model reads it. Named says that the path of
+// the query is a file.
+func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
+	if found.total == 0 {
+		return withNotes("No matches found.", notesOf(found)), nil
+	}
+	var text, note string
+	var err error
+	switch q.output {
+	case outputContent:
+		text, note, err = contentOf(ctx, q, found, named)
+	case outputCount:
+		text, note, err = countsOf(ctx, q, found, named)
+	default:
+		text, note = pathsOf(q, found)
+	}
+	if err != nil {
+		return "", err
+	}
+	notes := notesOf(found)
+	if note != "" {
+		notes = append([]string{note}, notes...)
+	}
+	return withNotes(text, notes), nil
+}
+
+func withNotes(text string, notes []string) string {
+	text = strings.TrimSuffix(text, "\n")
+	if len(notes) == 0 {
+		return text
+	}
+	return text + "\n\nNote: " + strings.Join(notes, ".\nNote: ") + "."
+}
+
+// notesOf says what keeps the answer from being complete.
+func notesOf(found *results) []string {
+	var notes []string
+	if found.stopped {
+		notes = append(notes, fmt.Sprintf("stopped after %d seconds, so files are missing here; search a smaller path or use include", int(maxTime.Seconds())))
+	}
+	switch n := found.unreadable; n {
+	case 0:
+	case 1:
+		notes = append(notes, "1 file or folder could not be read")
+	default:
+		notes = append(notes, fmt.Sprintf("%d files or folders could not be read", n))
+	}
+	return notes
+}
+
+func pathsOf(q query, found *results) (text, note string) {
+	var b strings.Builder
+	shown := 0
+	for _, f := range found.newest() {
+		s := oneLine(f.shown) + "\n"
+		if b.Len()+len(s) > maxOutput {
+			break
+		}
+		b.WriteString(s)
+		shown++
+	}
+	return b.String(), filesLeft(shown, q, found)
+}
+
+// filesLeft says that not all files are shown.
+func filesLeft(shown int, q query, found *results) string {
+	switch {
+	case shown == found.total:
+		return ""
+	case shown == q.limit && shown < maxLimit:
+		return fmt.Sprintf("%d of %d files shown, the newest; raise limit, search a smaller path or use include", shown, found.total)
+	}
+	return fmt.Sprintf("%d of %d files shown, the newest, more do not fit; search a smaller path or use include", shown, found.total)
+}
+
+func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+	r, err := newReport(q, q.limit)
+	if err != nil {
+		return "", "", err
+	}
+	files := 0
+	full := false
+	for _, f := range found.newest() {
+		err := r.file(ctx, f.path, f.shown, named)
+		if r.begun {
+			files++
+		}
+		if full = errors.Is(err, errFull); full {
+			break
+		}
+		if err != nil && ctx.Err() != nil {
+			found.stopped = true
+			break
+		}
+		if err != nil {
+			found.failed()
+		}
+	}
+	if full || files < found.total {
+		note = fmt.Sprintf("the first %d matching lines shown, from %d of %d files; raise limit, search a smaller path or use include", r.lines, files, found.total)
+		if full && r.lines < q.limit {
+			note = fmt.Sprintf("%d matching lines shown, from %d of %d files, more do not fit; search a smaller path or use include", r.lines, files, found.total)
+		}
+	}
+	return r.text.String(), note, nil
+}
+
+func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+	var spans *regexp.Regexp
+	if q.pattern.multiline {
+		if spans, err = regexp.Compile(q.pattern.tree.String()); err != nil {
+			return "", "", syntaxError(err)
+		}
+	}
+	s := newSearcher(q.pattern)
+	var b strings.Builder
+	shown := 0
+	for _, f := range found.newest() {
+		n, err := s.countFile(ctx, f.path, named, spans)
+		if err != nil && ctx.Err() != nil {
+			found.stopped = true
+			break
+		}
+		if err != nil {
+			found.failed()
+			continue
+		}
+		line := fmt.Sprintf("%s:%d\n", oneLine(f.shown), n)
+		if b.Len()+len(line) > maxOutput {
+			break
+		}
+		b.WriteString(line)
+		shown++
+	}
+	return b.String(), filesLeft(shown, q, found), nil
+}

@@ -1,0 +1,317 @@
+package grep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxColumn is how many bytes of a line are shown.
+const maxColumn = 500
+
+// errFull ends the reading of files when the result is full.
+var errFull = errors.New("result is full")
+
+// A report is the text of a result in output modes content and count, as
+// ripgrep prints them with headings and line numbers.
+type report struct {
+	searcher *searcher
+	spans    *regexp.Regexp // for matches over several lines
+	context  int
+	limit    int // lines that match
+
+	text  strings.Builder
+	lines int // lines that match, so far
+
+	// Of the file being read:
+	path  string
+	begun bool     // its heading is written
+	last  int      // number of the last line written
+	after int      // lines yet to be written behind the last match
+	tail  []string // the lines before the block being read, the last ones
+}
+
+func newReport(q query, limit int) (*report, error) {
+	r := &report{searcher: newSearcher(q.pattern), context: q.context, limit: limit}
+	if q.pattern.multiline {
+		var err error
+		if r.spans, err = regexp.Compile(q.pattern.tree.String()); err != nil {
+			return nil, syntaxError(err)
+		}
+	}
+	return r, nil
+}
+
+// file adds the lines of the file at path that match. It returns errFull when
+// there is no room for all of them.
+func (r *report) file(ctx context.Context, path, shown string, named bool) error {
+	r.path, r.begun, r.last, r.after, r.tail = shown, false, 0, 0, nil
+	f, err := openNonblocking(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if r.spans != nil {
+		text, err := r.searcher.whole(f, named)
+		if err != nil {
+			return err
+		}
+		return r.block(text, 0, r.spanLines(text))
+	}
+	number := 0 // of lines before the block
+	var full error
+	err = r.searcher.blocks(ctx, f, named, func(block []byte) bool {
+		full = r.block(block, number, r.matchingLines(block))
+		number += countLines(block)
+		return full == nil
+	})
+	return errors.Join(err, full)
+}
+
+// matchingLines returns the lines of block that match, one after the other.
+func (r *report) matchingLines(block []byte) func(yield func(start, end int) bool) {
+	return func(yield func(start, end int) bool) {
+		for from := 0; from < len(block); {
+			start, end := r.searcher.line(block, from)
+			if start < 0 || !yield(start, end) {
+				return
+			}
+			from = end + 1
+		}
+	}
+}
+
+// spanLines returns the lines of text that the matches of spans touch.
+func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
+	return func(yield func(start, end int) bool) {
+		from := 0 // start of the first line not given
+		for _, span := range r.spans.FindAllIndex(text, r.limit+1) {
+			start, end := span[0], span[1]
+			if start == len(text) && start > 0 {
+				return // behind the last line
+			}
+			if end > start && text[end-1] == '\n' {
+				end--
+			}
+			at, _ := lineAround(text, start)
+			for at = max(at, from); at <= end && at < len(text); {
+				_, stop := lineAround(text, at)
+				if !yield(at, stop) {
+					return
+				}
+				at = stop + 1
+				from = at
+			}
+		}
+	}
+}
+
+// block writes the lines of block that match and the lines around them. Number
+// is of the lines of the file before the block.
+func (r *report) block(block []byte, number int, lines func(yield func(start, end int) bool)) error {
+	at := 0 // start of the first line not yet numbered
+	for start, end := range lines {
+		if err := r.trailing(block[at:start], number); err != nil {
+			return err
+		}
+		before := countLines(block[at:start])
+		if err := r.leading(block[:start], number+before); err != nil {
+			return err
+		}
+		number += before + 1
+		if r.lines == r.limit {
+			return errFull
+		}
+		if err := r.line(number, ':', r.shorten(block[start:end])); err != nil {
+			return err
+		}
+		r.lines++
+		r.after = r.context
+		at = min(end+1, len(block))
+	}
+	if err := r.trailing(block[at:], number); err != nil {
+		return err
+	}
+	r.keepTail(block)
+	return nil
+}
+
+// trailing writes the lines of text that follow a match closely enough. Number
+// is of the lines before text.
+func (r *report) trailing(text []byte, number int) error {
+	for l := range bytes.Lines(text) {
+		if r.after == 0 {
+			return nil
+		}
+		number++
+		if err := r.line(number, '-', cutLine(l)); err != nil {
+			return err
+		}
+		r.after--
+	}
+	return nil
+}
+
+// leading writes the lines before a match that were not written yet: the last
+// ones of text, and of the block before it. Number is of the match's line less
+// one.
+func (r *report) leading(text []byte, number int) error {
+	wanted := min(r.context, number-r.last)
+	if wanted <= 0 {
+		return nil
+	}
+	var lines []string
+	for len(lines) < wanted && len(text) > 0 {
+		start := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+		lines = append(lines, cutLine(text[start:]))
+		text = text[:start]
+	}
+	for i := len(r.tail) - 1; i >= 0 && len(lines) < wanted; i-- {
+		lines = append(lines, r.tail[i])
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if err := r.line(number-i, '-', lines[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepTail keeps the last lines of a block, which may stand before a match at
+// the start of the next one.
+func (r *report) keepTail(block []byte) {
+	var lines []string
+	for len(lines) < r.context && len(block) > 0 {
+		start := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
+		lines = append(lines, cutLine(block[start:]))
+		block = block[:start]
+	}
+	for i := len(r.tail) - 1; i >= 0 && len(lines) < r.context; i-- {
+		lines = append(lines, r.tail[i])
+	}
+	r.tail = r.tail[:0]
+	for i := len(lines) - 1; i >= 0; i-- {
+		r.tail = append(r.tail, lines[i])
+	}
+}
+
+// line writes one line, below the heading of its file.
+func (r *report) line(number int, sign byte, text string) error {
+	var s string
+	switch {
+	case !r.begun && r.text.Len() > 0:
+		s = "\n" + oneLine(r.path) + "\n"
+	case !r.begun:
+		s = oneLine(r.path) + "\n"
+	case r.context > 0 && number != r.last+1:
+		s = "--\n"
+	}
+	s += fmt.Sprintf("%d%c%s\n", number, sign, text)
+	if r.text.Len()+len(s) > maxOutput {
+		return errFull
+	}
+	r.text.WriteString(s)
+	r.begun, r.last = true, number
+	return nil
+}
+
+// shorten returns a line that matches, or the part of it around the match.
+func (r *report) shorten(l []byte) string {
+	if len(l) <= maxColumn {
+		return cutLine(l)
+	}
+	start := 0
+	if at := r.searcher.machine.find(l); at > maxColumn {
+		start = at - maxColumn*4/5
+		for start < at && !utf8.RuneStart(l[start]) {
+			start++
+		}
+	}
+	if start == 0 {
+		return cutLine(l)
+	}
+	return fmt.Sprintf("(%d bytes) … %s", start, cutLine(l[start:]))
+}
+
+// cutLine returns a line without its end, or as much of it as is shown.
+func cutLine(l []byte) string {
+	l = bytes.TrimSuffix(l, []byte{'\n'})
+	l = bytes.TrimSuffix(l, []byte{'\r'})
+	if len(l) <= maxColumn {
+		return string(l)
+	}
+	end := maxColumn
+	for end > 0 && !utf8.RuneStart(l[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s … (%d more bytes)", l[:end], len(l)-end)
+}
+
+// countLines returns how many lines text has, the last one perhaps without its
+// end.
+func countLines(text []byte) int {
+	n := bytes.Count(text, []byte{'\n'})
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// countFile returns how often the file at path matches, as count does.
+func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *regexp.Regexp) (int, error) {
+	f, err := openNonblocking(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return s.count(ctx, f, named, spans)
+}
+
+// count returns how many lines of the text in r match, or with multiline how
+// many matches there are.
+func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *regexp.Regexp) (int, error) {
+	n := 0
+	if spans != nil {
+		text, err := s.whole(r, named)
+		if err != nil {
+			return 0, err
+		}
+		return countSpans(text, spans), nil
+	}
+	err := s.blocks(ctx, r, named, func(block []byte) bool {
+		for from := 0; from < len(block); {
+			start, end := s.line(block, from)
+			if start < 0 {
+				break
+			}
+			n++
+			from = end + 1
+		}
+		return true
+	})
+	return n, err
+}
+
+// countSpans counts the matches in text. Those of an expression that stays
+// within a line are counted once a line.
+func countSpans(text []byte, spans *regexp.Regexp) int {
+	n, behind := 0, -1
+	for _, span := range spans.FindAllIndex(text, -1) {
+		if span[0] == len(text) && len(text) > 0 {
+			break
+		}
+		if span[0] < behind {
+			continue
+		}
+		n++
+		if !bytes.Contains(text[span[0]:span[1]], []byte{'\n'}) {
+			_, behind = lineAround(text, span[1])
+		}
+	}
+	return n
+}

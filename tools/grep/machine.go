@@ -1,0 +1,366 @@
+package grep
+
+import (
+	"encoding/binary"
+	"regexp/syntax"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A program is a regular expression ready to be run by machines. It differs
+// from package regexp where ripgrep does: a word boundary knows the letters of
+// all scripts, and a byte that is not UTF-8 is matched by nothing.
+//
+// It answers only whether there is a match, so it can be run as a
+// deterministic automaton, one step a character.
+type program struct {
+	lines bool // what is behind the last line end is not a line
+	insts []syntax.Inst
+	start uint32
+
+	// Characters that no instruction tells apart share a class.
+	ascii   [utf8.RuneSelf]uint16
+	starts  []rune // of the stretches of characters of one class
+	classes []uint16
+	samples []rune // one character of each class; the last two are none
+}
+
+// The classes that are no characters come after those that are.
+func (p *program) invalid() uint16 { return uint16(len(p.samples) - 2) }
+func (p *program) end() uint16     { return uint16(len(p.samples) - 1) }
+
+const (
+	runeInvalid = -1 // a byte that is not UTF-8
+	runeEnd     = -2 // the end of the text
+)
+
+// newProgram makes the program of tree. With lines, text is searched line by
+// line, so there is nothing behind the last line end.
+func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	p := &program{lines: lines, insts: prog.Inst, start: uint32(prog.Start)}
+	p.classify()
+	return p, nil
+}
+
+// classify divides all characters into classes.
+func (p *program) classify() {
+	sets := map[string]*syntax.Inst{} // instructions that match different sets
+	words, newline := false, syntax.Inst{Op: syntax.InstRune1, Rune: []rune{'\n'}}
+	for i := range p.insts {
+		switch in := &p.insts[i]; in.Op {
+		case syntax.InstRune, syntax.InstRune1:
+			sets[setKey(in)] = in
+		case syntax.InstEmptyWidth:
+			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary
+			words = words || syntax.EmptyOp(in.Arg)&boundary != 0
+		}
+	}
+	borders := []rune{0, '\n', '\n' + 1}
+	for _, in := range sets {
+		borders = append(borders, bordersOf(in)...)
+	}
+	if words {
+		table := wordRunes()
+		for i := 0; i < len(table); i += 2 {
+			borders = append(borders, table[i], table[i+1]+1)
+		}
+	}
+	slices.Sort(borders)
+	borders = slices.Compact(borders)
+
+	known := map[string]uint16{}
+	for _, r := range borders {
+		if r > unicode.MaxRune {
+			continue
+		}
+		signature := []byte{bit(newline.MatchRune(r)), bit(words && isWord(r))}
+		for _, in := range sortedSets(sets) {
+			signature = append(signature, bit(in.MatchRune(r)))
+		}
+		class, ok := known[string(signature)]
+		if !ok {
+			class = uint16(len(p.samples))
+			known[string(signature)] = class
+			p.samples = append(p.samples, r)
+		}
+		if n := len(p.classes); n > 0 && p.classes[n-1] == class {
+			continue
+		}
+		p.starts = append(p.starts, r)
+		p.classes = append(p.classes, class)
+	}
+	p.samples = append(p.samples, runeInvalid, runeEnd)
+	for r := range p.ascii {
+		p.ascii[r] = p.class(rune(r))
+	}
+}
+
+// setKey names the set of characters that in matches.
+func setKey(in *syntax.Inst) string {
+	key := []byte{bit(syntax.Flags(in.Arg)&syntax.FoldCase != 0)}
+	for _, r := range in.Rune {
+		key = binary.BigEndian.AppendUint32(key, uint32(r))
+	}
+	return string(key)
+}
+
+func sortedSets(sets map[string]*syntax.Inst) []*syntax.Inst {
+	keys := make([]string, 0, len(sets))
+	for k := range sets {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	all := make([]*syntax.Inst, len(keys))
+	for i, k := range keys {
+		all[i] = sets[k]
+	}
+	return all
+}
+
+// bordersOf returns where the set of in begins and ends.
+func bordersOf(in *syntax.Inst) []rune {
+	var borders []rune
+	if len(in.Rune) == 1 {
+		r := in.Rune[0]
+		borders = append(borders, r, r+1)
+		if syntax.Flags(in.Arg)&syntax.FoldCase != 0 {
+			for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+				borders = append(borders, f, f+1)
+			}
+		}
+		return borders
+	}
+	for i := 0; i+1 < len(in.Rune); i += 2 {
+		borders = append(borders, in.Rune[i], in.Rune[i+1]+1)
+	}
+	return borders
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// class returns the class of r.
+func (p *program) class(r rune) uint16 {
+	i, found := slices.BinarySearch(p.starts, r)
+	if !found {
+		i--
+	}
+	return p.classes[i]
+}
+
+// A machine runs a program. Its states are made when they are first reached
+// and kept; it is for one goroutine.
+type machine struct {
+	*program
+
+	states []state
+	known  map[string]uint32
+	next   []uint32 // by state and class: a state, unmade or matched
+
+	// Scratch space.
+	seen  []uint32 // by instruction: the round in which it was reached
+	round uint32
+	stack []uint32
+	reach []uint32
+}
+
+// A state is what was reached before the next character is known, and what the
+// character before was.
+type state struct {
+	pcs    []uint32
+	before rune // a sample: '\n' also for the start of the text
+	first  bool // nothing came before
+}
+
+const (
+	unmade  uint32 = iota // not a state: yet to be made
+	matched               // not a state: there is a match
+	atStart               // the state at the start of the text
+)
+
+// maxCells bounds the memory of a machine: it starts afresh when its table
+// would outgrow this.
+const maxCells = 1 << 20
+
+func (p *program) machine() *machine {
+	m := &machine{program: p, seen: make([]uint32, len(p.insts))}
+	m.reset()
+	return m
+}
+
+func (m *machine) reset() {
+	m.states = []state{{}, {}}
+	m.known = map[string]uint32{}
+	m.next = make([]uint32, 2*len(m.samples))
+	m.state(nil, '\n', true)
+}
+
+// find returns where in text it is first known that there is a match, or -1.
+// The text behind it need not be looked at; the match ends at most there.
+func (m *machine) find(text []byte) int {
+	width := uint32(len(m.samples))
+	at := uint32(atStart)
+	for i := 0; i < len(text); {
+		var class uint16
+		size := 1
+		if c := text[i]; c < utf8.RuneSelf {
+			class = m.ascii[c]
+		} else {
+			var r rune
+			if r, size = utf8.DecodeRune(text[i:]); r == utf8.RuneError && size == 1 {
+				class = m.invalid()
+			} else {
+				class = m.program.class(r)
+			}
+		}
+		to := m.next[at*width+uint32(class)]
+		if to <= matched {
+			if to == unmade {
+				at, to = m.step(at, class)
+			}
+			if to == matched {
+				return i
+			}
+		}
+		at = to
+		i += size
+	}
+	if n := len(text); m.lines && (n == 0 || text[n-1] == '\n') {
+		return -1
+	}
+	to := m.next[at*width+uint32(m.end())]
+	if to == unmade {
+		_, to = m.step(at, m.end())
+	}
+	if to == matched {
+		return len(text)
+	}
+	return -1
+}
+
+// step makes the state that class leads to from the state at. The number of
+// that state can change, as the machine may start afresh.
+func (m *machine) step(at uint32, class uint16) (from, to uint32) {
+	if len(m.next) > maxCells {
+		s := m.states[at]
+		m.reset()
+		at = m.state(s.pcs, s.before, s.first)
+	}
+	s := m.states[at]
+	r := m.samples[class]
+	to = m.advance(s, r)
+	m.next[int(at)*len(m.samples)+int(class)] = to
+	return at, to
+}
+
+// advance follows s over the character r.
+func (m *machine) advance(s state, r rune) uint32 {
+	holds := assertions(s, r)
+	m.round++
+	m.reach = m.reach[:0]
+	for _, pc := range s.pcs {
+		if m.follow(pc, holds) {
+			return matched
+		}
+	}
+	if m.follow(m.start, holds) { // a match can begin anywhere
+		return matched
+	}
+	if r == runeEnd {
+		return atStart
+	}
+	out := make([]uint32, 0, len(m.reach))
+	for _, pc := range m.reach {
+		if r >= 0 && m.insts[pc].MatchRune(r) {
+			out = append(out, m.insts[pc].Out)
+		}
+	}
+	slices.Sort(out)
+	return m.state(slices.Compact(out), r, false)
+}
+
+// follow adds to m.reach the instructions that take a character and are
+// reached from pc without one. It reports whether the end is reached.
+func (m *machine) follow(pc uint32, holds syntax.EmptyOp) bool {
+	m.stack = append(m.stack[:0], pc)
+	for len(m.stack) > 0 {
+		pc := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		if m.seen[pc] == m.round {
+			continue
+		}
+		m.seen[pc] = m.round
+		switch in := &m.insts[pc]; in.Op {
+		case syntax.InstMatch:
+			return true
+		case syntax.InstAlt, syntax.InstAltMatch:
+			m.stack = append(m.stack, in.Arg, in.Out)
+		case syntax.InstCapture, syntax.InstNop:
+			m.stack = append(m.stack, in.Out)
+		case syntax.InstEmptyWidth:
+			if need := syntax.EmptyOp(in.Arg); need&^holds == 0 {
+				m.stack = append(m.stack, in.Out)
+			}
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			m.reach = append(m.reach, pc)
+		}
+	}
+	return false
+}
+
+// assertions returns what holds between s and the character r.
+func assertions(s state, r rune) syntax.EmptyOp {
+	var holds syntax.EmptyOp
+	if s.first {
+		holds |= syntax.EmptyBeginText
+	}
+	if s.before == '\n' {
+		holds |= syntax.EmptyBeginLine
+	}
+	if r == runeEnd {
+		holds |= syntax.EmptyEndText
+	}
+	if r == runeEnd || r == '\n' {
+		holds |= syntax.EmptyEndLine
+	}
+	if isWord(s.before) != isWord(r) {
+		holds |= syntax.EmptyWordBoundary
+	} else {
+		holds |= syntax.EmptyNoWordBoundary
+	}
+	return holds
+}
+
+// state returns the number of the state with these parts, made if need be.
+func (m *machine) state(pcs []uint32, before rune, first bool) uint32 {
+	// Of the character before, only this is asked.
+	switch {
+	case before == '\n':
+	case isWord(before):
+		before = 'a'
+	default:
+		before = ' '
+	}
+	key := make([]byte, 0, 5+4*len(pcs))
+	key = append(key, byte(before), bit(first))
+	for _, pc := range pcs {
+		key = binary.LittleEndian.AppendUint32(key, pc)
+	}
+	if n, ok := m.known[string(key)]; ok {
+		return n
+	}
+	n := uint32(len(m.states))
+	m.known[string(key)] = n
+	m.states = append(m.states, state{pcs, before, first})
+	m.next = append(m.next, make([]uint32, len(m.samples))...)
+	return n
+}
