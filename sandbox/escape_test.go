@@ -691,7 +691,10 @@ var attempts = []attempt{
 		try: func(f *field) error { return appendTo(f.Root + "/gitdirs/tree/hooks/pre-commit") }, happened: changed("/gitdirs/tree/hooks/pre-commit")},
 	{name: "git.symlinked_hook", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/linked/.git/hooks/pre-commit") }, happened: changed("/linked/real.git/hooks/pre-commit")},
-	{name: "git.symlink_replaced", open: landlockOnly(noCarving),
+	{name: "git.symlink_replaced", open: map[sandbox.Level]string{
+		sandbox.Landlock: noCarving,
+		sandbox.Bwrap:    "bubblewrap mounts nothing on a symlink",
+	},
 		try: func(f *field) error {
 			if err := unix.Unlink(f.Root + "/linked/.git"); err != nil {
 				return err

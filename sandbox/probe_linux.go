@@ -22,7 +22,8 @@ var probed = sync.OnceValue(func() System {
 	s.Namespaces = supported(probeNamespaces())
 	s.Bwrap = Support{Why: "not tried: own namespaces work"}
 	if !s.Namespaces.OK {
-		s.Bwrap = Support{Why: "not supported yet"}
+		s.BwrapPath = findBwrap()
+		s.Bwrap = supported(probeBwrap(s.BwrapPath))
 	}
 	return s
 })

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -47,6 +48,8 @@ func at(t *testing.T, level sandbox.Level, p policy.Profile) sandbox.Plan {
 	switch {
 	case level == sandbox.Full && !s.Namespaces.OK:
 		skip(t, "no namespaces: %s", s.Namespaces.Why)
+	case level == sandbox.Bwrap && !bubblewrap().Bwrap.OK:
+		skip(t, "no bubblewrap: %s", bubblewrap().Bwrap.Why)
 	case level == sandbox.Landlock && !s.Landlock.OK:
 		skip(t, "no Landlock: %s", s.Landlock.Why)
 	}
@@ -59,6 +62,8 @@ func at(t *testing.T, level sandbox.Level, p policy.Profile) sandbox.Plan {
 func planAt(level sandbox.Level, p policy.Profile) (sandbox.Plan, error) {
 	s := sandbox.Probe()
 	switch level {
+	case sandbox.Bwrap:
+		s = bubblewrap()
 	case sandbox.None:
 		p.Mode = policy.DangerFullAccess
 	case sandbox.Landlock:
@@ -71,9 +76,18 @@ func planAt(level sandbox.Level, p policy.Profile) (sandbox.Plan, error) {
 	return plan, err
 }
 
+// bubblewrap is this system as if it could make namespaces only through
+// bubblewrap.
+var bubblewrap = sync.OnceValue(func() sandbox.System {
+	s := sandbox.Probe()
+	s.Namespaces = sandbox.Support{Why: "left out"}
+	s.BwrapPath, s.Bwrap = sandbox.ProbeBwrap()
+	return s
+})
+
 // eachLevel runs f at every level that confines.
 func eachLevel(t *testing.T, f func(t *testing.T, level sandbox.Level)) {
-	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Landlock} {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap, sandbox.Landlock} {
 		t.Run(level.String(), func(t *testing.T) { f(t, level) })
 	}
 }
@@ -229,7 +243,7 @@ func content(t *testing.T, path string) string {
 
 // refused is the errno of a write that a level refuses: a read-only mount
 // answers before Landlock does.
-var refused = map[sandbox.Level]syscall.Errno{sandbox.Full: unix.EROFS, sandbox.Landlock: unix.EACCES}
+var refused = map[sandbox.Level]syscall.Errno{sandbox.Full: unix.EROFS, sandbox.Bwrap: unix.EROFS, sandbox.Landlock: unix.EACCES}
 
 func TestWrites(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level sandbox.Level) {
@@ -378,6 +392,9 @@ func TestForeignWorkspace(t *testing.T) {
 		t.Skip("needs root")
 	}
 	eachLevel(t, func(t *testing.T, level sandbox.Level) {
+		if level == sandbox.Bwrap {
+			t.Skip("bubblewrap maps no id but root's")
+		}
 		root := t.TempDir()
 		file := write(t, root+"/file", "old")
 		require.NoError(t, os.Chown(root, 1500, 1500))
@@ -410,7 +427,7 @@ func TestNoNetwork(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	levels := []sandbox.Level{sandbox.Full, sandbox.Landlock, sandbox.None}
+	levels := []sandbox.Level{sandbox.Full, sandbox.Bwrap, sandbox.Landlock, sandbox.None}
 	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {
 			plan := at(t, level, policy.Profile{})

@@ -145,31 +145,47 @@ func (c *Cmd) launch(o order) error {
 	}
 	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if o.Plan.Level == Full {
+	opened := []*os.File{orderR, reportW}
+	switch o.Plan.Level {
+	case Full:
 		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
+	case Bwrap:
+		var files []*os.File
+		files, err = c.useBwrap(o)
+		opened = append(opened, files...)
 	}
-	err = c.inner.Start()
-	orderR.Close()
-	reportW.Close()
+	if err == nil {
+		err = c.startInner(o.Plan)
+	}
+	for _, f := range opened {
+		f.Close()
+	}
 	if err != nil {
 		c.link.cut()
 		reportR.Close()
-		if o.Plan.Level != None {
-			err = fmt.Errorf("%w: %w", ErrUnsupported, err)
-		}
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
 	err = writeOrder(orderW, o)
 	if rep, rerr := c.link.next(); rerr == nil {
 		err = rep.failure()
-		c.notes = rep.Notes
-	} else if err == nil {
-		err = fmt.Errorf("starting the sandbox: its first process ended: %w", rerr)
+		c.notes = append(c.notes, rep.Notes...)
+	} else {
+		err = fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
 	}
 	if err != nil {
 		c.link.cut()
 		c.inner.Wait()
 		reportR.Close()
+	}
+	return err
+}
+
+// startInner starts the first process. What the system refuses here it
+// refuses to the sandbox.
+func (c *Cmd) startInner(plan Plan) error {
+	err := c.inner.Start()
+	if err != nil && plan.Level != None {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	return err
 }

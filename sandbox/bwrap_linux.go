@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+)
+
+// bwrapPaths are where bubblewrap is looked for. PATH is not: it may hold
+// folders that a sandboxed program can write.
+var bwrapPaths = []string{"/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/wrappers/bin/bwrap", "/run/current-system/sw/bin/bwrap"}
+
+// findBwrap returns the path of bubblewrap, or "".
+func findBwrap() string {
+	for _, path := range bwrapPaths {
+		if unix.Access(path, unix.X_OK) == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// useBwrap makes c start the first process of o through bubblewrap, which
+// makes the namespaces and mounts that the first process makes itself at level
+// full. Landlock, seccomp and the rest are the first process's work at both.
+// It returns the files to close once c runs.
+func (c *Cmd) useBwrap(o order) (files []*os.File, err error) {
+	plan := o.Plan
+	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
+		return nil, err
+	}
+	plan.Profile.Hidden = realHidden(plan.Profile.Hidden)
+	carvings, notes, err := layout(plan)
+	if err != nil {
+		return nil, err
+	}
+	args, more := bwrapArgs(plan, carvings)
+	c.notes = append(notes, more...)
+
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	list, err := memoryFile(strings.Join(args, "\x00") + "\x00")
+	if err != nil {
+		self.Close()
+		return nil, err
+	}
+	extra := len(c.inner.ExtraFiles)
+	c.inner.ExtraFiles = append(c.inner.ExtraFiles, self, list)
+	c.inner.Path = plan.BwrapPath
+	c.inner.Args = []string{"bwrap", "--args", fmt.Sprint(3 + extra + 1), "--", fmt.Sprintf("/proc/self/fd/%d", 3+extra), initName}
+	return []*os.File{self, list}, nil
+}
+
+// bwrapArgs returns bubblewrap's arguments for the carvings of plan, and what
+// bubblewrap cannot do. It is pure.
+func bwrapArgs(plan Plan, carvings []carving) (args, notes []string) {
+	args = []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
+	if plan.Profile.Network == policy.NetworkNone {
+		args = append(args, "--unshare-net")
+	}
+	args = append(args,
+		"--as-pid-1", "--cap-drop", "ALL",
+		"--ro-bind", "/", "/",
+		"--dev", "/dev",
+		"--proc", "/proc", "--remount-ro", "/proc",
+	)
+	for _, c := range carvings {
+		switch {
+		case c.file.kind == unix.S_IFLNK:
+			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: bubblewrap mounts nothing on a symlink", c.path))
+		case c.kind == readOnly:
+			args = append(args, "--ro-bind", c.path, c.path)
+		case c.kind == hidden && c.file.dir():
+			args = append(args, "--perms", "0000", "--tmpfs", c.path, "--remount-ro", c.path)
+		case c.kind == hidden:
+			args = append(args, "--ro-bind", "/dev/null", c.path) // where device files do not work
+		default:
+			args = append(args, "--bind", c.path, c.path)
+		}
+	}
+	return append(args, "--chdir", "/"), notes
+}
+
+// memoryFile returns a file in memory that holds text.
+func memoryFile(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "sandbox")
+	if _, err := f.WriteString(text); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// probeBwrap sets a sandbox up through bubblewrap at path that runs nothing.
+func probeBwrap(path string) error {
+	if path == "" {
+		return errors.New("bubblewrap is not installed")
+	}
+	plan := Plan{Level: Bwrap, BwrapPath: path}
+	cmd := plan.Command("")
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	err := cmd.launch(order{Plan: plan, Args: []string{""}, Dir: "/", Probe: true})
+	if err != nil {
+		if said := strings.TrimSpace(out.String()); said != "" {
+			return errors.New(said)
+		}
+		return err
+	}
+	cmd.Wait() // there is no second report
+	return nil
+}
