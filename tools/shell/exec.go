@@ -165,10 +165,16 @@ func (h *host) answer(a answer) *mcp.CallToolResult {
 	b.WriteString(endedNote(evicted))
 	b.WriteString("Output:\n")
 	b.WriteString(text)
+	var d *tools.Denial
 	if finished {
 		appendLine(&b, leftBehind(p.left))
+		d = h.denied(p, text)
+		appendLine(&b, deniedLine(d))
 	}
 	res := tools.Text(b.String())
+	if d != nil {
+		tools.MarkDenied(res, d)
+	}
 	if s != nil && !finished {
 		tools.MarkSession(res, s.idText())
 	}

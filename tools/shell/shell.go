@@ -35,10 +35,10 @@ import (
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
 // any of them ends all that they left.
 func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
+	h := &host{options: o, start: start, confined: start != nil, gone: make(chan struct{})}
 	if start == nil {
-		start = (*exec.Cmd).Start
+		h.start = (*exec.Cmd).Start
 	}
-	h := &host{options: o, start: start, gone: make(chan struct{})}
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
 	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
 	catalog := []tools.Tool{
@@ -59,6 +59,7 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 type host struct {
 	options  Options
 	start    func(*exec.Cmd) error
+	confined bool // commands run in a sandbox
 	sessions table
 	ending   sync.WaitGroup // ends of what commands left behind
 
@@ -203,8 +204,14 @@ func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
 	b.WriteString(note)
 	b.WriteString(text)
 	appendLine(&b, leftBehind(p.left))
+	d := h.denied(p, text)
+	appendLine(&b, deniedLine(d))
 	if s == nil {
 		p.out.close()
 	}
-	return tools.Text(b.String())
+	res := tools.Text(b.String())
+	if d != nil {
+		tools.MarkDenied(res, d)
+	}
+	return res
 }

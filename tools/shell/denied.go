@@ -1,0 +1,139 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"toolgate/tools"
+)
+
+// A refusal in what a command printed is only looked for here, never believed:
+// the words say which path to ask the system about, and the system says
+// whether its owner and mode would have allowed what was refused.
+
+// refusals are the words for errors that a sandbox causes, in lower case, as
+// the C library, Go, Node and Python have them.
+var refusals = []struct {
+	words string
+	errno syscall.Errno
+}{
+	{"read-only file system", syscall.EROFS},
+	{"permission denied", syscall.EACCES},
+	{"operation not permitted", syscall.EPERM},
+}
+
+// noNetwork are the words of programs that found no network.
+var noNetwork = regexp.MustCompile(`(?i)network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution|name or service not known|no address associated with hostname|network is down|enotfound|eai_again|failed to lookup address`)
+
+// denied returns what the sandbox refused p, which has ended and printed text.
+func (h *host) denied(p *process, text string) *tools.Denial {
+	if !h.confined || p.code == 0 || p.stopped.Load() {
+		return nil
+	}
+	return denial(text, p.cmd.Dir)
+}
+
+// deniedLine returns a line for the model that says what the sandbox refused
+// and what to do, or "".
+func deniedLine(d *tools.Denial) string {
+	if d == nil {
+		return ""
+	}
+	what := d.Op
+	if d.Path != "" {
+		what += " " + d.Path
+	}
+	return fmt.Sprintf("The sandbox refused this: %s: %s. If it is needed, run the command again with sandbox_permissions \"require_escalated\" and a justification; the user is asked.\n", what, d.Why)
+}
+
+// denial returns what the sandbox refused a failed command that ran in dir and
+// printed output, or nil when nothing shows that it was the sandbox.
+func denial(output, dir string) *tools.Denial {
+	for line := range strings.Lines(output) {
+		lower := strings.ToLower(line)
+		for _, r := range refusals {
+			if !strings.Contains(lower, r.words) {
+				continue
+			}
+			for _, path := range pathsIn(line, r.words) {
+				if d := refused(path, dir, r.errno); d != nil {
+					return d
+				}
+			}
+		}
+	}
+	if noNetwork.MatchString(output) && !networkReachable() {
+		return &tools.Denial{Op: "network", Why: "the sandbox has no network"}
+	}
+	return nil
+}
+
+// refused returns the denial when the system says that path could have been
+// written, or else read, if only owner and mode counted.
+func refused(path, dir string, errno syscall.Errno) *tools.Denial {
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(dir, path)
+	}
+	if errno == syscall.EROFS && !readOnlyMount(full) {
+		return nil
+	}
+	for _, op := range []string{"write", "read"} {
+		err := tools.AsDenial(&fs.PathError{Op: "open", Path: full, Err: errno}, op, path)
+		if d, ok := errors.AsType[*tools.Denial](err); ok && (op == "write" || unreadable(full)) {
+			d.Path = path
+			return d
+		}
+	}
+	return nil
+}
+
+// unreadable reports whether path cannot be opened here either.
+func unreadable(path string) bool {
+	f, err := os.Open(path)
+	if err == nil {
+		f.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// quoted finds what stands between quotation marks.
+var quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
+
+// pathsIn returns what may be the path in a line that tells of an error.
+func pathsIn(line, words string) []string {
+	var paths []string
+	for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+		paths = append(paths, m[1]+m[2]+m[3]+m[4])
+	}
+	at := strings.Index(strings.ToLower(line), words)
+	if at < 0 || at > len(line) {
+		return paths
+	}
+	// "program: path: words", "open path: words"
+	before := strings.TrimRight(line[:at], ": ")
+	if i := strings.LastIndex(before, ": "); i >= 0 {
+		before = before[i+2:]
+	}
+	paths = append(paths, before)
+	return append(paths, strings.Fields(before)...)
+}
+
+// networkReachable reports whether there is a way out of here. Nothing is
+// sent: a datagram socket only looks up the way to an address, one that is
+// reserved for documents.
+func networkReachable() bool {
+	conn, err := net.Dial("udp", "192.0.2.1:9")
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
