@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"sync"
 
+	"toolgate/policy"
 	"toolgate/wire"
 )
 
@@ -48,7 +49,9 @@ type handlers struct {
 	notify func(method string, params json.RawMessage)
 
 	// request receives requests and reports whether it will call reply, once.
-	request func(method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
+	// cause is the request that the other side asks for, nil when the
+	// transport does not tell.
+	request func(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
 
 	// junk receives lines that are no messages.
 	junk func(*wire.LineError)
@@ -152,7 +155,7 @@ func (c *Conn) onUnasked(m envelope) {
 		reply := func(result json.RawMessage, err *RPCError) {
 			c.send(envelope{ID: m.ID, Result: result, Error: err})
 		}
-		if c.handle.request != nil && c.handle.request(m.Method, m.Params, reply) {
+		if c.handle.request != nil && c.handle.request(nil, m.Method, m.Params, reply) {
 			return
 		}
 		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
@@ -211,10 +214,13 @@ type request struct {
 	body     ordered // its params, without _meta
 	meta     ordered
 	progress func(json.RawMessage) // gets the params of each progress notification; may be nil
+
+	caller string            // whose call it is, "" for our own
+	client policy.ClientFunc // reaches the caller's client; may be nil
 }
 
 // params returns the request's params. Progress is asked for under token.
-func (r request) params(token string) json.RawMessage {
+func (r *request) params(token string) json.RawMessage {
 	meta := r.meta
 	if r.progress != nil {
 		meta = slices.Clone(meta)
@@ -229,7 +235,7 @@ func (r request) params(token string) json.RawMessage {
 }
 
 // do is Call for a request in parts.
-func (c *Conn) do(ctx context.Context, r request) (json.RawMessage, error) {
+func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	id, ch, err := c.register(r.progress)
 	if err != nil {
 		return nil, err
@@ -292,6 +298,15 @@ func (c *Conn) await(ctx context.Context, id string, ch chan response, method st
 			return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
 		}
 	case r := <-ch:
+		if errors.Is(r.err, ErrClosed) {
+			select {
+			case err := <-sent:
+				if errors.Is(err, errNotSent) {
+					return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+				}
+			default:
+			}
+		}
 		return r.result, r.err
 	case <-ctx.Done():
 		go func() { // ends like the one above

@@ -23,6 +23,7 @@ type Process struct {
 	Level string         // sandbox level it runs at
 	Wait  func() error   // returns once it has ended; called once
 	Kill  func() error   // ends it and everything it started, at once
+	Term  func() error   // asks it and what it started to end; may be nil
 }
 
 // A LaunchFunc starts a worker confined to a profile.

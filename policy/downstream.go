@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -66,7 +67,7 @@ func (p *Policy) decideDownstream(a Action) Decision {
 	}
 	d.Reason = why
 	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]", a.Server)
-	return p.ask(d)
+	return p.ask(AboutDownstream, d)
 }
 
 // free reports whether the tool may be called unasked, and why or why not.
@@ -94,6 +95,10 @@ func (t Downstream) free() (bool, string) {
 	}
 	return false, "the config asks before every call of this tool"
 }
+
+// ErrNoClient is wrapped by a [ClientFunc]'s error when the client cannot be
+// asked such a thing at all.
+var ErrNoClient = errors.New("the client does not support this request")
 
 // A ClientFunc puts a request of a backend to the client whose call caused it
 // and returns the client's result.

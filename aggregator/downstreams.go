@@ -1,0 +1,382 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolgate/policy"
+)
+
+// DownstreamOptions configure [Downstreams].
+type DownstreamOptions struct {
+	Version  string          // of toolgate, told to the servers
+	StateDir string          // where catalogues are kept
+	Roots    json.RawMessage // the answer to roots/list where no client can give one
+	Reserved []string        // tool names that are taken
+	Log      *slog.Logger    // nil: nothing is logged
+	Grace    time.Duration   // between the steps of ending a process; 0: two seconds
+}
+
+// A Notice is a notification of a downstream server that concerns clients.
+type Notice struct {
+	Server string
+	Method string
+	Params json.RawMessage
+}
+
+// Listener is told of what happens behind; its functions must not block and
+// may be nil.
+type Listener struct {
+	Changed func(Change)
+	Notice  func(Notice)
+}
+
+// Downstreams keeps the servers from the config. Their tools are published
+// from saved catalogues at once, and a server that is slow, broken or gone
+// holds up nobody but its own callers. Close ends all. It may be used
+// concurrently.
+//
+//	set := aggregator.NewDownstreams(options)
+//	set.Update(specs)
+//	defer set.Close()
+//	for _, t := range set.Tools() { … }
+type Downstreams struct {
+	opts DownstreamOptions
+	log  *slog.Logger
+	life context.Context
+	stop context.CancelCauseFunc
+
+	published atomic.Pointer[published]
+
+	mu        sync.Mutex
+	servers   map[string]*Downstream
+	listeners map[int]Listener
+	clients   map[int]policy.ClientFunc
+	next      int
+
+	running sync.WaitGroup
+}
+
+// NewDownstreams returns a set without servers.
+func NewDownstreams(o DownstreamOptions) *Downstreams {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Grace == 0 {
+		o.Grace = 2 * time.Second
+	}
+	if o.Roots == nil {
+		o.Roots = json.RawMessage(`{"roots":[]}`)
+	}
+	s := &Downstreams{
+		opts:      o,
+		log:       o.Log,
+		servers:   map[string]*Downstream{},
+		listeners: map[int]Listener{},
+		clients:   map[int]policy.ClientFunc{},
+	}
+	s.life, s.stop = context.WithCancelCause(context.Background())
+	s.published.Store(publish(nil, nil))
+	return s
+}
+
+// Update makes specs the servers of the set: new ones are started, those that
+// are gone or differ are ended. It does not wait for either.
+func (s *Downstreams) Update(specs []Spec) {
+	s.mu.Lock()
+	if s.life.Err() != nil {
+		s.mu.Unlock()
+		return
+	}
+	keep := map[string]bool{}
+	for _, spec := range specs {
+		keep[spec.Name] = true
+		old := s.servers[spec.Name]
+		if old != nil && old.spec.Digest == spec.Digest {
+			continue
+		}
+		d := newDownstream(s, spec)
+		s.servers[spec.Name] = d
+		s.running.Go(func() { // ends with d.ctx
+			if old != nil {
+				old.cancel(errors.New("its config has changed"))
+				<-old.ended // two of one server may want the same port or file
+			}
+			d.run()
+		})
+	}
+	for name, d := range s.servers {
+		if !keep[name] {
+			d.cancel(errors.New("it was taken out of the config"))
+			delete(s.servers, name)
+		}
+	}
+	s.mu.Unlock()
+	s.republish(Change{Tools: true, Resources: true, Prompts: true})
+}
+
+// Close ends all servers and waits for them.
+func (s *Downstreams) Close() {
+	s.mu.Lock() // no Update can be adding one now
+	s.stop(errEnding)
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// all returns the servers by name.
+func (s *Downstreams) all() []*Downstream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*Downstream
+	for _, name := range keysOf(s.servers) {
+		list = append(list, s.servers[name])
+	}
+	return list
+}
+
+func (s *Downstreams) server(name string) (*Downstream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, ok := s.servers[name]; ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("there is no server %s any more", name)
+}
+
+// Listen has l told of changes and notices until remove is called.
+func (s *Downstreams) Listen(l Listener) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	id := s.next
+	s.listeners[id] = l
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.listeners, id)
+	}
+}
+
+func (s *Downstreams) each(tell func(Listener)) {
+	s.mu.Lock()
+	var list []Listener
+	for _, l := range s.listeners {
+		list = append(list, l)
+	}
+	s.mu.Unlock()
+	for _, l := range list {
+		tell(l)
+	}
+}
+
+func (s *Downstreams) notice(n Notice) {
+	s.each(func(l Listener) {
+		if l.Notice != nil {
+			l.Notice(n)
+		}
+	})
+}
+
+// republish makes what is published anew and tells the listeners.
+func (s *Downstreams) republish(c Change) {
+	reserved := map[string]bool{}
+	for _, name := range s.opts.Reserved {
+		reserved[name] = true
+	}
+	s.mu.Lock()
+	var servers []*Downstream
+	for _, name := range keysOf(s.servers) {
+		servers = append(servers, s.servers[name])
+	}
+	before := s.published.Load()
+	p := publish(servers, reserved)
+	s.published.Store(p)
+	s.mu.Unlock()
+	for server, faults := range p.faults {
+		for _, f := range faults {
+			if !slices.Contains(before.faults[server], f) {
+				s.log.Warn("tool left out", "downstream", server, "why", f)
+			}
+		}
+	}
+	s.each(func(l Listener) {
+		if l.Changed != nil {
+			l.Changed(c)
+		}
+	})
+}
+
+// AddClient makes client the one that is asked for roots outside of calls,
+// while it is the only one there is, until remove is called.
+func (s *Downstreams) AddClient(client policy.ClientFunc) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	id := s.next
+	s.clients[id] = client
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.clients, id)
+	}
+}
+
+func (s *Downstreams) soleClient() policy.ClientFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.clients) != 1 {
+		return nil
+	}
+	for _, c := range s.clients {
+		return c
+	}
+	return nil
+}
+
+// Tools returns the published tools, sorted by name. The slice is shared and
+// must not be changed.
+func (s *Downstreams) Tools() []Tool { return s.published.Load().tools }
+
+// Tool returns the tool published as name.
+func (s *Downstreams) Tool(name string) (Tool, bool) {
+	if t, ok := s.published.Load().byName[name]; ok {
+		return *t, true
+	}
+	return Tool{}, false
+}
+
+// Status says how the servers are, by name.
+func (s *Downstreams) Status() []Status {
+	p := s.published.Load()
+	var list []Status
+	for _, d := range s.all() {
+		d.mu.Lock()
+		st := Status{Name: d.spec.Name, State: d.state, Faults: p.faults[d.spec.Name]}
+		if d.err != nil {
+			st.Error = d.err.Error()
+		}
+		if d.session != nil {
+			st.Server = d.session.version
+			if d.session.proc != nil {
+				st.Level = d.session.proc.Level
+			}
+		}
+		d.mu.Unlock()
+		for _, t := range p.tools {
+			if t.Server == d.spec.Name {
+				st.Tools++
+			}
+		}
+		list = append(list, st)
+	}
+	return list
+}
+
+// Settle waits until every server that was never seen has told what it
+// offers, or has failed to. With required it waits for those alone whose
+// config says that they are.
+func (s *Downstreams) Settle(ctx context.Context, required bool) {
+	for _, d := range s.all() {
+		if required && !d.spec.Required {
+			continue
+		}
+		select {
+		case <-d.listed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Describe returns what a call of the tool would do.
+func (s *Downstreams) Describe(t Tool) policy.Action {
+	a := policy.Action{Server: t.Server, Tool: t.Raw, Downstream: &policy.Downstream{Approval: policy.ApprovePrompt, Claims: t.Claims}}
+	d, err := s.server(t.Server)
+	if err != nil {
+		return a
+	}
+	a.Downstream.Trusted, a.Downstream.Profile = d.spec.Trusted, d.spec.Profile
+	if d.spec.Approval != nil {
+		a.Downstream.Approval = d.spec.Approval(t.Raw)
+	}
+	a.ReadOnly = d.spec.Trusted && t.Claims.ReadOnly != nil && *t.Claims.ReadOnly
+	return a
+}
+
+// Run runs a call of a downstream tool. It is a [policy.RunFunc]. An error of
+// the protocol is an [*RPCError] as the server sent it.
+func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+	d, err := s.server(c.Action.Server)
+	if err != nil {
+		return policy.Outcome{}, err
+	}
+	t, ok := s.published.Load().find(d.spec.Name, c.Action.Tool)
+	if !ok {
+		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool any more", d.spec.Name)
+	}
+	args := c.Arguments
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	meta, _ := parseOrdered(c.Meta)
+	r := &request{
+		method:   "tools/call",
+		body:     ordered{{"name", quote(t.Raw)}, {"arguments", restoreArguments(args, t.renamed)}},
+		meta:     meta,
+		progress: c.Progress,
+		caller:   c.Caller,
+		client:   c.Client,
+	}
+	var timeout time.Duration
+	if d.spec.ToolTimeout != nil {
+		timeout = d.spec.ToolTimeout(t.Raw)
+	}
+	is := func(b *bool) bool { return b != nil && *b }
+	res, err := d.do(ctx, r, timeout, is(t.Claims.ReadOnly) || is(t.Claims.Idempotent))
+	out := policy.Outcome{Result: res, Level: d.level()}
+	if err != nil {
+		return out, err
+	}
+	var top struct {
+		IsError json.RawMessage `json:"isError"`
+	}
+	if kindOf(res) != '{' || json.Unmarshal(res, &top) != nil {
+		return policy.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, errNotObject)
+	}
+	out.IsError = kindOf(top.IsError) == 't'
+	return out, nil
+}
+
+func (p *published) find(server, raw string) (*Tool, bool) {
+	for i := range p.tools {
+		if p.tools[i].Server == server && p.tools[i].Raw == raw {
+			return &p.tools[i], true
+		}
+	}
+	return nil, false
+}
+
+func (d *Downstream) level() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session == nil || d.session.proc == nil {
+		return ""
+	}
+	return d.session.proc.Level
+}
+
+func (d *Downstream) catalogue() *Catalogue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.saved
+}
+
+// reopened brings a new session to the state that the last one had.
+func (s *Downstreams) reopened(*Downstream, *session) {}

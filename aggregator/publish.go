@@ -1,0 +1,277 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"toolgate/policy"
+)
+
+// A Tool is a downstream tool as it is published.
+type Tool struct {
+	Name   string // under which clients call it
+	Server string
+	Raw    string // its name on its server
+
+	// Definition is the tool as tools/list answers it: the server's own bytes
+	// but for the name and what of the input schema some client cannot take.
+	Definition json.RawMessage
+
+	Title       string
+	Description string
+	Claims      policy.Claims
+
+	renamed map[string]string // published property → raw one
+}
+
+// A Named is a resource, a template or a prompt as it is published.
+type Named struct {
+	Key        string // the URI, URI template or name under which clients ask for it
+	Server     string
+	Raw        string // the same on its server
+	Definition json.RawMessage
+}
+
+// A published is everything that the running servers offer, in the form that
+// clients see. It never changes once made.
+type published struct {
+	tools     []Tool
+	byName    map[string]*Tool
+	resources []Named
+	templates []Named
+	prompts   []Named
+	faults    map[string][]string // by server: what was left out, and why
+}
+
+// publish makes the published form of the servers' catalogues. reserved are
+// tool names that are taken already.
+func publish(servers []*Downstream, reserved map[string]bool) *published {
+	p := &published{byName: map[string]*Tool{}, faults: map[string][]string{}}
+	takenBy := map[string]string{}
+	for name := range reserved {
+		takenBy[name] = "the built-in tools"
+	}
+	for _, d := range servers {
+		c := d.catalogue()
+		if c == nil {
+			continue
+		}
+		tools, faults := d.publishTools(c)
+		p.faults[d.spec.Name] = faults
+		for _, t := range tools {
+			if other, taken := takenBy[t.Name]; taken {
+				p.fault(d.spec.Name, "%s is left out: %s has a tool of that name too; set another prefix", t.Name, other)
+				continue
+			}
+			takenBy[t.Name] = "the server " + d.spec.Name
+			p.tools = append(p.tools, t)
+		}
+		p.prompts = append(p.prompts, d.publishPrompts(c)...)
+		p.resources = append(p.resources, d.named(c.Resources, "uri")...)
+		p.templates = append(p.templates, d.named(c.Templates, "uriTemplate")...)
+	}
+	slices.SortFunc(p.tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	for i := range p.tools {
+		p.byName[p.tools[i].Name] = &p.tools[i]
+	}
+	p.prompts = distinct(p, p.prompts, "prompt")
+	p.resources = mapURIs(p.resources, "uri")
+	p.templates = mapURIs(p.templates, "uriTemplate")
+	return p
+}
+
+func (p *published) fault(server, format string, args ...any) {
+	p.faults[server] = append(p.faults[server], fmt.Sprintf(format, args...))
+}
+
+// prefix returns what the names of d's tools begin with.
+func (d *Downstream) prefix() string {
+	if d.spec.Prefix != nil {
+		return *d.spec.Prefix
+	}
+	return defaultPrefix(d.spec.Name)
+}
+
+// publishTools returns d's tools in published form, and what was left out.
+func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) {
+	type entry struct {
+		name string
+		def  ordered
+	}
+	var entries []entry
+	var raw []string
+	for i, b := range c.Tools {
+		def, err := parseOrdered(b)
+		name := def.text("name")
+		if err != nil || name == "" {
+			faults = append(faults, fmt.Sprintf("tool %d is left out: it has no name", i+1))
+			continue
+		}
+		if slices.Contains(raw, name) {
+			faults = append(faults, fmt.Sprintf("%s is listed twice; the first one counts", name))
+			continue
+		}
+		raw = append(raw, name)
+		if d.spec.Published == nil || d.spec.Published(name) {
+			entries = append(entries, entry{name, def})
+		}
+	}
+	names := publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	for _, e := range entries {
+		t, err := d.publishTool(e.name, names[e.name], e.def)
+		if err != nil {
+			faults = append(faults, fmt.Sprintf("%s is left out: %v", e.name, err))
+			continue
+		}
+		tools = append(tools, t)
+	}
+	return tools, faults
+}
+
+func (d *Downstream) publishTool(raw, name string, def ordered) (Tool, error) {
+	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.text("title"), Description: def.text("description")}
+	schema, renamed, err := cleanInputSchema(def.get("inputSchema"))
+	if err != nil {
+		return t, err
+	}
+	t.renamed = renamed
+	def.set("name", quote(name))
+	if !bytes.Equal(def.get("inputSchema"), schema) {
+		def.set("inputSchema", schema)
+	}
+	if v := def.get("outputSchema"); v != nil {
+		// "outputSchema … root type object" (specification, tools): strict
+		// clients refuse the whole list over another.
+		if out, err := parseOrdered(v); err != nil || out.text("type") != "object" {
+			def.remove("outputSchema")
+		}
+	}
+	for _, key := range []string{"description", "title"} {
+		if v := def.get(key); v != nil && kindOf(v) != '"' {
+			def.remove(key)
+		}
+	}
+	if v := def.get("annotations"); v != nil {
+		t.Claims = claimsOf(v)
+		if kindOf(v) != '{' {
+			def.remove("annotations")
+		}
+	}
+	t.Definition = def.bytes()
+	return t, nil
+}
+
+// claimsOf reads annotations one by one, so that one which is not a boolean
+// does not hide the others.
+func claimsOf(v json.RawMessage) policy.Claims {
+	o, _ := parseOrdered(v)
+	hint := func(key string) *bool {
+		var b bool
+		if k := kindOf(o.get(key)); k != 't' && k != 'f' || json.Unmarshal(o.get(key), &b) != nil {
+			return nil
+		}
+		return &b
+	}
+	return policy.Claims{ReadOnly: hint("readOnlyHint"), Destructive: hint("destructiveHint"), Idempotent: hint("idempotentHint"), OpenWorld: hint("openWorldHint")}
+}
+
+func (d *Downstream) publishPrompts(c *Catalogue) []Named {
+	var raw []string
+	for _, b := range c.Prompts {
+		def, _ := parseOrdered(b)
+		raw = append(raw, def.text("name"))
+	}
+	names := publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	var list []Named
+	for i, b := range c.Prompts {
+		def, err := parseOrdered(b)
+		if err != nil || raw[i] == "" || slices.Contains(raw[:i], raw[i]) {
+			continue
+		}
+		name := names[raw[i]]
+		def.set("name", quote(name))
+		list = append(list, Named{Key: name, Server: d.spec.Name, Raw: raw[i], Definition: def.bytes()})
+	}
+	return list
+}
+
+func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
+	var list []Named
+	for _, b := range defs {
+		def, err := parseOrdered(b)
+		uri := def.text(key)
+		if err != nil || uri == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == uri }) {
+			continue
+		}
+		list = append(list, Named{Key: uri, Server: d.spec.Name, Raw: uri, Definition: b})
+	}
+	return list
+}
+
+// distinct leaves out what has a name that another server's has too.
+func distinct(p *published, list []Named, what string) []Named {
+	taken := map[string]string{}
+	var out []Named
+	for _, n := range list {
+		if other, ok := taken[n.Key]; ok {
+			p.fault(n.Server, "the %s %s is left out: the server %s has one of that name too; set another prefix", what, n.Key, other)
+			continue
+		}
+		taken[n.Key] = n.Server
+		out = append(out, n)
+	}
+	return sortNamed(out)
+}
+
+// mapURIs keeps URIs as they are, because results name them too; where two
+// servers have the same, each gets its server before it: SERVER+URI.
+func mapURIs(list []Named, key string) []Named {
+	count := map[string]int{}
+	for _, n := range list {
+		count[n.Raw]++
+	}
+	for i, n := range list {
+		if count[n.Raw] < 2 {
+			continue
+		}
+		list[i].Key = strings.ReplaceAll(strings.ToLower(plainName(n.Server)), "_", "-") + "+" + n.Raw
+		def, err := parseOrdered(n.Definition)
+		if err == nil {
+			def.set(key, quote(list[i].Key))
+			list[i].Definition = def.bytes()
+		}
+	}
+	return sortNamed(list)
+}
+
+func sortNamed(list []Named) []Named {
+	slices.SortStableFunc(list, func(a, b Named) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+// A Change says which lists have changed.
+type Change struct{ Tools, Resources, Prompts bool }
+
+func compare(a, b *Catalogue) Change {
+	if a == nil {
+		a = &Catalogue{}
+	}
+	same := func(x, y []json.RawMessage) bool {
+		return slices.EqualFunc(x, y, func(v, w json.RawMessage) bool { return bytes.Equal(v, w) })
+	}
+	c := Change{
+		Tools:     !same(a.Tools, b.Tools) || a.Digest != b.Digest,
+		Resources: !same(a.Resources, b.Resources) || !same(a.Templates, b.Templates),
+		Prompts:   !same(a.Prompts, b.Prompts),
+	}
+	if a.Instructions != b.Instructions || a.Version != b.Version || !bytes.Equal(a.Capabilities, b.Capabilities) {
+		c.Tools = true // saved with them
+	}
+	return c
+}
+
+func keysOf(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }

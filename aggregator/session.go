@@ -1,0 +1,404 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"toolgate/policy"
+	"toolgate/wire"
+)
+
+// Protocol revisions that we speak to downstream servers.
+const (
+	newestLegacy = "2025-11-25"
+	modernEra    = "2026-07-28" // the first without sessions
+)
+
+// Keys of _meta that belong to a hop and are never passed on.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+	metaProgress     = "progressToken"
+)
+
+var hopKeys = []string{metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress}
+
+// A link is a connection to a downstream server, whatever the transport.
+type link interface {
+	do(context.Context, *request) (json.RawMessage, error)
+	notifyRaw(method string, params json.RawMessage) error
+	Done() <-chan struct{}
+	Close(cause error)
+}
+
+// A session is one connection to a downstream server, from the handshake on.
+type session struct {
+	d       *Downstream
+	link    link
+	proc    *Process // nil over HTTP
+	gone    chan struct{}
+	waitErr error // of the process, once gone is closed
+
+	version string // negotiated
+	modern  bool
+	opened  Catalogue // what the handshake told, without the lists
+
+	relist chan struct{} // a list has changed
+
+	mu    sync.Mutex
+	calls map[*request]bool // under way
+}
+
+// clientCapabilities is what we declare to downstream servers. Which client
+// will cause a question is not known when they start, so all is declared; what
+// a client cannot do is answered when it is asked for.
+const clientCapabilities = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}`
+
+func (s *session) clientInfo() json.RawMessage {
+	return ordered{{"name", quote("toolgate")}, {"version", quote(s.d.set.opts.Version)}}.bytes()
+}
+
+// open makes the handshake. Over stdio initialize comes first: servers of the
+// older era are by far the most, and some end at an unknown request. Only a
+// server that answers it with an error is asked in the words of the newer era.
+func (s *session) open(ctx context.Context) error {
+	err := s.initialize(ctx)
+	if rpc, ok := errors.AsType[*RPCError](err); ok {
+		if derr := s.discover(ctx); derr != nil {
+			return fmt.Errorf("initialize: %w", rpc)
+		}
+		return nil
+	}
+	return err
+}
+
+func (s *session) initialize(ctx context.Context) error {
+	body := ordered{
+		{"protocolVersion", quote(newestLegacy)},
+		{"capabilities", json.RawMessage(clientCapabilities)},
+		{"clientInfo", s.clientInfo()},
+	}
+	res, err := s.link.do(ctx, &request{method: "initialize", body: body})
+	if err != nil {
+		return err
+	}
+	o, err := parseOrdered(res)
+	if err != nil {
+		return fmt.Errorf("the answer to initialize is %w", err)
+	}
+	s.version, s.modern = o.text("protocolVersion"), false
+	if s.version == "" {
+		return errors.New("the answer to initialize names no protocolVersion")
+	}
+	s.opened = Catalogue{Version: s.version, ServerInfo: o.get("serverInfo"), Capabilities: o.get("capabilities"), Instructions: o.text("instructions")}
+	return s.link.notifyRaw("notifications/initialized", nil)
+}
+
+func (s *session) discover(ctx context.Context) error {
+	s.modern, s.version = true, modernEra
+	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.stamp(nil)})
+	if err != nil {
+		s.modern = false
+		return err
+	}
+	o, err := parseOrdered(res)
+	if err != nil {
+		return fmt.Errorf("the answer to server/discover is %w", err)
+	}
+	versions := stringsOf(o.get("supportedVersions"))
+	if !slices.Contains(versions, modernEra) {
+		s.modern = false
+		return fmt.Errorf("it speaks %v only, and %s is needed", versions, modernEra)
+	}
+	meta, _ := parseOrdered(o.get("_meta"))
+	s.opened = Catalogue{Version: modernEra, ServerInfo: meta.get("io.modelcontextprotocol/serverInfo"), Capabilities: o.get("capabilities"), Instructions: o.text("instructions")}
+	return nil
+}
+
+// stamp returns meta as this hop sends it: without the keys of the hop before
+// it, and with those that the server's era asks for.
+func (s *session) stamp(meta json.RawMessage) ordered {
+	o, _ := parseOrdered(meta)
+	for _, key := range hopKeys {
+		o.remove(key)
+	}
+	if s.modern {
+		o.set(metaVersion, quote(modernEra))
+		o.set(metaCapabilities, json.RawMessage(clientCapabilities))
+		o.set(metaClient, s.clientInfo())
+	}
+	return o
+}
+
+// call sends r and sees to what the server asks meanwhile.
+func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
+	r.meta = s.stamp(r.meta.bytes())
+	s.mu.Lock()
+	s.calls[r] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.calls, r)
+		s.mu.Unlock()
+	}()
+	res, err := s.link.do(ctx, r)
+	if err == nil && s.modern {
+		return s.answerInputs(ctx, r, res)
+	}
+	return res, err
+}
+
+// maxRounds bounds how often a server of the newer era may ask within a call.
+const maxRounds = 10
+
+// answerInputs puts the questions in an input_required result to the client
+// and repeats the request with the answers, until a result is complete.
+func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMessage) (json.RawMessage, error) {
+	for round := 0; ; round++ {
+		o, err := parseOrdered(res)
+		if err != nil || o.text("resultType") != "input_required" {
+			return res, err
+		}
+		if round == maxRounds {
+			return nil, fmt.Errorf("%s asked for input %d times over; giving up", s.d.spec.Name, maxRounds)
+		}
+		questions, _ := parseOrdered(o.get("inputRequests"))
+		answers := ordered{}
+		for _, q := range questions {
+			in, err := parseOrdered(q.value)
+			if err != nil {
+				return nil, fmt.Errorf("the question %q of %s is %w", q.key, s.d.spec.Name, err)
+			}
+			a, rpc := s.ask(ctx, r, in.text("method"), in.get("params"))
+			if rpc != nil {
+				return nil, rpc
+			}
+			answers = append(answers, field{q.key, a})
+		}
+		again := *r
+		again.body = slices.Clone(r.body)
+		if len(answers) > 0 {
+			again.body.set("inputResponses", answers.bytes())
+		}
+		if state := o.get("requestState"); state != nil {
+			again.body.set("requestState", state)
+		}
+		if res, err = s.link.do(ctx, &again); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// onRequest takes the server's own requests. They are answered by the client
+// whose call caused them and by nobody else.
+func (s *session) onRequest(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool {
+	switch method {
+	case "ping":
+		go reply(json.RawMessage("{}"), nil) // ends when it is written
+		return true
+	case "elicitation/create", "sampling/createMessage", "roots/list":
+	default:
+		return false
+	}
+	go func() { // ends with the answer, at the latest when the session ends
+		ctx, cancel := context.WithCancelCause(context.Background())
+		defer cancel(nil)
+		stop := context.AfterFunc(s.d.set.life, func() { cancel(errEnding) })
+		defer stop()
+		go func() { // ends with ctx or the link
+			select {
+			case <-s.link.Done():
+				cancel(ErrClosed)
+			case <-ctx.Done():
+			}
+		}()
+		if cause == nil {
+			var err error
+			if cause, err = s.causeOf(method); err != nil {
+				s.d.log.Warn("question refused", "method", method, "err", err)
+				reply(nil, &RPCError{Code: -32603, Message: err.Error()})
+				return
+			}
+		}
+		res, rpc := s.ask(ctx, cause, method, params)
+		reply(res, rpc)
+	}()
+	return true
+}
+
+// causeOf finds the call that a request over stdio belongs to, where nothing
+// in it says so. Calls of one caller are all the same person's; when several
+// callers wait, nobody is asked rather than the wrong one.
+func (s *session) causeOf(method string) (*request, error) {
+	s.mu.Lock()
+	var cause *request
+	for r := range s.calls {
+		if r.client == nil {
+			continue
+		}
+		if cause != nil && cause.caller != r.caller {
+			s.mu.Unlock()
+			return nil, errors.New("calls of several clients are under way, and the request does not say which one it belongs to")
+		}
+		cause = r
+	}
+	s.mu.Unlock()
+	if cause != nil {
+		return cause, nil
+	}
+	if method == "roots/list" { // asked when a session opens, before any call
+		return &request{client: s.d.set.soleClient()}, nil
+	}
+	return nil, errors.New("no call is under way that this could belong to")
+}
+
+// ask puts one question to the client of r.
+func (s *session) ask(ctx context.Context, r *request, method string, params json.RawMessage) (json.RawMessage, *RPCError) {
+	if r.client == nil {
+		return s.withoutClient(method)
+	}
+	res, err := r.client(ctx, method, params)
+	if errors.Is(err, policy.ErrNoClient) {
+		return s.withoutClient(method)
+	}
+	if rpc, ok := errors.AsType[*RPCError](err); ok {
+		return nil, rpc
+	}
+	if err != nil {
+		return nil, &RPCError{Code: -32603, Message: err.Error()}
+	}
+	return res, nil
+}
+
+// withoutClient answers what a client that cannot be reached would leave
+// unanswered: nobody accepts a form, and the workspace is where we work.
+func (s *session) withoutClient(method string) (json.RawMessage, *RPCError) {
+	switch method {
+	case "elicitation/create":
+		return json.RawMessage(`{"action":"cancel"}`), nil
+	case "roots/list":
+		return s.d.set.opts.Roots, nil
+	}
+	return nil, &RPCError{Code: -32601, Message: "the client does not support " + method}
+}
+
+// onNotify takes the server's notifications. It does not block.
+func (s *session) onNotify(method string, params json.RawMessage) {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
+		select {
+		case s.relist <- struct{}{}:
+		default: // one is waiting already
+		}
+	case "notifications/resources/updated", "notifications/message":
+		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params)})
+	}
+}
+
+func (s *session) onJunk(bad *wire.LineError) {
+	s.d.log.Info("line on stdout that is no message", "why", bad.Msg, "line", bad.Text)
+}
+
+// maxPages bounds a listing whose end never comes.
+const maxPages = 1000
+
+// list returns all elements of a list method's pages.
+func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessage, time.Duration, error) {
+	all := []json.RawMessage{}
+	var ttl time.Duration
+	seen := map[string]bool{}
+	for cursor, page := "", 0; page < maxPages; page++ {
+		r := &request{method: method, meta: s.stamp(nil)}
+		if cursor != "" {
+			r.body = ordered{{"cursor", quote(cursor)}}
+		}
+		res, err := s.link.do(ctx, r)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", method, err)
+		}
+		o, err := parseOrdered(res)
+		if err != nil {
+			return nil, 0, fmt.Errorf("the answer to %s is %w", method, err)
+		}
+		all = append(all, listOf(o.get(key))...)
+		var ms float64
+		if json.Unmarshal(o.get("ttlMs"), &ms) == nil && ms > 0 {
+			ttl = time.Duration(min(ms, 86400_000)) * time.Millisecond
+		}
+		cursor = o.text("nextCursor")
+		if cursor == "" || seen[cursor] {
+			break
+		}
+		seen[cursor] = true
+	}
+	return all, ttl, nil
+}
+
+// catalogue asks for all lists that the server declared. Tools it must be
+// able to list; another list that fails is an empty one.
+func (s *session) catalogue(ctx context.Context) (*Catalogue, time.Duration, error) {
+	c := s.opened
+	c.Digest = s.d.spec.Digest
+	var ttl time.Duration
+	for _, l := range []struct {
+		method, key, capability string
+		into                    *[]json.RawMessage
+	}{
+		{"tools/list", "tools", "tools", &c.Tools},
+		{"resources/list", "resources", "resources", &c.Resources},
+		{"resources/templates/list", "resourceTemplates", "resources", &c.Templates},
+		{"prompts/list", "prompts", "prompts", &c.Prompts},
+	} {
+		declared := c.has(l.capability)
+		if !declared && l.key != "tools" {
+			continue
+		}
+		list, t, err := s.list(ctx, l.method, l.key)
+		if err != nil {
+			if _, answered := errors.AsType[*RPCError](err); !answered || declared && l.key == "tools" {
+				return nil, 0, err
+			}
+			if declared {
+				s.d.log.Warn("list left out", "err", err)
+			}
+			continue
+		}
+		*l.into = list
+		if t > 0 && (ttl == 0 || t < ttl) {
+			ttl = t
+		}
+	}
+	if c.Tools == nil {
+		c.Tools = []json.RawMessage{}
+	}
+	return &c, ttl, nil
+}
+
+// end closes the session and waits until its process has gone: stdin closed,
+// two seconds, asked to terminate, two seconds, killed.
+func (s *session) end(cause error) {
+	s.link.Close(cause)
+	if s.proc == nil {
+		return
+	}
+	s.proc.In.Close()
+	steps := []func() error{s.proc.Term, s.proc.Kill}
+	for _, step := range steps {
+		select {
+		case <-s.gone:
+			return
+		case <-time.After(s.d.set.opts.Grace):
+		}
+		if step != nil {
+			step()
+		}
+	}
+	<-s.gone
+}
