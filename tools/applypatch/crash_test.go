@@ -80,8 +80,8 @@ func laySix(t testing.TB, dir string) {
 	require.NoError(t, os.Link(filepath.Join(dir, "linked.txt"), filepath.Join(dir, "other-name.txt")))
 }
 
-// wholeTree returns every file below dir with its content and mode, and every
-// folder.
+// wholeTree returns every file below dir with its content and mode, every link
+// and every folder.
 func wholeTree(t testing.TB, dir string) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -96,6 +96,10 @@ func wholeTree(t testing.TB, dir string) map[string]string {
 		if d.IsDir() {
 			files[name+"/"] = ""
 			return nil
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			files[name], err = os.Readlink(path)
+			return err
 		}
 		data, err := os.ReadFile(path)
 		files[name] = info.Mode().String() + "\n" + string(data)

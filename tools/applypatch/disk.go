@@ -104,13 +104,6 @@ func (d *disk) remove(path string) error {
 	return os.Remove(path)
 }
 
-func (d *disk) removeAll(path string) error {
-	if err := d.before("remove", path); err != nil {
-		return err
-	}
-	return os.RemoveAll(path)
-}
-
 func (d *disk) chmod(path string, mode fs.FileMode) error {
 	if err := d.before("chmod", path); err != nil {
 		return err

@@ -44,24 +44,33 @@ func (s *session) enter() (leave func(), notes []string, err error) {
 
 // recover brings every step that was cut short to its end or takes it back.
 func (s *session) recover() (notes []string, err error) {
-	_, underWay, err := s.store.list()
-	if err != nil {
-		return nil, err
-	}
-	for _, st := range underWay {
-		if st.Work.done() {
-			st.Work.dropKept(s.disk)
-			err = s.store.commit(st)
-		} else if back := st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) }); back != nil {
-			notes = append(notes, fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v", st.Summary, back))
-		} else {
-			err = s.store.abandon(st)
-		}
+	_, underWay, err := s.store.ids()
+	for _, id := range underWay {
+		note, err := s.recoverStep(id)
 		if err != nil {
 			return notes, err
 		}
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
-	return notes, nil
+	return notes, err
+}
+
+func (s *session) recoverStep(id int) (note string, err error) {
+	st, err := s.store.load(stepName(id) + pendingSuffix)
+	if err != nil {
+		return "", err
+	}
+	if st.Work.done() {
+		st.Work.dropKept(s.disk)
+		return "", s.store.commit(st)
+	}
+	err = st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) })
+	if err != nil {
+		return fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v", st.Summary, err), nil
+	}
+	return "", s.store.abandon(st)
 }
 
 // commit does what the plan says, as step st, wholly or not at all.

@@ -1,7 +1,6 @@
 package applypatch
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,31 +131,46 @@ func (s *store) content(st *step, sum string) ([]byte, error) {
 	return s.read(stepName(st.ID)+dataSuffix, at.Off, at.Len)
 }
 
-// list returns the steps done and those under way, oldest first.
-func (s *store) list() (done, underWay []*step, err error) {
+// ids returns the ids of the steps done and of those under way, oldest first.
+func (s *store) ids() (done, underWay []int, err error) {
 	sizes, err := s.sizes()
-	if err != nil {
-		return nil, nil, err
-	}
 	for name := range sizes {
 		id, isPending := strings.CutSuffix(name, pendingSuffix)
-		if _, err := strconv.Atoi(id); err != nil {
-			continue
-		}
-		var st step
-		if err := s.readJSON(name, &st); err != nil {
-			return nil, nil, err
-		}
-		if isPending {
-			underWay = append(underWay, &st)
-		} else {
-			done = append(done, &st)
+		n, err := strconv.Atoi(id)
+		switch {
+		case err != nil:
+		case isPending:
+			underWay = append(underWay, n)
+		default:
+			done = append(done, n)
 		}
 	}
-	byID := func(a, b *step) int { return cmp.Compare(a.ID, b.ID) }
-	slices.SortFunc(done, byID)
-	slices.SortFunc(underWay, byID)
-	return done, underWay, nil
+	slices.Sort(done)
+	slices.Sort(underWay)
+	return done, underWay, err
+}
+
+// load returns the step recorded under name.
+func (s *store) load(name string) (*step, error) {
+	var st step
+	return &st, s.readJSON(name, &st)
+}
+
+// list returns the steps done, oldest first.
+func (s *store) list() ([]*step, error) {
+	ids, _, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	var steps []*step
+	for _, id := range ids {
+		st, err := s.load(stepName(id))
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, st)
+	}
+	return steps, nil
 }
 
 // nextID returns an id that no step has.
@@ -188,8 +202,8 @@ func (s *store) bases() (map[string]base, error) {
 	for path, c := range forgotten {
 		bases[path] = base{c, func() ([]byte, error) { return s.read(baseName+"-"+c.Before.Sum, 0, -1) }}
 	}
-	done, _, err := s.list()
-	for _, st := range done {
+	steps, err := s.list()
+	for _, st := range steps {
 		for _, c := range st.Changes {
 			if _, ok := bases[c.Path]; !ok {
 				bases[c.Path] = base{c, func() ([]byte, error) { return s.content(st, c.Before.Sum) }}
@@ -212,7 +226,7 @@ func (s *store) forgotten() (map[string]change, error) {
 // prune forgets the oldest steps beyond the bounds, and what is left of
 // processes that died.
 func (s *store) prune() error {
-	done, underWay, err := s.list()
+	done, underWay, err := s.ids()
 	if err != nil {
 		return err
 	}
@@ -227,7 +241,11 @@ func (s *store) prune() error {
 		if len(done) <= mostSteps && size <= s.most {
 			return nil
 		}
-		if err := s.forget(done[0]); err != nil {
+		st, err := s.load(stepName(done[0]))
+		if err == nil {
+			err = s.forget(st)
+		}
+		if err != nil {
 			return err
 		}
 		done = done[1:]
@@ -236,15 +254,15 @@ func (s *store) prune() error {
 }
 
 // sweep removes files that belong to no step.
-func (s *store) sweep(steps []*step) error {
+func (s *store) sweep(ids []int) error {
 	sizes, err := s.sizes()
 	if err != nil {
 		return err
 	}
 	for name := range sizes {
 		id, isData := strings.CutSuffix(name, dataSuffix)
-		orphan := isData && !slices.ContainsFunc(steps, func(st *step) bool { return stepName(st.ID) == id })
-		if orphan || strings.HasSuffix(name, tmpSuffix) {
+		n, _ := strconv.Atoi(id)
+		if isData && !slices.Contains(ids, n) || strings.HasSuffix(name, tmpSuffix) {
 			if err := s.remove(name); err != nil {
 				return err
 			}

@@ -150,6 +150,9 @@ func named(err error, written string) error {
 	if _, ok := errors.AsType[*staleError](err); ok {
 		return err
 	}
+	if d, ok := errors.AsType[*detourError](err); ok {
+		return &detourError{d.detour, named(d.err, written)}
+	}
 	denied := tools.AsDenial(err, "write", written)
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
@@ -199,7 +202,9 @@ func (t *transaction) stage(d *disk) error {
 		if err := a.stage(d); err != nil {
 			return named(err, a.written)
 		}
-		staged = append(staged, a.Stage)
+		if a.After.Link == "" {
+			staged = append(staged, a.Stage)
+		}
 	}
 	return synced(d.sync(staged))
 }
@@ -293,7 +298,8 @@ func (a *action) do(d *disk) error {
 		return a.kept()
 	case rename:
 		err := d.renameNew(a.Path, a.To)
-		if errors.Is(err, syscall.EXDEV) {
+		if errors.Is(err, syscall.EXDEV) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			// Another mount; or refused, and a copy shows for which side.
 			return &detourError{detour{rename, a.To}, err}
 		}
 		return err

@@ -36,7 +36,7 @@ func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, 
 		return nil, err
 	}
 	defer leave()
-	steps, _, err := s.store.list()
+	steps, err := s.store.list()
 	if err != nil {
 		return nil, err
 	}

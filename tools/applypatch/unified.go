@@ -124,7 +124,7 @@ func (p *unifiedParser) extended(h *diffHeader) bool {
 		"copy to ":           func(v string) { h.copyTo = unquote(v) },
 		"similarity index ":  func(string) {},
 		"dissimilarity ":     func(string) {},
-		"index ":             func(string) {},
+		"index ":             h.index,
 		"GIT binary patch":   func(string) { h.binary = true },
 		"Binary files ":      func(string) { h.binary = true },
 	} {
@@ -134,6 +134,14 @@ func (p *unifiedParser) extended(h *diffHeader) bool {
 		}
 	}
 	return false
+}
+
+// index reads the mode that an index line ends in when it does not change:
+// only that of a link or a submodule says anything new.
+func (h *diffHeader) index(v string) {
+	if _, mode, ok := strings.Cut(v, " "); ok && !strings.HasPrefix(mode, "100") {
+		h.mode = mode
+	}
 }
 
 // names finds the two names of the file with go-diff, and takes a prefix such
