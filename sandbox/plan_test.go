@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -166,4 +167,28 @@ func TestZeroPlanStartsNothing(t *testing.T) {
 	require.ErrorContains(t, forged.Command("true").Start(), "NewPlan")
 	_, err := sandbox.NewSpawner(sandbox.Plan{})
 	require.Error(t, err)
+}
+
+func TestCredentials(t *testing.T) {
+	paths := sandbox.Credentials("/home/u")
+	require.Contains(t, paths, "/home/u/.ssh")
+	require.Contains(t, paths, "/home/u/.config/gcloud")
+	plan, err := sandbox.NewPlan(policy.Profile{Hidden: paths}, capable)
+	require.NoError(t, err, "each is a path that can be hidden")
+	require.Len(t, plan.Profile.Hidden, len(paths), "none is named twice")
+}
+
+func TestProtected(t *testing.T) {
+	for _, gitWrites := range []bool{false, true} {
+		p := workspace("/w")
+		p.ReadOnlySubpaths = sandbox.Protected(gitWrites)
+		_, err := sandbox.NewPlan(p, capable)
+		require.NoError(t, err)
+		require.Equal(t, !gitWrites, slices.Contains(p.ReadOnlySubpaths, ".git"))
+		for _, name := range policy.DefaultReadOnlySubpaths {
+			if name != ".git" {
+				require.Contains(t, p.ReadOnlySubpaths, name)
+			}
+		}
+	}
 }

@@ -1,0 +1,48 @@
+package sandbox
+
+import "path/filepath"
+
+// credentialNames are what holds keys, tokens and sessions, relative to the
+// home folder: files where a folder also holds what commands need.
+var credentialNames = []string{
+	// Keys and passwords.
+	".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
+	".netrc", ".git-credentials", ".config/git/credentials", ".vault-token", ".pgpass", ".my.cnf",
+
+	// Clouds and clusters.
+	".aws", ".azure", ".config/gcloud", ".oci", ".kube", ".docker/config.json", ".config/doctl",
+	".config/hcloud", ".config/rclone", ".s3cfg", ".boto", ".terraform.d/credentials.tfrc.json",
+	".fly", ".config/flyctl", ".config/heroku", ".config/op",
+
+	// Forges and registries.
+	".config/gh", ".config/glab-cli", ".config/hub", ".npmrc", ".yarnrc.yml", ".pypirc",
+	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml",
+	".gradle/gradle.properties", ".nuget/NuGet/NuGet.Config", ".config/composer/auth.json",
+
+	// Agents.
+	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json",
+	".config/github-copilot", ".local/share/opencode/auth.json", ".config/goose/secrets.yaml",
+	".cursor/mcp.json", ".config/Claude",
+
+	// Browsers and mail.
+	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium",
+	".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera",
+	"snap/firefox", "snap/chromium", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome",
+
+	// The same on macOS.
+	"Library/Keychains", "Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages",
+	"Library/Application Support/Firefox", "Library/Application Support/Google/Chrome",
+	"Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge",
+	"Library/Application Support/Claude", "Library/Application Support/com.apple.TCC",
+}
+
+// Credentials returns the paths below home that a profile should hide: what
+// whoever reads it can act with as the user. Most do not exist; a path that
+// appears after a sandbox was started is not hidden in it.
+func Credentials(home string) []string {
+	paths := make([]string, len(credentialNames))
+	for i, name := range credentialNames {
+		paths[i] = filepath.Join(home, filepath.FromSlash(name))
+	}
+	return paths
+}
