@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,6 +90,8 @@ type Call struct {
 	Action    Action
 	Arguments json.RawMessage
 	Ask       AskFunc // reaches the caller's person; nil: nobody can be asked
+	Asks      string  // how Ask reaches that person, for the record: "client", "terminal"
+	Agent     string  // the client program, as it calls itself
 	Progress  func(json.RawMessage)
 
 	// Meta is the call's _meta as the client sent it, for a downstream
@@ -99,27 +103,42 @@ type Call struct {
 	// Denied resumes a call at the stage Widen: it ran before, the sandbox
 	// denied it, and Ask has the answer to whether it may run wider.
 	Denied *Denial
+
+	// Describe describes the call anew when [Gate.Before] has changed its
+	// arguments; without it such a change refuses the call.
+	Describe func(json.RawMessage) (Action, error)
 }
 
 // An Event is the record of one call, whatever became of it.
 type Event struct {
-	Time     time.Time       `json:"time"`
-	ID       string          `json:"id"`
-	Caller   string          `json:"caller,omitempty"`
-	Server   string          `json:"server,omitempty"`
-	Tool     string          `json:"tool"`
-	Action   Action          `json:"action"`
-	Args     json.RawMessage `json:"arguments,omitempty"`
-	Verdict  string          `json:"verdict"`
-	Reason   string          `json:"reason,omitempty"`
-	Asked    string          `json:"asked,omitempty"` // the answer, "" when nobody was asked
-	Profile  string          `json:"profile,omitempty"`
-	Level    string          `json:"level,omitempty"` // sandbox level of the last run
-	Denied   *Denial         `json:"denied,omitempty"`
-	Outcome  string          `json:"outcome"` // "ok", "tool-error", "refused", "suspended", "cancelled", "failed"
-	Error    string          `json:"error,omitempty"`
-	Duration time.Duration   `json:"duration_ns"`
-	Bytes    int             `json:"bytes"` // of the result
+	Time      time.Time       `json:"time"`
+	ID        string          `json:"id"`
+	Caller    string          `json:"caller,omitempty"`
+	Agent     string          `json:"agent,omitempty"` // the client program
+	Server    string          `json:"server,omitempty"`
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"arguments,omitempty"` // as they were sent
+	Rewritten json.RawMessage `json:"rewritten,omitempty"` // as they ran, when a hook changed them
+	Action    Action          `json:"action"`
+
+	Verdict    string    `json:"verdict"`
+	Rule       string    `json:"rule,omitempty"` // the rule that decided
+	Reason     string    `json:"reason,omitempty"`
+	Asked      string    `json:"asked,omitempty"`       // the answer, "" when nobody was asked
+	AnsweredBy string    `json:"answered_by,omitempty"` // who gave it: [Call.Asks], "hook", "memory", "nobody"
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
+
+	Profile       string  `json:"profile,omitempty"`        // sandbox mode of the last run
+	ProfileDigest string  `json:"profile_digest,omitempty"` // tells one set of paths from another
+	Level         string  `json:"level,omitempty"`          // sandbox level of the last run
+	Denied        *Denial `json:"denied,omitempty"`
+
+	Outcome  string        `json:"outcome"` // "ok", "tool-error", "refused", "suspended", "cancelled", "failed", "invalid"
+	Error    string        `json:"error,omitempty"`
+	Duration time.Duration `json:"duration_ns"`
+	Waited   time.Duration `json:"waited_ns,omitempty"` // of it, for a person
+	Running  time.Duration `json:"run_ns,omitempty"`    // of it, in runs
+	Bytes    int           `json:"bytes"`               // of the result
 }
 
 // A Refused is the error for a call that did not run because the policy or a
@@ -144,6 +163,17 @@ type Gate struct {
 	Run    RunFunc
 	Record func(Event) // may be nil
 
+	// Hooks are the user's own programs beside the policy. Each may be nil,
+	// and an error of each ends the call; a *[Refused] says why.
+	//
+	// Before sees the call as it was sent. It may change the arguments: then
+	// the call is described and decided by the new ones. After sees what a
+	// run gave and may change it. AskHook is asked before a person is, and
+	// reports whether it has answered.
+	Before  func(context.Context, *Call) error
+	After   func(context.Context, Call, *Outcome) error
+	AskHook func(context.Context, Call, Question) (answer Answer, answered bool, err error)
+
 	approvals approvals
 	order     order
 }
@@ -154,7 +184,7 @@ type Gate struct {
 // Its errors are a *[Refused], [ErrSuspended], the context's, and the run's.
 // Whatever happens, a panic included, one event is recorded.
 func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
-	ev := Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Verdict: Deny.String()}
+	ev := Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Agent: c.Agent, Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Action: c.Action, Verdict: Deny.String()}
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Outcome{}, fmt.Errorf("bug in toolgate, nothing is known about what was done: %v", p)
@@ -162,24 +192,82 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 		g.record(ev, c, out, err)
 	}()
 
+	if err := g.before(ctx, &c, &ev); err != nil {
+		return Outcome{}, err
+	}
 	if g.Policy != nil {
 		c.Action = c.Action.In(g.Policy.Workspace)
 	}
 	d := g.Policy.Decide(c.Action)
-	ev.Action, ev.Verdict, ev.Reason, ev.Profile = c.Action, d.Verdict.String(), d.Reason, d.Profile.Mode.String()
+	ev.Action, ev.Verdict, ev.Reason = c.Action, d.Verdict.String(), d.Reason
+	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
 
+	if out, err = g.permitAndRun(ctx, c, d, &ev); err != nil {
+		return out, err
+	}
+	return g.after(ctx, c, out)
+}
+
+// after shows what a run gave to the hook that may change it. The hook has
+// the call's turn: it may well change files.
+func (g *Gate) after(ctx context.Context, c Call, out Outcome) (Outcome, error) {
+	if g.After == nil {
+		return out, nil
+	}
+	done, err := g.turn(ctx, c)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer done()
+	if err := g.After(ctx, c, &out); err != nil {
+		return Outcome{}, err
+	}
+	return out, nil
+}
+
+// before leads the call past the hook that may change or refuse it.
+func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
+	if g.Before == nil {
+		return nil
+	}
+	sent := bytes.Clone(c.Arguments)
+	if err := g.Before(ctx, c); err != nil {
+		ev.Reason = "a hook refused it"
+		return err
+	}
+	if bytes.Equal(sent, c.Arguments) {
+		return nil
+	}
+	ev.Rewritten = c.Arguments
+	if c.Describe == nil {
+		return &Refused{Reason: "a hook changed the arguments, and this call cannot be described anew"}
+	}
+	action, err := c.Describe(c.Arguments)
+	if err != nil {
+		return &Refused{Reason: "a hook changed the arguments, and they do not fit any more: " + err.Error()}
+	}
+	if action.Tool != c.Action.Tool || action.Server != c.Action.Server {
+		return &Refused{Reason: "a hook turned the call into one of another tool"}
+	}
+	c.Action = action
+	return nil
+}
+
+// permitAndRun asks where it must, runs the call, and asks for a wider run
+// where the sandbox denied it.
+func (g *Gate) permitAndRun(ctx context.Context, c Call, d Decision, ev *Event) (out Outcome, err error) {
 	if c.Denied == nil {
-		if err := g.permit(ctx, c, d, &ev); err != nil {
+		if err := g.permit(ctx, c, d, ev); err != nil {
 			return Outcome{}, err
 		}
-		out, err = g.run(ctx, c, d.Profile)
+		out, err = g.run(ctx, c, d.Profile, ev)
 		if err != nil || out.Denied == nil {
 			return out, err
 		}
 	} else {
 		out.Denied = c.Denied
 	}
-	return g.widen(ctx, c, d, out, &ev)
+	return g.widen(ctx, c, d, out, ev)
 }
 
 // permit returns nil when the call may run as decided.
@@ -195,22 +283,27 @@ func (g *Gate) permit(ctx context.Context, c Call, d Decision, ev *Event) error 
 
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Event) error {
 	if !q.Each && g.approvals.covers(c.Caller, d.Keys) {
-		ev.Asked = "remembered"
+		ev.answered("remembered", "memory")
 		return nil
 	}
+	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
+		return err
+	}
 	if c.Ask == nil {
-		ev.Asked = "nobody"
+		ev.answered("nobody", "nobody")
 		return &Refused{Reason: q.Reason + ", and nobody could be asked", Hint: d.Hint}
 	}
+	asked := time.Now()
 	answer, err := c.Ask(ctx, q)
+	ev.Waited += time.Since(asked)
 	if errors.Is(err, ErrSuspended) {
 		return err
 	}
 	if err != nil {
-		ev.Asked = "nobody"
+		ev.answered("nobody", "nobody")
 		return &Refused{Reason: q.Reason + ", and nobody could be asked (" + err.Error() + ")", Hint: d.Hint}
 	}
-	ev.Asked = string(answer)
+	ev.answered(string(answer), cmp.Or(c.Asks, "client"))
 	switch answer {
 	case Once:
 		return nil
@@ -223,21 +316,53 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 	return &Refused{Reason: "the user said no", Hint: "do not try it again in another way; go on without it or ask the user"}
 }
 
+// askHook lets the hook answer, before a person is bothered.
+func (g *Gate) askHook(ctx context.Context, c Call, q Question, ev *Event) (answered bool, err error) {
+	if g.AskHook == nil {
+		return false, nil
+	}
+	answer, answered, err := g.AskHook(ctx, c, q)
+	switch {
+	case err != nil:
+		ev.answered(string(No), "hook")
+		return true, err
+	case !answered:
+		return false, nil
+	}
+	ev.answered(string(answer), "hook")
+	if answer != Once { // a program says it about this call alone
+		return true, &Refused{Reason: "a hook said no", Hint: "do not try it again in another way"}
+	}
+	return true, nil
+}
+
+func (ev *Event) answered(answer, by string) {
+	ev.Asked, ev.AnsweredBy, ev.AnsweredAt = answer, by, time.Now()
+}
+
 // run runs the call in its turn: calls that only read run side by side,
 // others one at a time.
-func (g *Gate) run(ctx context.Context, c Call, f Profile) (Outcome, error) {
+func (g *Gate) run(ctx context.Context, c Call, f Profile, ev *Event) (Outcome, error) {
 	if g.Run == nil {
 		return Outcome{}, &Refused{Reason: "nothing is there to run it"}
 	}
-	if c.Action.Server != "" {
-		return g.Run(ctx, c, f) // not in the workspace's turn: another server's work, and it may wait for a person
-	}
-	done, err := g.order.enter(ctx, c.Action.ReadOnly)
+	done, err := g.turn(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer done()
+	began := time.Now()
+	defer func() { ev.Running += time.Since(began) }()
 	return g.Run(ctx, c, f)
+}
+
+// turn waits for the call's turn in the workspace. Another server's call
+// needs none: it is not the workspace's work, and it may wait for a person.
+func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
+	if c.Action.Server != "" {
+		return func() {}, nil
+	}
+	return g.order.enter(ctx, c.Action.ReadOnly)
 }
 
 // widen asks whether a call that the sandbox denied may run outside it. Under
@@ -257,8 +382,16 @@ func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *E
 		}
 		return Outcome{}, err
 	}
-	ev.Profile = d.Profile.Mode.String()
-	return g.run(ctx, c, d.Profile)
+	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
+	return g.run(ctx, c, d.Profile, ev)
+}
+
+// Invalid records a call whose arguments no tool could describe. It did
+// nothing.
+func (g *Gate) Invalid(c Call, why error) {
+	if g.Record != nil {
+		g.Record(Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Agent: c.Agent, Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Action: c.Action, Verdict: Deny.String(), Outcome: "invalid", Error: why.Error()})
+	}
 }
 
 func (g *Gate) record(ev Event, c Call, out Outcome, err error) {

@@ -1,0 +1,17 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Digest returns a short name for f: equal profiles have equal ones.
+func (f Profile) Digest() string {
+	b, err := json.Marshal(f)
+	if err != nil {
+		panic("bug: a profile does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6])
+}
