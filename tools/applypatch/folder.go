@@ -2,7 +2,9 @@ package applypatch
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -76,6 +78,9 @@ func (f *diskFolder) read(name string, off, n int64) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || off+n > info.Size() {
+		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+	}
 	data := make([]byte, n)
 	_, err = file.ReadAt(data, off)
 	return data, err
@@ -124,6 +129,9 @@ func (f memoryFolder) read(name string, off, n int64) ([]byte, error) {
 	}
 	if n < 0 {
 		n = int64(len(data)) - off
+	}
+	if off+n > int64(len(data)) {
+		return nil, io.ErrUnexpectedEOF
 	}
 	return data[off : off+n], nil
 }

@@ -14,9 +14,8 @@ import (
 // be taken back after a crash, the steps done, so that they can be undone, and
 // how each file was before the first of them.
 //
-//	00000007          a step done
-//	00000007.pending  a step under way
-//	00000007.data     the contents of files that it refers to
+//	00000007          a step done: the length of its JSON, the JSON, contents of files
+//	00000007.pending  the same while it is under way
 //	base              how files were before steps that are forgotten
 //	base-SUM          a content that base refers to
 type store struct {
@@ -26,17 +25,15 @@ type store struct {
 
 const (
 	pendingSuffix = ".pending"
-	dataSuffix    = ".data"
 	baseName      = "base"
 )
 
 const (
-	mostSteps    = 200
-	mostKept     = 256 << 20 // bytes kept on disk
-	mostKeptMem  = 64 << 20  // bytes kept in memory
-	mostBlob     = 64 << 20  // bytes of an old content that is kept
-	mostNewBlob  = 1 << 20   // bytes of a new content that is kept, to show what changed since
-	stepNameForm = "%08d"
+	mostSteps   = 200
+	mostKept    = 256 << 20 // bytes kept on disk
+	mostKeptMem = 64 << 20  // bytes kept in memory
+	mostBlob    = 64 << 20  // bytes of an old content that is kept
+	mostNewBlob = 1 << 20   // bytes of a new content that is kept, to show what changed since
 )
 
 // newStore returns the store in dir, or one in memory when dir is empty.
@@ -56,6 +53,9 @@ type step struct {
 	Dirs    []string        `json:"dirs,omitempty"` // the folders it made, outermost first
 	Work    *transaction    `json:"work,omitempty"`
 	Blobs   map[string]span `json:"blobs,omitempty"` // where contents are in its data
+
+	file     string // that it was read from
+	contents int64  // where in file the contents begin
 }
 
 // A span is a part of a file.
@@ -77,20 +77,28 @@ type kept struct {
 	mark
 }
 
-func stepName(id int) string { return fmt.Sprintf(stepNameForm, id) }
+func stepName(id int) string { return fmt.Sprintf("%08d", id) }
+
+// lengthForm is how the length of a step's JSON is written before it.
+const (
+	lengthForm = "%015d\n"
+	lengthSize = 16
+)
 
 // begin records st before its work starts, with the contents it refers to.
 func (s *store) begin(st *step, blobs map[string][]byte) error {
-	var data []byte
+	var contents []byte
 	st.Blobs = map[string]span{}
 	for name, blob := range blobs {
-		st.Blobs[name] = span{int64(len(data)), int64(len(blob))}
-		data = append(data, blob...)
+		st.Blobs[name] = span{int64(len(contents)), int64(len(blob))}
+		contents = append(contents, blob...)
 	}
-	if err := s.write(stepName(st.ID)+dataSuffix, data); err != nil {
+	record, err := json.Marshal(st)
+	if err != nil {
 		return err
 	}
-	return s.writeJSON(stepName(st.ID)+pendingSuffix, st)
+	length := fmt.Appendf(nil, lengthForm, len(record))
+	return s.write(stepName(st.ID)+pendingSuffix, slices.Concat(length, record, contents))
 }
 
 // commit makes st a step done.
@@ -100,7 +108,7 @@ func (s *store) commit(st *step) error {
 
 // abandon forgets a step that was taken back.
 func (s *store) abandon(st *step) error {
-	return errors.Join(s.remove(stepName(st.ID)+pendingSuffix), s.remove(stepName(st.ID)+dataSuffix))
+	return s.remove(stepName(st.ID) + pendingSuffix)
 }
 
 func (s *store) writeJSON(name string, v any) error {
@@ -128,7 +136,7 @@ func (s *store) content(st *step, sum string) ([]byte, error) {
 	if !ok {
 		return nil, fs.ErrNotExist
 	}
-	return s.read(stepName(st.ID)+dataSuffix, at.Off, at.Len)
+	return s.read(st.file, st.contents+at.Off, at.Len)
 }
 
 // ids returns the ids of the steps done and of those under way, oldest first.
@@ -152,8 +160,23 @@ func (s *store) ids() (done, underWay []int, err error) {
 
 // load returns the step recorded under name.
 func (s *store) load(name string) (*step, error) {
-	var st step
-	return &st, s.readJSON(name, &st)
+	st := &step{file: name}
+	head, err := s.read(name, 0, lengthSize)
+	if err != nil {
+		return nil, err
+	}
+	length, err := strconv.ParseInt(strings.TrimSpace(string(head)), 10, 64)
+	if err == nil {
+		head, err = s.read(name, lengthSize, length)
+	}
+	if err == nil {
+		err = json.Unmarshal(head, st)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the record of changes: %s: %w", name, err)
+	}
+	st.contents = lengthSize + length
+	return st, nil
 }
 
 // list returns the steps done, oldest first.
@@ -226,11 +249,11 @@ func (s *store) forgotten() (map[string]change, error) {
 // prune forgets the oldest steps beyond the bounds, and what is left of
 // processes that died.
 func (s *store) prune() error {
-	done, underWay, err := s.ids()
+	done, _, err := s.ids()
 	if err != nil {
 		return err
 	}
-	if err := s.sweep(append(slices.Clone(done), underWay...)); err != nil {
+	if err := s.sweep(); err != nil {
 		return err
 	}
 	for len(done) > 1 {
@@ -253,16 +276,14 @@ func (s *store) prune() error {
 	return nil
 }
 
-// sweep removes files that belong to no step.
-func (s *store) sweep(ids []int) error {
+// sweep removes what was never completed.
+func (s *store) sweep() error {
 	sizes, err := s.sizes()
 	if err != nil {
 		return err
 	}
 	for name := range sizes {
-		id, isData := strings.CutSuffix(name, dataSuffix)
-		n, _ := strconv.Atoi(id)
-		if isData && !slices.Contains(ids, n) || strings.HasSuffix(name, tmpSuffix) {
+		if strings.HasSuffix(name, tmpSuffix) {
 			if err := s.remove(name); err != nil {
 				return err
 			}
@@ -302,7 +323,7 @@ func (s *store) forget(st *step) error {
 	if err := s.writeJSON(baseName, bases); err != nil {
 		return err
 	}
-	return errors.Join(s.remove(stepName(st.ID)), s.remove(stepName(st.ID)+dataSuffix))
+	return s.remove(stepName(st.ID))
 }
 
 // keepBase keeps the content that c had before, while bases take up no more

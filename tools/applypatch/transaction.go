@@ -346,7 +346,6 @@ func (a *action) kept() error {
 
 // dropKept removes the old files and returns those that it cannot remove.
 func (t *transaction) dropKept(d *disk) (leftovers []string) {
-	dropped := false
 	for i := range t.Actions {
 		a := &t.Actions[i]
 		if a.Stage == "" || !exists(a.Stage) {
@@ -355,10 +354,6 @@ func (t *transaction) dropKept(d *disk) (leftovers []string) {
 		if err := d.remove(a.Stage); err != nil {
 			leftovers = append(leftovers, a.Stage)
 		}
-		dropped = true
-	}
-	if dropped {
-		d.sync(existing(t.folders())) // the change itself is safe already
 	}
 	return leftovers
 }
