@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -84,10 +83,7 @@ func filesLeft(shown int, q query, found *results) string {
 }
 
 func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
-	r, err := newReport(q, q.limit)
-	if err != nil {
-		return "", "", err
-	}
+	r := newReport(q)
 	files := 0
 	full := false
 	for _, f := range found.newest() {
@@ -116,11 +112,9 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 }
 
 func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
-	var spans *regexp.Regexp
+	var spans *spanFinder
 	if q.pattern.multiline {
-		if spans, err = regexp.Compile(q.pattern.tree.String()); err != nil {
-			return "", "", syntaxError(err)
-		}
+		spans = q.pattern.program.spans()
 	}
 	s := newSearcher(q.pattern)
 	var b strings.Builder

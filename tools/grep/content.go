@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,7 +20,7 @@ var errFull = errors.New("result is full")
 // ripgrep prints them with headings and line numbers.
 type report struct {
 	searcher *searcher
-	spans    *regexp.Regexp // for matches over several lines
+	spans    *spanFinder // for matches over several lines
 	context  int
 	limit    int // lines that match
 
@@ -36,15 +35,12 @@ type report struct {
 	tail  []string // the lines before the block being read, the last ones
 }
 
-func newReport(q query, limit int) (*report, error) {
-	r := &report{searcher: newSearcher(q.pattern), context: q.context, limit: limit}
+func newReport(q query) *report {
+	r := &report{searcher: newSearcher(q.pattern), context: q.context, limit: q.limit}
 	if q.pattern.multiline {
-		var err error
-		if r.spans, err = regexp.Compile(q.pattern.tree.String()); err != nil {
-			return nil, syntaxError(err)
-		}
+		r.spans = q.pattern.program.spans()
 	}
-	return r, nil
+	return r
 }
 
 // file adds the lines of the file at path that match. It returns errFull when
@@ -86,15 +82,11 @@ func (r *report) matchingLines(block []byte) func(yield func(start, end int) boo
 	}
 }
 
-// spanLines returns the lines of text that the matches of spans touch.
+// spanLines returns the lines of text that the matches touch.
 func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
 	return func(yield func(start, end int) bool) {
 		from := 0 // start of the first line not given
-		for _, span := range r.spans.FindAllIndex(text, r.limit+1) {
-			start, end := span[0], span[1]
-			if start == len(text) && start > 0 {
-				return // behind the last line
-			}
+		for start, end := range r.spans.all(text) {
 			if end > start && text[end-1] == '\n' {
 				end--
 			}
@@ -263,7 +255,7 @@ func countLines(text []byte) int {
 }
 
 // countFile returns how often the file at path matches, as count does.
-func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *regexp.Regexp) (int, error) {
+func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *spanFinder) (int, error) {
 	f, err := openNonblocking(path)
 	if err != nil {
 		return 0, err
@@ -274,14 +266,17 @@ func (s *searcher) countFile(ctx context.Context, path string, named bool, spans
 
 // count returns how many lines of the text in r match, or with multiline how
 // many matches there are.
-func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *regexp.Regexp) (int, error) {
+func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *spanFinder) (int, error) {
 	n := 0
 	if spans != nil {
 		text, err := s.whole(r, named)
 		if err != nil {
 			return 0, err
 		}
-		return countSpans(text, spans), nil
+		for range spans.all(text) {
+			n++
+		}
+		return n, nil
 	}
 	err := s.blocks(ctx, r, named, func(block []byte) bool {
 		for from := 0; from < len(block); {
@@ -295,23 +290,4 @@ func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *re
 		return true
 	})
 	return n, err
-}
-
-// countSpans counts the matches in text. Those of an expression that stays
-// within a line are counted once a line.
-func countSpans(text []byte, spans *regexp.Regexp) int {
-	n, behind := 0, -1
-	for _, span := range spans.FindAllIndex(text, -1) {
-		if span[0] == len(text) && len(text) > 0 {
-			break
-		}
-		if span[0] < behind {
-			continue
-		}
-		n++
-		if !bytes.Contains(text[span[0]:span[1]], []byte{'\n'}) {
-			_, behind = lineAround(text, span[1])
-		}
-	}
-	return n
 }

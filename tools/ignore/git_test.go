@@ -47,8 +47,9 @@ func FuzzGit(f *testing.F) {
 		{"{a,b}\n[a-\n", "?b\r\n", "[]-]"},
 		{"c/**/c\n!c/c/\n", "**\n", "a\\\\b"},
 	} {
-		f.Add(s[0], s[1], s[2])
+		f.Add(s[0], s[1], s[2], false)
 	}
+	f.Add("0123456789", "abcdefghij", "klmnopqrst", true)
 	dir := f.TempDir()
 	for _, name := range tree {
 		write(f, dir, map[string]string{name: ""})
@@ -68,7 +69,10 @@ func FuzzGit(f *testing.F) {
 	}
 	run(f, "", "init", "-q", "--template=", ".")
 
-	f.Fuzz(func(t *testing.T, top, sub, exclude string) {
+	f.Fuzz(func(t *testing.T, top, sub, exclude string, spelled bool) {
+		if spelled {
+			top, sub, exclude = spell(top), spell(sub), spell(exclude)
+		}
 		if strings.Contains(top+sub+exclude, "\x00") {
 			t.Skip("git stops at a NUL")
 		}
@@ -91,4 +95,16 @@ func leftOut(d *ignore.Dir, path string) bool {
 		return true
 	}
 	return deeper && leftOut(d.Enter(name, nil), rest)
+}
+
+// spell makes patterns of any bytes, out of what matters in patterns.
+func spell(s string) string {
+	pieces := []string{
+		"a", "b", "c", "d", "a", "*", "**", "/", "?", "[", "]", "!", "-", "^", "\\", " ", "\n", "\n", "#", ".", "{", "}", ",", "**/", "/**", "[ab]", "[!a]", "[:alpha:]", "\n!", "\r", "\t", "é",
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		b.WriteString(pieces[int(s[i])%len(pieces)])
+	}
+	return b.String()
 }

@@ -35,9 +35,11 @@ const (
 	rest                   // everything
 )
 
-// compile reads a pattern without its leading and trailing slash.
-func compile(pattern string) (glob, error) {
-	tokens, err := tokenize(pattern)
+// compile reads a pattern without its leading and trailing slash. Strict is
+// about ** that does not begin an element: it is * there, but git takes it for
+// one that does when all before it is literal.
+func compile(pattern string, strict bool) (glob, error) {
+	tokens, err := tokenize(pattern, strict)
 	if err != nil {
 		return glob{}, err
 	}
@@ -64,7 +66,7 @@ func literal(tokens []token) (string, bool) {
 	return string(b), true
 }
 
-func tokenize(p string) ([]token, error) {
+func tokenize(p string, strict bool) ([]token, error) {
 	var tokens []token
 	for i := 0; i < len(p); {
 		switch p[i] {
@@ -89,7 +91,7 @@ func tokenize(p string) ([]token, error) {
 			for i+n < len(p) && p[i+n] == '*' {
 				n++
 			}
-			element := n > 1 && (i == 0 || p[i-1] == '/')
+			element := n > 1 && (i == 0 || p[i-1] == '/' || !strict && !strings.ContainsAny(p[:i], `*?[\`))
 			switch {
 			case element && i+n == len(p):
 				tokens = append(tokens, token{kind: rest})

@@ -93,7 +93,7 @@ func (l *List) addPattern(s string, braces bool) error {
 		}
 	}
 	for _, a := range alternatives {
-		g, err := compile(a)
+		g, err := compile(a, braces)
 		if err != nil {
 			return err
 		}

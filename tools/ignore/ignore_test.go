@@ -39,7 +39,9 @@ func TestMatch(t *testing.T) {
 		{"a/**/b", "a/b", false, ignored},
 		{"a/**/b", "a/x/y/b", false, ignored},
 		{"a**b", "axb", false, ignored},
+		{"x/?**b", "x/a/b", false, none},
 		{"x/a**b", "x/a/b", false, none},
+		{"a**/**", "ab.d", true, ignored}, // all before the first ** is literal
 		{"a\n!a", "a", false, included},
 		{"!a\na", "a", false, ignored},
 		{"*\n!*.go", "x.go", false, included},

@@ -1,0 +1,159 @@
+package grep
+
+import (
+	"regexp/syntax"
+	"unicode/utf8"
+)
+
+// A spanFinder finds where matches start and end, which a machine does not
+// know. It follows all ways through the program at once, in order of
+// preference, and is slower; it is for one goroutine.
+type spanFinder struct {
+	*program
+
+	// The ways being followed, the preferred first, and those of the next
+	// character.
+	now, next threads
+}
+
+// A thread is a way through the program: the instruction it waits at, and
+// where the match began.
+type thread struct {
+	pc    uint32
+	start int
+}
+
+type threads struct {
+	list []thread
+	seen []uint32 // by instruction: the round in which it was added
+	// round tells what was seen for this character from what was before.
+	round uint32
+}
+
+func (t *threads) clear() {
+	t.list = t.list[:0]
+	t.round++
+}
+
+func (p *program) spans() *spanFinder {
+	n := len(p.insts)
+	return &spanFinder{program: p, now: threads{seen: make([]uint32, n)}, next: threads{seen: make([]uint32, n)}}
+}
+
+// find returns the first match in text that starts at from or later, as an
+// expression of Perl's kind would have it: leftmost, then the preferred one.
+func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
+	f.now.clear()
+	f.next.clear()
+	before := state{before: '\n', first: true}
+	if from > 0 {
+		r, _ := lastRune(text[:from])
+		before = state{before: r}
+	}
+	for at := from; ; {
+		r, size := rune(runeEnd), 0
+		if at < len(text) {
+			r, size = firstRune(text[at:])
+		}
+		holds := assertions(before, r)
+		if !ok {
+			f.add(&f.now, thread{f.start, at}, holds)
+		}
+		if len(f.now.list) == 0 && ok {
+			return start, end, true
+		}
+		f.next.clear()
+		for _, t := range f.now.list {
+			in := &f.insts[t.pc]
+			if in.Op == syntax.InstMatch {
+				start, end, ok = t.start, at, true
+				break // what follows is less preferred
+			}
+			if r >= 0 && in.MatchRune(r) {
+				// Assertions behind this character are looked at when the one
+				// after it is known.
+				f.next.list = append(f.next.list, thread{in.Out, t.start})
+			}
+		}
+		if r == runeEnd {
+			return start, end, ok
+		}
+		at += size
+		before = state{before: r}
+		f.settle(text, at, before)
+	}
+}
+
+// all returns the matches in text that begin in a line, from left to right.
+func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
+	return func(yield func(start, end int) bool) {
+		for from := 0; from < len(text); {
+			start, end, ok := f.find(text, from)
+			behind := start == len(text) && text[start-1] == '\n'
+			if !ok || behind || !yield(start, end) {
+				return
+			}
+			from = end
+			if start == end {
+				_, size := firstRune(text[end:])
+				from += size
+			}
+		}
+	}
+}
+
+// settle makes the ways of the next character the ones being followed.
+func (f *spanFinder) settle(text []byte, at int, before state) {
+	r := rune(runeEnd)
+	if at < len(text) {
+		r, _ = firstRune(text[at:])
+	}
+	holds := assertions(before, r)
+	f.now.clear()
+	for _, t := range f.next.list {
+		f.add(&f.now, t, holds)
+	}
+}
+
+// add adds the instructions that a thread reaches without a character.
+func (f *spanFinder) add(to *threads, t thread, holds syntax.EmptyOp) {
+	if to.seen[t.pc] == to.round {
+		return
+	}
+	to.seen[t.pc] = to.round
+	switch in := &f.insts[t.pc]; in.Op {
+	case syntax.InstAlt, syntax.InstAltMatch:
+		f.add(to, thread{in.Out, t.start}, holds)
+		f.add(to, thread{in.Arg, t.start}, holds)
+	case syntax.InstCapture, syntax.InstNop:
+		f.add(to, thread{in.Out, t.start}, holds)
+	case syntax.InstEmptyWidth:
+		if syntax.EmptyOp(in.Arg)&^holds == 0 {
+			f.add(to, thread{in.Out, t.start}, holds)
+		}
+	case syntax.InstFail:
+	default:
+		to.list = append(to.list, t)
+	}
+}
+
+// firstRune returns the first character of b, runeInvalid for a byte that is
+// not UTF-8.
+func firstRune(b []byte) (rune, int) {
+	if b[0] < utf8.RuneSelf {
+		return rune(b[0]), 1
+	}
+	r, size := utf8.DecodeRune(b)
+	if r == utf8.RuneError && size == 1 {
+		r = runeInvalid
+	}
+	return r, size
+}
+
+func lastRune(b []byte) (rune, int) {
+	r, size := utf8.DecodeLastRune(b)
+	if r == utf8.RuneError && size == 1 {
+		r = runeInvalid
+	}
+	return r, size
+}
