@@ -223,10 +223,11 @@ func (s *settings) dir() string { return s.policy.Workspace }
 // An app is the wired program. Close it.
 type app struct {
 	*settings
-	server  *server.Server
-	workers *aggregator.Workers
-	audit   *audit.Log // nil when there is none
-	self    string     // program to run workers with, "" is this one
+	server      *server.Server
+	workers     *aggregator.Workers
+	downstreams *aggregator.Downstreams
+	audit       *audit.Log // nil when there is none
+	self        string     // program to run workers with, "" is this one
 }
 
 // open wires the program.
@@ -237,7 +238,8 @@ func (p *program) open() (*app, error) {
 	}
 	a := &app{settings: s}
 	a.workers = aggregator.NewWorkers(a.launch, s.log)
-	gate := &policy.Gate{Policy: s.policy, Run: a.workers.Run}
+	a.downstreams = s.newDownstreams()
+	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	if a.audit, err = audit.Open(s.stateDir); err != nil {
 		s.log.Warn("calls are not recorded", "err", err)
 	} else {
@@ -248,6 +250,7 @@ func (p *program) open() (*app, error) {
 		Instructions: instructions(s),
 		Catalog:      catalog(nil),
 		Gate:         gate,
+		Downstreams:  a.downstreams,
 		Log:          s.log,
 		Opened: func(caller string) {
 			a.workers.Warm(context.Background(), caller, s.policy.Profile())
@@ -256,9 +259,20 @@ func (p *program) open() (*app, error) {
 	return a, nil
 }
 
-// close ends the workers and the record.
+// run runs a call where its tool is. It is a [policy.RunFunc].
+func (a *app) run(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+	if c.Action.Server != "" {
+		return a.downstreams.Run(ctx, c, f)
+	}
+	return a.workers.Run(ctx, c, f)
+}
+
+// close ends what is behind and the record.
 func (a *app) close() {
-	a.workers.Close()
+	var ends sync.WaitGroup
+	ends.Go(a.workers.Close)
+	ends.Go(a.downstreams.Close)
+	ends.Wait()
 	if a.audit != nil {
 		if err := a.audit.Close(); err != nil {
 			a.log.Error("the record of calls is incomplete", "err", err)

@@ -8,10 +8,10 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"toolgate/sandbox"
+	"toolgate/server"
 )
 
 // A program is one run of the command line.
@@ -116,16 +116,27 @@ func (p *program) toolsCommand() *cobra.Command {
 				return err
 			}
 			defer a.close()
-			return p.printTools(a.server.Tools(), asJSON)
+			a.downstreams.Settle(cmd.Context(), false)
+			list, err := a.server.Listing()
+			if err != nil {
+				return err
+			}
+			return p.printTools(list, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tools/list result as JSON")
 	return cmd
 }
 
-func (p *program) printTools(list []*mcp.Tool, asJSON bool) error {
+func (p *program) printTools(list []server.Listed, asJSON bool) error {
 	if asJSON {
-		return p.printJSON(&mcp.ListToolsResult{Tools: list})
+		all := struct {
+			Tools []json.RawMessage `json:"tools"`
+		}{Tools: []json.RawMessage{}}
+		for _, t := range list {
+			all.Tools = append(all.Tools, t.Definition)
+		}
+		return p.printJSON(all)
 	}
 	for _, t := range list {
 		first, _, _ := strings.Cut(t.Description, "\n")

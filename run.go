@@ -50,6 +50,9 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 	if !fromStdin && isTerminal(p.stdin) && isTerminal(p.stderr) {
 		ask = p.askHere
 	}
+	if !a.server.Has(tool) {
+		a.downstreams.Settle(ctx, false)
+	}
 	reply, err := a.server.Call(ctx, "cli", tool, json.RawMessage(text), ask)
 	if err != nil {
 		return err

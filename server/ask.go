@@ -87,6 +87,9 @@ func answer(q policy.Question, res *mcp.ElicitResult) (policy.Answer, error) {
 func Message(q policy.Question) string {
 	a := q.Action
 	var b strings.Builder
+	if a.Server != "" {
+		a.Tool = fmt.Sprintf("the tool %s of the server %s", visible(a.Tool), visible(a.Server))
+	}
 	switch {
 	case q.Stage == policy.Widen:
 		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)

@@ -18,7 +18,7 @@ import (
 // versioning), so a client may probe in one and go on in the other. A session
 // is made when its first message comes. It returns when conn has ended and
 // both sessions with it.
-func serveBothEras(ctx context.Context, srv *mcp.Server, conn mcp.Connection) error {
+func serveBothEras(ctx context.Context, srv *mcp.Server, conn mcp.Connection, client *client) error {
 	var sessions sync.WaitGroup
 	open := map[bool]*eraConn{}
 	route := func(modern bool, msg jsonrpc.Message) error {
@@ -44,6 +44,10 @@ func serveBothEras(ctx context.Context, srv *mcp.Server, conn mcp.Connection) er
 			if err != nil {
 				return err
 			}
+			if client.answered(msg) {
+				continue
+			}
+			keepRaw(msg)
 			for _, modern := range erasOf(msg) {
 				if _, ok := open[modern]; !ok && !startsSession(msg) {
 					continue // nobody is there whom a notification could concern

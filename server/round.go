@@ -40,7 +40,9 @@ type state struct {
 	Caller string         `json:"caller"`
 	Digest []byte         `json:"digest"` // of tool and arguments
 	Stage  policy.Stage   `json:"stage"`
+	Action []byte         `json:"action,omitempty"` // digest of what the question was about
 	Denied *policy.Denial `json:"denied,omitempty"`
+	Park   string         `json:"park,omitempty"` // the parked call that the answers are for
 	Until  time.Time      `json:"until"`
 }
 
@@ -74,7 +76,8 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 
 // ask answers from what the client brought, or suspends the call.
 func (r *round) ask(_ context.Context, q policy.Question) (policy.Answer, error) {
-	if r.given != nil && r.given.Stage == q.Stage {
+	// A hook may have made another action of the same call since.
+	if r.given != nil && r.given.Stage == q.Stage && bytes.Equal(r.given.Action, actionDigest(q.Action)) {
 		return answer(q, r.answer)
 	}
 	if !canAsk(r.req) {
@@ -94,6 +97,7 @@ func (r *round) suspend() (mcp.Result, error) {
 		Caller: r.caller,
 		Digest: callDigest(r.req.Params),
 		Stage:  r.asked.Stage,
+		Action: actionDigest(r.asked.Action),
 		Until:  time.Now().Add(r.s.opts.AskTimeout),
 	}
 	if r.asked.Stage == policy.Widen {
@@ -111,6 +115,16 @@ func callDigest(p *mcp.CallToolParamsRaw) []byte {
 	fmt.Fprintf(h, "%q", p.Name)
 	h.Write(p.Arguments)
 	return h.Sum(nil)
+}
+
+// actionDigest tells one action from another.
+func actionDigest(a policy.Action) []byte {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic("bug: an action does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
 }
 
 // A seal makes states that only it can open, each once. Its key lives and

@@ -22,6 +22,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/aggregator"
 	"toolgate/policy"
 	"toolgate/tools"
 	"toolgate/wire"
@@ -33,7 +34,8 @@ type Options struct {
 	Instructions string // for the model
 	Catalog      []tools.Tool
 	Gate         *policy.Gate
-	Log          *slog.Logger // nil: nothing is logged
+	Downstreams  *aggregator.Downstreams // nil: none
+	Log          *slog.Logger            // nil: nothing is logged
 
 	// AskTimeout is how long a person may take over a question; zero means
 	// five minutes. Then the answer is no.
@@ -51,6 +53,8 @@ type Server struct {
 	tools  map[string]tools.Tool
 	seal   *seal
 	opened func(caller string)
+
+	parking parking
 }
 
 // New returns a Server.
@@ -89,20 +93,26 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		return err
 	}
 	defer conn.Close()
-	err = serveBothEras(ctx, s.mcpServer(stdioCaller), conn)
+	client := newClient(conn)
+	srv, behind := s.mcpServer(stdioCaller, client)
+	defer s.parking.close()
+	defer behind.detach()
+	err = serveBothEras(ctx, srv, conn, client)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// mcpServer returns the SDK's server for one caller.
-func (s *Server) mcpServer(caller string) *mcp.Server {
+// mcpServer returns the SDK's server for one caller's connection.
+func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
+	var behind *behind
 	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}, &mcp.ServerOptions{
 		Instructions: s.opts.Instructions,
 		Logger:       s.log,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
+			behind.open()
 			s.sessionOpened(caller)
 		},
 	})
@@ -111,22 +121,27 @@ func (s *Server) mcpServer(caller string) *mcp.Server {
 			return nil, errors.New("bug: a call went round the gate")
 		})
 	}
+	behind = s.attach(caller, c, srv)
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method == "server/discover" {
+				behind.open()
 				s.sessionOpened(caller)
+			}
+			if res, ok, err := behind.handle(ctx, method, req); ok {
+				return res, err
 			}
 			call, ok := req.(*mcp.CallToolRequest)
 			if !ok {
 				return next(ctx, method, req)
 			}
-			if _, ok := s.tools[call.Params.Name]; !ok {
-				return next(ctx, method, req) // the SDK's error for an unknown tool
+			if !s.Has(call.Params.Name) {
+				return nil, unknownTool(call.Params.Name)
 			}
-			return s.handleCall(ctx, caller, call)
+			return s.handleCall(ctx, caller, c, call)
 		}
 	})
-	return srv
+	return srv, behind
 }
 
 func (s *Server) sessionOpened(caller string) {
@@ -135,35 +150,25 @@ func (s *Server) sessionOpened(caller string) {
 	}
 }
 
-// handleCall is tools/call for a tool of ours.
-func (s *Server) handleCall(ctx context.Context, caller string, req *mcp.CallToolRequest) (mcp.Result, error) {
-	p := req.Params
+// handleCall is tools/call for a tool that there is.
+func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
 	call := policy.Call{
 		ID:        rand.Text()[:12],
 		Caller:    caller,
-		Arguments: p.Arguments,
+		Arguments: req.Params.Arguments,
 		Progress:  s.progress(ctx, req),
+		Meta:      rawPart(req.Extra, rawMeta),
 	}
-	modern := req.ProtocolVersion() >= statelessEra
-	var round *round
-	if modern {
-		var err error
-		round, err = s.openRound(caller, req)
-		if err != nil {
-			return rawOf(tools.Error(p.Name, err), modern), nil
-		}
-		call.Ask, call.Denied = round.ask, round.denied
-	} else {
-		call.Ask = s.elicit(req)
+	call.Asks = "client"
+	if info := req.ClientInfo(); info != nil {
+		call.Agent = info.Name
 	}
-	reply, err := s.call(ctx, p.Name, call)
-	if errors.Is(err, policy.ErrSuspended) {
-		return round.suspend()
+	if req.ProtocolVersion() >= statelessEra {
+		return s.callModern(ctx, caller, req, call)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &rawResult{raw: reply.Result, modern: modern}, nil
+	call.Ask, call.Client = s.elicit(req), s.askLegacy(c, req)
+	reply, err := s.call(ctx, req.Params.Name, call)
+	return s.result(reply, err, false)
 }
 
 // statelessEra is the first protocol revision without sessions, in which a
@@ -183,10 +188,14 @@ type Reply struct {
 // Everything that goes wrong with the call itself is a Reply with IsError; an
 // error is an unknown tool, or ctx's.
 func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage, ask policy.AskFunc) (Reply, error) {
-	if _, ok := s.tools[tool]; !ok {
+	if !s.Has(tool) {
 		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
 	}
-	return s.call(ctx, tool, policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask})
+	reply, err := s.call(ctx, tool, policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"})
+	if rpc, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return errorReply(tool, rpc), nil
+	}
+	return reply, err
 }
 
 // An UnknownToolError is a call of a tool that is not there.
@@ -202,14 +211,22 @@ func (s *Server) names() []string {
 	for n := range s.tools {
 		names = append(names, n)
 	}
+	if s.opts.Downstreams != nil {
+		for _, t := range s.opts.Downstreams.Tools() {
+			names = append(names, t.Name)
+		}
+	}
 	slices.Sort(names)
 	return names
 }
 
 // call describes the call and hands it to the gate.
 func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, error) {
-	action, err := s.tools[tool].Describe(c.Arguments)
+	c.Describe = func(args json.RawMessage) (policy.Action, error) { return s.describe(tool, args) }
+	action, err := c.Describe(c.Arguments)
 	if err != nil {
+		c.Action.Tool = tool
+		s.opts.Gate.Invalid(c, err)
 		return errorReply(tool, err), nil
 	}
 	c.Action = action
@@ -220,6 +237,9 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 	case errors.Is(err, policy.ErrSuspended), ctx.Err() != nil:
 		return Reply{}, err
 	}
+	if _, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return Reply{}, err
+	}
 	r := errorReply(tool, err)
 	_, r.Refused = errors.AsType[*policy.Refused](err)
 	return r, nil
@@ -227,15 +247,6 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 
 func errorReply(tool string, err error) Reply {
 	return Reply{Result: rawOf(tools.Error(tool, err), false).raw, IsError: true}
-}
-
-// Tools returns what tools/list answers, sorted by name.
-func (s *Server) Tools() []*mcp.Tool {
-	var list []*mcp.Tool
-	for _, n := range s.names() {
-		list = append(list, s.tools[n].MCP())
-	}
-	return list
 }
 
 // progress returns what passes a backend's progress on to the client, nil

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolgate/aggregator"
+	"toolgate/config"
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// newDownstreams returns the set of the config's servers, which are being
+// started.
+func (s *settings) newDownstreams() *aggregator.Downstreams {
+	var reserved []string
+	for _, t := range catalog(nil) {
+		reserved = append(reserved, t.Name())
+	}
+	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
+		Version:  version(),
+		StateDir: s.stateDir,
+		Roots:    s.workspaceRoots(),
+		Reserved: reserved,
+		Log:      s.log,
+	})
+	set.Update(s.specs(s.config.MCPServers))
+	return set
+}
+
+// specs returns the enabled downstream servers of the config.
+func (s *settings) specs(servers map[string]config.MCPServer) []aggregator.Spec {
+	var specs []aggregator.Spec
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		server := servers[name]
+		if !server.IsEnabled() {
+			continue
+		}
+		for _, key := range server.WithoutEffect() {
+			s.log.Warn("key has no effect here", "downstream", name, "key", key)
+		}
+		specs = append(specs, s.spec(name, server))
+	}
+	return specs
+}
+
+// spec returns what the aggregator must know of one server.
+func (s *settings) spec(name string, server config.MCPServer) aggregator.Spec {
+	profile := s.serverProfile(name, server)
+	spec := aggregator.Spec{
+		Name:           name,
+		Digest:         digest(server, profile),
+		Prefix:         server.Prefix,
+		NameBudget:     server.NameBudget,
+		Lazy:           server.Startup == "lazy",
+		IdleStop:       server.IdleTime(),
+		Required:       server.Required,
+		StartupTimeout: server.StartupTimeout(),
+		ToolTimeout:    server.ToolTimeout,
+		Published: func(tool string) bool {
+			return (server.EnabledTools == nil || slices.Contains(server.EnabledTools, tool)) && !slices.Contains(server.DisabledTools, tool)
+		},
+		Approval: server.Approval,
+		Trusted:  server.Trusted,
+		Profile:  profile,
+		Limit:    func(tool string) int { return server.Tools[tool].OutputTokenLimit },
+	}
+	if server.URL != "" {
+		spec.HTTP = s.reach(server)
+	} else {
+		spec.Launch = func() (*aggregator.Process, error) { return s.launchServer(name, server, profile) }
+	}
+	return spec
+}
+
+// digest changes with whatever of the config concerns the server.
+func digest(parts ...any) string {
+	b, err := json.Marshal(parts)
+	if err != nil {
+		panic("bug: a config does not marshal: " + err.Error()) // it came from TOML
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:12])
+}
+
+// serverProfile returns what a server's process may touch: by default it may
+// read what is not hidden, write in a folder of its own, and has no network.
+func (s *settings) serverProfile(name string, server config.MCPServer) policy.Profile {
+	word, roots := server.Confinement()
+	if word == "none" || word == "" && s.policy.Mode == policy.DangerFullAccess {
+		return policy.Profile{Mode: policy.DangerFullAccess, Network: policy.NetworkAll}
+	}
+	f := policy.Profile{
+		Mode:             policy.WorkspaceWrite,
+		WritableRoots:    []string{s.serverFolder(name)},
+		ReadOnlySubpaths: s.policy.ReadOnlySubpaths,
+		Hidden:           s.policy.Hidden,
+	}
+	for _, r := range roots {
+		if real, err := filepath.EvalSymlinks(r); err == nil {
+			r = real
+		}
+		f.WritableRoots = append(f.WritableRoots, filepath.Clean(r))
+	}
+	if word == "workspace-write" {
+		f.WritableRoots = append(f.WritableRoots, s.policy.WritableRoots...)
+	}
+	if server.Network {
+		f.Network = policy.NetworkAll
+	}
+	return f
+}
+
+// serverFolder is the one folder that a server may write: what it caches and
+// keeps for itself.
+func (s *settings) serverFolder(name string) string {
+	base, err := os.UserCacheDir()
+	if err != nil || !filepath.IsAbs(base) {
+		base = os.TempDir()
+	}
+	clean := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`:@/.\`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if clean != name {
+		clean += "-" + digest(name)[:8]
+	}
+	return filepath.Join(base, "toolgate", "servers", clean)
+}
+
+// launchServer starts a downstream server on stdio, confined to its profile.
+func (s *settings) launchServer(name string, server config.MCPServer, f policy.Profile) (*aggregator.Process, error) {
+	own := s.serverFolder(name)
+	for _, dir := range []string{own, filepath.Join(own, "tmp")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("its folder: %w", err)
+		}
+	}
+	if real, err := filepath.EvalSymlinks(own); err == nil && len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
+		f.WritableRoots = append([]string{real}, f.WritableRoots[1:]...)
+	}
+	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	if err != nil {
+		if errors.Is(err, sandbox.ErrUnsupported) {
+			err = fmt.Errorf("%w; set sandbox = \"none\" in [mcp_servers.%s] to run it all the same", err, name)
+		}
+		return nil, err
+	}
+	for _, what := range plan.Unenforced {
+		s.log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
+	}
+	cmd := plan.Command(append([]string{server.Command}, server.Args...)...)
+	cmd.Dir = s.dir()
+	if server.Cwd != "" {
+		cmd.Dir = server.Cwd
+	}
+	cmd.Env = s.serverEnv(server, own, f)
+	return start(cmd, plan.Level.String())
+}
+
+// start starts cmd with pipes. Its output is a pipe of our own and not the
+// command's, which Wait would close under the reader.
+func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, outW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		out.Close()
+		outW.Close()
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = outW, stderrW
+	err = cmd.Start()
+	outW.Close()
+	stderrW.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		stderr.Close()
+		return nil, err
+	}
+	return &aggregator.Process{
+		In: in, Out: out, Err: stderr, Level: level,
+		Wait: cmd.Wait, Kill: cmd.Kill,
+		Term: func() error { return terminate(cmd.Pid()) },
+	}, nil
+}
+
+// passedOn are the variables that every server gets: what a program needs to
+// run, and where certificates are, as Codex passes them.
+var passedOn = []string{
+	"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER", "__CF_USER_TEXT_ENCODING",
+	"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+}
+
+// serverEnv returns a server's environment: the whitelist, what its entry
+// names, and, where it cannot write elsewhere, places for what package runners
+// keep.
+func (s *settings) serverEnv(server config.MCPServer, own string, f policy.Profile) []string {
+	vars := map[string]string{}
+	names := append(slices.Clone(passedOn), server.PassedOn()...)
+	if f.Mode == policy.DangerFullAccess {
+		names = append(names, "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+	}
+	for _, line := range s.environ {
+		key, value, _ := strings.Cut(line, "=")
+		if slices.ContainsFunc(names, func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }) {
+			vars[key] = value
+		}
+	}
+	if f.Mode != policy.DangerFullAccess {
+		vars["TMPDIR"] = filepath.Join(own, "tmp")
+		vars["XDG_CACHE_HOME"] = own
+		vars["npm_config_cache"] = filepath.Join(own, "npm")
+		vars["UV_CACHE_DIR"] = filepath.Join(own, "uv")
+		vars["UV_TOOL_DIR"] = filepath.Join(own, "uv-tools")
+	}
+	maps.Copy(vars, server.Env)
+	var env []string
+	for _, key := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, key+"="+vars[key])
+	}
+	return env
+}
+
+// workspaceRoots answers roots/list for a client that has no roots: the
+// workspace is where we work.
+func (s *settings) workspaceRoots() json.RawMessage {
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(s.policy.Workspace)}
+	b, err := json.Marshal(map[string]any{"roots": []map[string]string{{"uri": uri.String(), "name": filepath.Base(s.policy.Workspace)}}})
+	if err != nil {
+		panic("bug: roots do not marshal: " + err.Error()) // strings always do
+	}
+	return b
+}
+
+// reach says how a server over HTTP is reached.
+func (s *settings) reach(config.MCPServer) *aggregator.HTTP { return &aggregator.HTTP{} }

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+)
+
+// A client is the far end of a connection, to which requests of downstream
+// servers are passed on as the bytes they came in.
+type client struct {
+	conn mcp.Connection
+
+	mu      sync.Mutex
+	last    int
+	waiting map[string]chan *jsonrpc.Response
+}
+
+func newClient(conn mcp.Connection) *client {
+	return &client{conn: conn, waiting: map[string]chan *jsonrpc.Response{}}
+}
+
+// askID begins the ids of requests that we make ourselves; the SDK's are
+// numbers.
+const askID = "toolgate-"
+
+// ask sends a request and returns the result's bytes. An error that the client
+// answers with is an [*aggregator.RPCError].
+func (c *client) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	c.mu.Lock()
+	c.last++
+	key := askID + strconv.Itoa(c.last)
+	answer := make(chan *jsonrpc.Response, 1)
+	c.waiting[key] = answer
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, key)
+		c.mu.Unlock()
+	}()
+	id, err := jsonrpc.MakeID(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	if err := c.conn.Write(ctx, &jsonrpc.Request{ID: id, Method: method, Params: params}); err != nil {
+		return nil, fmt.Errorf("asking the client: %w", err)
+	}
+	select {
+	case r := <-answer:
+		if r.Error == nil {
+			return r.Result, nil
+		}
+		if e, ok := errors.AsType[*jsonrpc.Error](r.Error); ok {
+			return nil, &aggregator.RPCError{Code: e.Code, Message: e.Message, Data: e.Data}
+		}
+		return nil, r.Error
+	case <-ctx.Done():
+		params, err := json.Marshal(map[string]string{"requestId": key, "reason": context.Cause(ctx).Error()})
+		if err == nil {
+			c.conn.Write(context.WithoutCancel(ctx), &jsonrpc.Request{Method: "notifications/cancelled", Params: params})
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// answered takes msg when it is the answer to a request of ours.
+func (c *client) answered(msg jsonrpc.Message) bool {
+	r, ok := msg.(*jsonrpc.Response)
+	if !ok {
+		return false
+	}
+	key, ok := r.ID.Raw().(string)
+	if !ok || !strings.HasPrefix(key, askID) {
+		return false
+	}
+	c.mu.Lock()
+	answer := c.waiting[key]
+	delete(c.waiting, key)
+	c.mu.Unlock()
+	if answer != nil {
+		answer <- r
+	}
+	return true
+}
+
+// supports returns nil when a client with these capabilities answers method.
+func supports(caps *mcp.ClientCapabilities, method string, params json.RawMessage) error {
+	ok := false
+	if caps != nil {
+		switch method {
+		case "roots/list":
+			ok = caps.RootsV2 != nil
+		case "sampling/createMessage":
+			ok = caps.Sampling != nil
+		case "elicitation/create":
+			var p struct {
+				Mode string `json:"mode"`
+			}
+			e := caps.Elicitation
+			isURL := json.Unmarshal(params, &p) == nil && p.Mode == "url"
+			// Neither form nor url declared means form, as before URL mode existed.
+			ok = e != nil && (isURL && e.URL != nil || !isURL && (e.Form != nil || e.URL == nil))
+		}
+	}
+	if !ok {
+		return fmt.Errorf("%w: %s", policy.ErrNoClient, method)
+	}
+	return nil
+}
+
+// askLegacy returns what puts a downstream server's requests to the client of
+// req, in the initialize era.
+func (s *Server) askLegacy(c *client, req interface {
+	ClientCapabilities() *mcp.ClientCapabilities
+}) policy.ClientFunc {
+	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		if c == nil {
+			return nil, policy.ErrNoClient
+		}
+		if err := supports(req.ClientCapabilities(), method, params); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
+		defer cancel()
+		return c.ask(ctx, method, params)
+	}
+}
+
+// Parts of a tools/call that the SDK decodes and we pass on as they came are
+// carried beside the message, where HTTP would have its headers.
+const (
+	rawMeta    = "Toolgate-Meta"
+	rawAnswers = "Toolgate-Answers"
+)
+
+// keepRaw notes the raw parts of msg that a downstream server is to get.
+func keepRaw(msg jsonrpc.Message) {
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok || req.Extra != nil || !req.IsCall() || !bytes.Contains(req.Params, []byte(`"_meta"`)) && !bytes.Contains(req.Params, []byte(`"inputResponses"`)) {
+		return
+	}
+	var p struct {
+		Meta    json.RawMessage `json:"_meta"`
+		Answers json.RawMessage `json:"inputResponses"`
+	}
+	if json.Unmarshal(req.Params, &p) != nil {
+		return
+	}
+	h := http.Header{}
+	if len(p.Meta) > 0 {
+		h.Set(rawMeta, string(p.Meta))
+	}
+	if len(p.Answers) > 0 {
+		h.Set(rawAnswers, string(p.Answers))
+	}
+	req.Extra = &mcp.RequestExtra{Header: h}
+}
+
+// rawPart returns what keepRaw noted.
+func rawPart(extra *mcp.RequestExtra, name string) json.RawMessage {
+	if extra == nil {
+		return nil
+	}
+	return json.RawMessage(extra.Header.Get(name))
+}

@@ -1,0 +1,241 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+// A Listed is one tool as clients see it.
+type Listed struct {
+	Name        string
+	Description string
+	Definition  json.RawMessage // its element of tools/list
+}
+
+// Listing returns what tools/list answers, sorted by name: our own tools and
+// those of the downstream servers.
+func (s *Server) Listing() ([]Listed, error) {
+	var list []Listed
+	for _, t := range s.tools {
+		def, err := marshal(t.MCP())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Listed{Name: t.Name(), Description: t.MCP().Description, Definition: def})
+	}
+	if s.opts.Downstreams != nil {
+		for _, t := range s.opts.Downstreams.Tools() {
+			list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.Definition})
+		}
+	}
+	slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// marshal is json.Marshal without its escapes for HTML.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// listTools answers tools/list from our own table, whatever the servers
+// behind are doing; only those that the user calls required are waited for.
+func (s *Server) listTools(ctx context.Context, modern bool) (mcp.Result, error) {
+	s.opts.Downstreams.Settle(ctx, true)
+	list, err := s.Listing()
+	if err != nil {
+		return nil, err
+	}
+	var defs []json.RawMessage
+	for _, t := range list {
+		defs = append(defs, t.Definition)
+	}
+	return listResult("tools", defs, modern), nil
+}
+
+// listTTL is how long a stateless client may use a list without asking again.
+const listTTL = 30_000 // milliseconds
+
+// listResult returns a list result of the caller's era, with the elements'
+// own bytes.
+func listResult(key string, defs []json.RawMessage, modern bool) *rawResult {
+	b := []byte(`{"` + key + `":[`)
+	for i, d := range defs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, d...)
+	}
+	b = append(b, ']')
+	if modern {
+		b = fmt.Appendf(b, `,"ttlMs":%d,"cacheScope":"private"`, listTTL)
+	}
+	return &rawResult{raw: append(b, '}'), modern: modern}
+}
+
+func (s *Server) isDownstream(tool string) bool {
+	if s.opts.Downstreams == nil {
+		return false
+	}
+	_, ok := s.opts.Downstreams.Tool(tool)
+	return ok
+}
+
+// Has reports whether there is a tool of this name, ours or a downstream's.
+func (s *Server) Has(tool string) bool {
+	_, ok := s.tools[tool]
+	return ok || s.isDownstream(tool)
+}
+
+// describe returns what the call would do.
+func (s *Server) describe(tool string, args json.RawMessage) (policy.Action, error) {
+	if t, ok := s.tools[tool]; ok {
+		return t.Describe(args)
+	}
+	t, ok := s.opts.Downstreams.Tool(tool)
+	if !ok {
+		return policy.Action{}, errors.New("the server does not offer this tool any more")
+	}
+	a := s.opts.Downstreams.Describe(t)
+	a.Preview = previewArguments(args)
+	return a, nil
+}
+
+// previewArguments returns args for a person to read.
+func previewArguments(args json.RawMessage) string {
+	if len(bytes.TrimSpace(args)) <= len("{}") {
+		return ""
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, args, "", "  ") != nil {
+		return ""
+	}
+	return "With these arguments:\n" + b.String()
+}
+
+// rpcError returns a downstream server's error as the client gets it.
+func rpcError(e *aggregator.RPCError) error {
+	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
+func errorResult(tool string, err error) *rawResult {
+	return rawOf(tools.Error(tool, err), true)
+}
+
+// unknownTool is the error for a call of a tool that is not there.
+func unknownTool(name string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
+}
+
+// A behind is one connection's view of what is behind the gate: it passes
+// requests on, and news back.
+type behind struct {
+	s      *Server
+	caller string
+	client *client
+	srv    *mcp.Server
+	remove []func()
+
+	mu     sync.Mutex
+	opened bool              // the handshake is over
+	held   aggregator.Change // news from before that
+	roots  bool
+}
+
+// attach connects srv, which serves one connection, with what is behind.
+// detach must be called.
+func (s *Server) attach(caller string, c *client, srv *mcp.Server) *behind {
+	if s.opts.Downstreams == nil {
+		return nil
+	}
+	b := &behind{s: s, caller: caller, client: c, srv: srv}
+	b.remove = append(b.remove, s.opts.Downstreams.Listen(aggregator.Listener{Changed: b.changed, Notice: b.notice}))
+	return b
+}
+
+func (b *behind) detach() {
+	if b == nil {
+		return
+	}
+	for _, f := range b.remove {
+		f()
+	}
+}
+
+// open says that the client may be sent news now.
+func (b *behind) open() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.opened = true
+	held := b.held
+	b.held = aggregator.Change{}
+	b.mu.Unlock()
+	b.tell(held)
+}
+
+// changed tells the client that lists have changed, once the handshake is
+// over: some clients take anything before that for a broken server.
+func (b *behind) changed(c aggregator.Change) {
+	b.mu.Lock()
+	if !b.opened {
+		b.held.Tools = b.held.Tools || c.Tools
+		b.held.Resources = b.held.Resources || c.Resources
+		b.held.Prompts = b.held.Prompts || c.Prompts
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
+	b.tell(c)
+}
+
+// tell has the SDK send what it sends when its own lists change: to sessions
+// of the older era, and to those of the newer one that listen for it. The
+// lists themselves we answer, so that what is added here is never seen.
+func (b *behind) tell(c aggregator.Change) {
+	const name = "toolgate-change"
+	if c.Tools {
+		b.srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, unknownTool(name)
+		})
+		b.srv.RemoveTools(name)
+	}
+}
+
+func (b *behind) notice(aggregator.Notice) {}
+
+// handle answers what concerns the servers behind. ok is false for what the
+// SDK answers.
+func (b *behind) handle(ctx context.Context, _ string, req mcp.Request) (res mcp.Result, ok bool, err error) {
+	if b == nil {
+		return nil, false, nil
+	}
+	v, is := req.(interface{ ProtocolVersion() string })
+	modern := is && v.ProtocolVersion() >= statelessEra
+	if modern {
+		b.open() // there is no handshake in that era
+	}
+	switch req.(type) {
+	case *mcp.ListToolsRequest:
+		res, err = b.s.listTools(ctx, modern)
+		return res, true, err
+	}
+	return nil, false, nil
+}

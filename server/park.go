@@ -1,0 +1,324 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+)
+
+// A parked call is one of a stateless client that a downstream server has
+// asked something about. The call goes on while the client brings the answers
+// in retries, each of which takes the call up again where it is.
+type parked struct {
+	id     string
+	caller string
+	digest []byte // of tool and arguments
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when reply and err are set
+	reply  Reply
+	err    error
+
+	mu       sync.Mutex
+	last     int
+	open     map[string]*inquiry // by key, put to the client or about to be
+	fresh    chan struct{}       // signalled when open has grown
+	caps     *mcp.ClientCapabilities
+	progress func(json.RawMessage) // of the round under way
+	limit    *time.Timer           // until when the next round must come
+}
+
+// An inquiry is one request of a downstream server.
+type inquiry struct {
+	method string
+	params json.RawMessage
+	answer chan json.RawMessage
+}
+
+// parking holds the parked calls.
+type parking struct {
+	mu    sync.Mutex
+	calls map[string]*parked
+}
+
+// Limits of what may be parked.
+const (
+	maxParked          = 256
+	maxParkedPerCaller = 32
+)
+
+var errParkExpired = errors.New("the client did not come back with an answer in time")
+
+// callModern leads a call of the stateless era: as one that may suspend itself
+// to ask for approval, and be parked while a downstream server asks.
+func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call policy.Call) (mcp.Result, error) {
+	p := req.Params
+	if p.RequestState != "" {
+		if st, err := s.seal.open(p.RequestState); err == nil && st.Park != "" {
+			return s.resume(ctx, caller, req, st, call.Progress)
+		}
+	}
+	round, err := s.openRound(caller, req)
+	if err != nil {
+		return errorResult(p.Name, err), nil
+	}
+	call.Ask, call.Denied = round.ask, round.denied
+	if !s.isDownstream(p.Name) {
+		reply, err := s.call(ctx, p.Name, call)
+		if errors.Is(err, policy.ErrSuspended) {
+			return round.suspend()
+		}
+		return s.result(reply, err, true)
+	}
+	k := &parked{
+		id:       rand.Text(),
+		caller:   caller,
+		digest:   callDigest(p),
+		done:     make(chan struct{}),
+		open:     map[string]*inquiry{},
+		fresh:    make(chan struct{}, 1),
+		caps:     req.ClientCapabilities(),
+		progress: call.Progress,
+	}
+	if call.Progress != nil {
+		call.Progress = k.onProgress
+	}
+	call.Client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		return k.ask(ctx, method, params)
+	}
+	kctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	k.cancel = cancel
+	go func() { // ends with the call, which cancel ends
+		defer cancel(nil)
+		k.reply, k.err = s.call(kctx, p.Name, call)
+		close(k.done)
+		s.parking.remove(k.id)
+	}()
+	res, err := s.round(ctx, k, p.Name)
+	if errors.Is(err, policy.ErrSuspended) {
+		return round.suspend()
+	}
+	return res, err
+}
+
+// resume takes a parked call up again with the answers that came.
+func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolRequest, st *state, progress func(json.RawMessage)) (mcp.Result, error) {
+	p := req.Params
+	k := s.parking.get(st.Park)
+	switch {
+	case st.Caller != caller || string(st.Digest) != string(callDigest(p)):
+		return errorResult(p.Name, errors.New("requestState belongs to another call; send this call again without it")), nil
+	case !s.seal.use(st) || k == nil || !k.resume(progress):
+		return errorResult(p.Name, errors.New("requestState was used before or has expired; what the call has done is unknown; check before you send it again without it")), nil
+	}
+	var answers map[string]json.RawMessage
+	if raw := rawPart(req.Extra, rawAnswers); len(raw) > 0 {
+		if err := json.Unmarshal(raw, &answers); err != nil {
+			answers = nil // "missing answers: ask again"
+		}
+	} else if len(p.InputResponses) > 0 {
+		answers = map[string]json.RawMessage{}
+		for key, a := range p.InputResponses {
+			if b, err := json.Marshal(a); err == nil {
+				answers[key] = b
+			}
+		}
+	}
+	k.deliver(answers)
+	return s.round(ctx, k, p.Name)
+}
+
+// round waits until the call is done or asks something.
+func (s *Server) round(ctx context.Context, k *parked, tool string) (mcp.Result, error) {
+	for {
+		if questions := k.questions(); questions != nil {
+			select {
+			case <-k.done:
+				return s.result(k.reply, k.err, true)
+			default:
+			}
+			if !s.parking.add(k) {
+				k.cancel(errors.New("too many calls wait for answers"))
+				return errorResult(tool, errors.New("too many calls wait for answers of this client; answer those first")), nil
+			}
+			k.expect(s.opts.AskTimeout)
+			return s.ask(k, questions)
+		}
+		select {
+		case <-k.done:
+			return s.result(k.reply, k.err, true)
+		case <-k.fresh:
+		case <-ctx.Done():
+			k.cancel(context.Cause(ctx))
+			<-k.done
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ask returns the result that carries the questions.
+func (s *Server) ask(k *parked, questions map[string]any) (mcp.Result, error) {
+	sealed, err := s.seal.close(state{
+		ID:     rand.Text(),
+		Caller: k.caller,
+		Digest: k.digest,
+		Park:   k.id,
+		Until:  time.Now().Add(s.opts.AskTimeout),
+	})
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(map[string]any{"resultType": "input_required", "inputRequests": questions, "requestState": sealed})
+	if err != nil {
+		return nil, err
+	}
+	return &rawResult{raw: b, modern: true}, nil
+}
+
+// ask is a [policy.ClientFunc]: it waits until a round brings the answer.
+func (k *parked) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if err := supports(k.caps, method, params); err != nil {
+		return nil, err
+	}
+	q := &inquiry{method: method, params: params, answer: make(chan json.RawMessage, 1)}
+	k.mu.Lock()
+	k.last++
+	key := fmt.Sprintf("q%d", k.last)
+	k.open[key] = q
+	k.mu.Unlock()
+	select {
+	case k.fresh <- struct{}{}:
+	default:
+	}
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-k.done:
+		return nil, errors.New("the call has ended")
+	case <-ctx.Done():
+		k.mu.Lock()
+		delete(k.open, key)
+		k.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// questions returns what is open, nil when nothing is.
+func (k *parked) questions() map[string]any {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.open) == 0 {
+		return nil
+	}
+	all := map[string]any{}
+	for key, q := range k.open {
+		in := map[string]any{"method": q.method}
+		if len(q.params) > 0 {
+			in["params"] = q.params
+		}
+		all[key] = in
+	}
+	return all
+}
+
+func (k *parked) deliver(answers map[string]json.RawMessage) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, a := range answers {
+		if q, ok := k.open[key]; ok {
+			q.answer <- a
+			delete(k.open, key)
+		}
+	}
+}
+
+// expect ends the call when no round comes within d.
+func (k *parked) expect(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.progress = nil
+	k.limit = time.AfterFunc(d, func() { k.cancel(errParkExpired) })
+}
+
+// resume begins a round, and reports false when it came too late.
+func (k *parked) resume(progress func(json.RawMessage)) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.limit != nil && !k.limit.Stop() {
+		return false
+	}
+	k.limit, k.progress = nil, progress
+	return true
+}
+
+func (k *parked) onProgress(params json.RawMessage) {
+	k.mu.Lock()
+	progress := k.progress
+	k.mu.Unlock()
+	if progress != nil {
+		progress(params)
+	}
+}
+
+func (p *parking) add(k *parked) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = map[string]*parked{}
+	}
+	if p.calls[k.id] == k {
+		return true
+	}
+	own := 0
+	for _, other := range p.calls {
+		if other.caller == k.caller {
+			own++
+		}
+	}
+	if len(p.calls) >= maxParked || own >= maxParkedPerCaller {
+		return false
+	}
+	p.calls[k.id] = k
+	return true
+}
+
+func (p *parking) get(id string) *parked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[id]
+}
+
+func (p *parking) remove(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.calls, id)
+}
+
+// close ends all parked calls: nobody can take them up any more.
+func (p *parking) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.calls {
+		k.cancel(errors.New("the client has gone"))
+	}
+}
+
+// result turns what a call gave into what the client gets. An error of a
+// downstream server's protocol stays one, word for word.
+func (s *Server) result(reply Reply, err error, modern bool) (mcp.Result, error) {
+	if rpc, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return nil, rpcError(rpc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &rawResult{raw: reply.Result, modern: modern}, nil
+}
