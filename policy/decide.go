@@ -13,7 +13,15 @@ import (
 // nil Policy denies every call.
 type Policy struct {
 	Approval Approval
+	Granular Kinds // for the approval policy of that name
 	Mode     Mode
+
+	// Rules returns the user's rules in force; nil: there are none.
+	Rules func() *Rules
+
+	// Version changes with everything that this policy was made from. An
+	// answer that comes late holds for the version it was asked under.
+	Version string
 
 	// Workspace is the absolute folder that relative paths count from.
 	Workspace string
@@ -31,6 +39,13 @@ type Policy struct {
 	// outside DangerFullAccess, whatever could change something is asked for
 	// each time.
 	Confines func() bool // nil: it does not
+}
+
+func (p *Policy) rules() *Rules {
+	if p.Rules == nil {
+		return nil
+	}
+	return p.Rules()
 }
 
 // confines reports whether this system enforces profiles.
@@ -59,6 +74,8 @@ type Decision struct {
 	Profile Profile
 	Keys    []string // what a yes for the session covers
 	Each    bool     // a yes covers this one call only
+	Rule    string   // the rule that speaks of it first, with its place
+	Always  string   // the rule line that a yes for good would add, "" when none is offered
 }
 
 // Decide says what may happen with a. Paths of a must be absolute, see
@@ -72,12 +89,119 @@ func (p *Policy) Decide(a Action) Decision {
 	return d
 }
 
+// decide puts together what the sandbox says and what the rules say: a rule
+// that forbids holds in every mode, one that permits lets out of the sandbox,
+// one that prompts asks.
 func (p *Policy) decide(a Action) Decision {
+	rules := p.rules()
+	if m := rules.Tool(a.Server, a.Tool, a.Arguments); m.Ruling != NoRule {
+		return p.byToolRule(a, m)
+	}
 	if a.Server != "" {
 		return p.decideDownstream(a)
 	}
+	if len(a.Command) == 0 {
+		return p.bySandbox(a)
+	}
+	return p.byRules(a, rules.Judge(a.Command))
+}
+
+// byToolRule decides a call that tool rules speak of.
+func (p *Policy) byToolRule(a Action, m RuleMatch) Decision {
+	why := fmt.Sprintf("a rule for this tool (%s)", m.Matches[0])
+	d := Decision{Profile: p.Profile(), Rule: m.Matches[0].String()}
+	if a.Server != "" {
+		d = p.decideDownstream(a)
+	}
+	switch m.Ruling {
+	case Permitted:
+		d.Verdict, d.Reason = Allow, why
+		if a.Server == "" {
+			d.Profile = outside
+		}
+		return d
+	case Prompted:
+		d.Reason = why
+		return p.ask(AboutRule, d)
+	}
+	return Decision{Reason: why + " forbids it", Rule: d.Rule, Hint: "do not try it in another way"}
+}
+
+// byRules decides a call that starts a command.
+func (p *Policy) byRules(a Action, j Judgement) Decision {
+	d := p.bySandbox(a)
+	if len(j.Matches) > 0 {
+		d.Rule = j.Matches[0].Rule.String()
+	}
+	switch {
+	case j.Ruling == Forbidden:
+		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
+	case j.Ruling == Permitted:
+		return Decision{Verdict: Allow, Profile: outside, Reason: j.Reason, Rule: d.Rule}
+	case d.Verdict == Deny:
+		return d
+	case j.Ruling == Prompted:
+		if d.Verdict == Ask {
+			j.Reason = d.Reason + "; and " + j.Reason
+		}
+		d.Reason, d.Hint = j.Reason, "go on without it or ask the user"
+		return p.ask(AboutRule, d)
+	case d.Verdict == Ask && p.readsOnly(a, j.Found):
+		return Decision{Verdict: Allow, Profile: p.Profile(), Reason: "it is known to read only"}
+	case len(j.Dangers) > 0:
+		return p.dangerous(d, j.Dangers[0])
+	case d.Verdict == Ask:
+		if prefix, ok := p.rules().ProposePrefix(a.Command, a.PrefixRule); ok && !d.Each {
+			d.Always = RuleLine(prefix, Permitted.String())
+		}
+	}
+	return d
+}
+
+// dangerous asks about a command that destroys something, where nothing else
+// asks yet. Without a sandbox and without anybody to ask, the user has said
+// that everything runs.
+func (p *Policy) dangerous(d Decision, danger Danger) Decision {
+	why := fmt.Sprintf("`%s` %s", joinArgv(danger.Command), danger.Reason)
+	if d.Verdict == Ask {
+		d.Reason += ", and " + why
+		return d
+	}
+	if p.Mode == DangerFullAccess && p.Approval == Never {
+		return d
+	}
+	d.Reason, d.Hint = why, "use a safer way, or ask the user"
+	return p.ask(AboutSandbox, d)
+}
+
+// readsOnly reports whether the only reason to ask is that nothing is trusted,
+// and every command in the call is one that only reads.
+func (p *Policy) readsOnly(a Action, f Found) bool {
+	if p.Approval != Untrusted || !p.confines() || p.Mode == DangerFullAccess {
+		return false
+	}
+	if a.Permissions == RequireEscalated || a.Permissions == WithAdditional || len(a.Writes) > 0 || len(f.Opaque) > 0 || len(f.Writes) > 0 {
+		return false
+	}
+	listed := false
+	for _, c := range f.Commands {
+		if c.Through {
+			continue
+		}
+		if len(c.Argv) == 0 || !c.known() || !KnownReadOnly(c.Argv) {
+			return false
+		}
+		listed = true
+	}
+	return listed
+}
+
+// outside is no sandbox at all.
+var outside = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+
+// bySandbox decides by what the call may touch, whatever rules say.
+func (p *Policy) bySandbox(a Action) Decision {
 	inside := p.Profile()
-	outside := Profile{Mode: DangerFullAccess, Network: NetworkAll}
 	if p.Mode == DangerFullAccess {
 		if p.Approval == Untrusted && !a.ReadOnly {
 			return Decision{Verdict: Ask, Profile: outside, Reason: "the approval policy is untrusted"}
@@ -85,30 +209,40 @@ func (p *Policy) decide(a Action) Decision {
 		return Decision{Verdict: Allow, Profile: outside, Reason: "the sandbox mode is danger-full-access"}
 	}
 	if a.Permissions == RequireEscalated {
-		return p.ask(Decision{
+		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
 			Reason:  "it asks to run outside the sandbox",
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
+	if a.Permissions == WithAdditional && a.Additional != nil {
+		return p.ask(AboutPermissions, Decision{
+			Profile: inside.with(*a.Additional),
+			Reason:  "it asks for more than the sandbox gives: " + a.Additional.String(),
+			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
+		})
+	}
 	if out, why := p.firstOutside(a.Writes); out != "" {
-		return p.ask(Decision{
+		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
 			Reason:  fmt.Sprintf("it would write %s, which the sandbox keeps read-only: %s", out, why),
 			Hint:    p.whereToWrite(),
 		})
 	}
 	if secret := p.firstHidden(a.Reads); secret != "" {
-		return p.ask(Decision{
+		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
 			Reason:  fmt.Sprintf("it would read %s, which the sandbox hides because credentials are kept there", secret),
 		})
 	}
-	if !p.confines() && a.ReadOnly {
-		return Decision{Verdict: Allow, Profile: outside, Reason: "it only reads"}
+	if a.ReadOnly {
+		if !p.confines() {
+			inside = outside
+		}
+		return Decision{Verdict: Allow, Profile: inside, Reason: "it only reads"}
 	}
 	if !p.confines() {
-		d := p.ask(Decision{
+		d := p.ask(AboutSandbox, Decision{
 			Profile: outside,
 			Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
 			Hint:    "only --sandbox danger-full-access runs it unasked",
@@ -116,21 +250,54 @@ func (p *Policy) decide(a Action) Decision {
 		d.Each = true
 		return d
 	}
-	if p.Approval == Untrusted && !a.ReadOnly {
+	if p.Approval == Untrusted {
 		return Decision{Verdict: Ask, Profile: inside, Reason: "the approval policy is untrusted"}
 	}
 	return Decision{Verdict: Allow, Profile: inside, Reason: "the sandbox confines it (" + p.Mode.String() + ")"}
 }
 
-// ask turns d into a question, or into a refusal when nobody may be asked.
-func (p *Policy) ask(d Decision) Decision {
-	if p.Approval == Never {
-		d.Verdict = Deny
+// ask turns d into a question of a kind, or into a refusal when nobody may be
+// asked that.
+func (p *Policy) ask(kind Kind, d Decision) Decision {
+	d.Verdict = Deny
+	switch {
+	case p.Approval == Never:
 		d.Reason += ", and the approval policy is never"
-		return d
+	case p.Approval == Granular && !p.Granular.allows(kind):
+		d.Reason += ", and the approval policy rules out asking about that"
+	default:
+		d.Verdict = Ask
 	}
-	d.Verdict = Ask
 	return d
+}
+
+// with returns f with one thing more.
+func (f Profile) with(more Additional) Profile {
+	if more.Network {
+		f.Network = NetworkAll
+	}
+	f.WritableRoots = slices.Concat(f.WritableRoots, more.Write)
+	if len(more.Write) > 0 && f.Mode == ReadOnly {
+		f.Mode = WorkspaceWrite
+	}
+	f.Hidden = slices.DeleteFunc(slices.Clone(f.Hidden), func(h string) bool {
+		return slices.ContainsFunc(more.Read, func(r string) bool { return Below(r, h) || Below(h, r) })
+	})
+	return f
+}
+
+func (m Additional) String() string {
+	var parts []string
+	if m.Network {
+		parts = append(parts, "the network")
+	}
+	if len(m.Write) > 0 {
+		parts = append(parts, "to write "+strings.Join(m.Write, ", "))
+	}
+	if len(m.Read) > 0 {
+		parts = append(parts, "to read "+strings.Join(m.Read, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func (p *Policy) whereToWrite() string {
@@ -219,6 +386,9 @@ func (a Action) In(workspace string) Action {
 	}
 	a.Dir = abs(a.Dir)
 	a.Reads, a.Writes = list(a.Reads), list(a.Writes)
+	if a.Additional != nil {
+		a.Additional = &Additional{Network: a.Additional.Network, Write: list(a.Additional.Write), Read: list(a.Additional.Read)}
+	}
 	return a
 }
 
@@ -236,7 +406,7 @@ func keys(a Action, f Profile) []string {
 	case a.Server != "":
 		return []string{key("tool", a.Server, a.Tool)}
 	case len(a.Command) > 0:
-		return []string{key("command", a.Command, a.Dir, f.Mode)}
+		return []string{key("command", a.Command, a.Dir, f.Mode, a.Additional)}
 	case len(a.Writes) > 0:
 		var ks []string
 		for _, w := range a.Writes {

@@ -31,8 +31,8 @@ func TestDecide(t *testing.T) {
 		write     = policy.WorkspaceWrite
 		full      = policy.DangerFullAccess
 	)
-	command := policy.Action{Tool: "shell", Command: []string{"ls"}}
-	escalated := policy.Action{Tool: "shell", Command: []string{"ls"}, Permissions: policy.RequireEscalated}
+	command := policy.Action{Tool: "shell", Command: []string{"make"}}
+	escalated := policy.Action{Tool: "shell", Command: []string{"make"}, Permissions: policy.RequireEscalated}
 	writes := func(paths ...string) policy.Action { return policy.Action{Tool: "apply_patch", Writes: paths} }
 	reads := func(path string) policy.Action {
 		return policy.Action{Tool: "read_file", Reads: []string{path}, ReadOnly: true}
@@ -99,12 +99,12 @@ func TestDecide(t *testing.T) {
 func TestDecideWithoutASandboxAsksEachTime(t *testing.T) {
 	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
 	p.Confines = nil
-	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"ls"}})
+	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}})
 	require.Equal(t, policy.Ask, d.Verdict)
 	require.True(t, d.Each)
 
 	p.Approval = policy.Never
-	require.Equal(t, policy.Deny, p.Decide(policy.Action{Tool: "shell", Command: []string{"ls"}}).Verdict)
+	require.Equal(t, policy.Deny, p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}}).Verdict)
 	require.Equal(t, policy.Allow, p.Decide(policy.Action{Tool: "read_file", Reads: []string{"/x"}, ReadOnly: true}).Verdict)
 }
 

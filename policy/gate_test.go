@@ -55,7 +55,7 @@ func says(answers ...policy.Answer) policy.AskFunc {
 }
 
 func escalated(ask policy.AskFunc) policy.Call {
-	return policy.Call{ID: "1", Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"ls"}, Permissions: policy.RequireEscalated}}
+	return policy.Call{ID: "1", Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"make"}, Permissions: policy.RequireEscalated}}
 }
 
 func TestGateRunsOnlyAfterAYes(t *testing.T) {
@@ -106,7 +106,7 @@ func TestGateRemembersForTheSessionAndTheCaller(t *testing.T) {
 	require.Error(t, err, "another caller was not asked")
 
 	more := escalated(nil)
-	more.Action.Command = []string{"ls", "-l"}
+	more.Action.Command = []string{"make", "-j"}
 	_, err = h.gate.Call(t.Context(), more)
 	require.Error(t, err, "another command was not asked about")
 }
@@ -121,7 +121,7 @@ func TestGateDoesNotRememberOnce(t *testing.T) {
 
 func TestGateAfterADenial(t *testing.T) {
 	command := func(ask policy.AskFunc) policy.Call {
-		return policy.Call{Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+		return policy.Call{Caller: "c", Ask: ask, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	}
 	for _, tt := range []struct {
 		name     string
@@ -150,7 +150,7 @@ func TestGateAfterADenial(t *testing.T) {
 
 func TestGateResumesAtTheWidening(t *testing.T) {
 	h := newHouse(policy.Untrusted, policy.WorkspaceWrite)
-	c := policy.Call{Caller: "c", Ask: says(policy.Once), Denied: &policy.Denial{Op: "write"}, Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+	c := policy.Call{Caller: "c", Ask: says(policy.Once), Denied: &policy.Denial{Op: "write"}, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	_, err := h.gate.Call(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, []policy.Mode{policy.DangerFullAccess}, h.ran, "what ran once does not run again in the sandbox")
@@ -164,7 +164,7 @@ func TestGateResumesAtTheWidening(t *testing.T) {
 func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
 	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
 	h.gate.Run = func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) { panic("oh") }
-	c := policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"ls"}}}
+	c := policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	for range 2 {
 		_, err := h.gate.Call(t.Context(), c)
 		require.ErrorContains(t, err, "oh")
@@ -202,8 +202,11 @@ func TestCallsThatChangeRunOneAtATime(t *testing.T) {
 		}
 		errs := make(chan error)
 		for i := range 20 {
+			if i == 10 {
+				synctest.Wait() // the reads have begun
+			}
 			go func() {
-				_, err := g.Call(t.Context(), policy.Call{Action: policy.Action{Tool: "x", ReadOnly: i%2 == 0, Command: []string{"c"}}})
+				_, err := g.Call(t.Context(), policy.Call{Action: policy.Action{Tool: "x", ReadOnly: i < 10, Command: []string{"c"}}})
 				errs <- err
 			}()
 		}
@@ -300,7 +303,7 @@ func ExampleGate() {
 			return policy.Outcome{Result: json.RawMessage(fmt.Sprintf("%q", c.Action.Tool+" ran "+f.Mode.String()))}, nil
 		},
 	}
-	out, err := gate.Call(context.Background(), policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"ls"}}})
+	out, err := gate.Call(context.Background(), policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}})
 	fmt.Println(string(out.Result), err)
 	_, err = gate.Call(context.Background(), policy.Call{Action: policy.Action{Tool: "apply_patch", Writes: []string{"a.txt"}}})
 	fmt.Println(err)

@@ -15,6 +15,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 )
 
@@ -45,7 +46,43 @@ const (
 	Untrusted Approval = iota // ask before every command and every change
 	OnRequest                 // ask when the model asks for more, or a call reaches outside
 	Never                     // ask nobody; what would need a yes is refused
+	Granular                  // as OnRequest, but each kind of question can be switched off
 )
+
+// Kinds are the kinds of questions that may be asked under [Granular], in
+// Codex's words. The zero value asks none.
+type Kinds struct {
+	SandboxApproval    bool `json:"sandbox_approval" toml:"sandbox_approval"`       // to reach beyond the sandbox
+	Rules              bool `json:"rules" toml:"rules"`                             // where a rule says prompt
+	SkillApproval      bool `json:"skill_approval" toml:"skill_approval"`           // read for Codex's sake; nothing here asks it
+	RequestPermissions bool `json:"request_permissions" toml:"request_permissions"` // for one more path or the network
+	MCPElicitations    bool `json:"mcp_elicitations" toml:"mcp_elicitations"`       // for tools of downstream servers, and their own questions
+}
+
+// A Kind is what a question is about.
+type Kind int
+
+const (
+	AboutSandbox     Kind = iota // reaching beyond the sandbox, and what destroys
+	AboutRule                    // a rule that says prompt
+	AboutPermissions             // one more path or the network
+	AboutDownstream              // a tool of a downstream server
+)
+
+// allows reports whether questions of the kind may be asked.
+func (k Kinds) allows(kind Kind) bool {
+	switch kind {
+	case AboutSandbox:
+		return k.SandboxApproval
+	case AboutRule:
+		return k.Rules
+	case AboutPermissions:
+		return k.RequestPermissions
+	case AboutDownstream:
+		return k.MCPElicitations
+	}
+	return false
+}
 
 func (a Approval) String() string {
 	switch a {
@@ -53,6 +90,8 @@ func (a Approval) String() string {
 		return "on-request"
 	case Never:
 		return "never"
+	case Granular:
+		return "granular"
 	}
 	return "untrusted"
 }
@@ -161,9 +200,18 @@ var DefaultReadOnlySubpaths = []string{".git", ".codex", ".agents", ".toolgate"}
 type Permissions string
 
 const (
-	UseDefault       Permissions = "use_default"       // run in the sandbox
-	RequireEscalated Permissions = "require_escalated" // run outside it, if a person says yes
+	UseDefault       Permissions = "use_default"                 // run in the sandbox
+	RequireEscalated Permissions = "require_escalated"           // run outside it, if a person says yes
+	WithAdditional   Permissions = "with_additional_permissions" // run in it with one thing more
 )
+
+// Additional is what a call with [WithAdditional] asks for. Paths may be
+// relative.
+type Additional struct {
+	Network bool     `json:"network,omitempty"`
+	Write   []string `json:"write,omitempty"` // folders
+	Read    []string `json:"read,omitempty"`  // hidden paths to be shown
+}
 
 // An Action is what a call would do, as far as its arguments tell. Paths may
 // be relative; [Action.In] makes them absolute.
@@ -186,10 +234,14 @@ type Action struct {
 	Permissions   Permissions `json:"permissions,omitempty"`
 	Justification string      `json:"justification,omitempty"` // the model's words
 	PrefixRule    []string    `json:"prefix_rule,omitempty"`   // the model's proposal for "always"
+	Additional    *Additional `json:"additional,omitempty"`
 
 	// ReadOnly is set for a call that cannot change anything. Such calls run
 	// side by side.
 	ReadOnly bool `json:"read_only,omitempty"`
+
+	// Arguments are those of the call, for rules that look at them.
+	Arguments json.RawMessage `json:"-"`
 
 	// Preview is what a person is shown beside the question, such as a diff.
 	Preview string `json:"-"`
