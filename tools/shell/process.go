@@ -136,6 +136,7 @@ func (h *host) begin(p *process) error {
 	if p.group, err = newCgroup(h.options.Limits, p.id); err != nil {
 		return err
 	}
+	kin.bury()
 	kin.starting.RLock()
 	defer kin.starting.RUnlock()
 	p.started = time.Now()
@@ -179,9 +180,8 @@ func (h *host) wait(p *process, r *os.File) {
 	kin.remove(p)
 	p.wall = time.Since(p.started)
 	p.code = exitCode(p.cmd.ProcessState, err)
-	r.SetReadDeadline(time.Now().Add(patience))
-	<-p.pumped
-	p.drain(r)
+	p.lastWords(r)
+	kin.bury()
 	if p.stopped.Load() {
 		return // who stopped it looks after the rest
 	}
@@ -195,6 +195,20 @@ func (h *host) wait(p *process, r *os.File) {
 		kin.end(p, grace, h.gone)
 		p.group.remove()
 	})
+}
+
+// lastWords waits until everything printed is taken, but not for what is left
+// running and still holds the pipe.
+func (p *process) lastWords(r *os.File) {
+	if r.SetReadDeadline(time.Now().Add(patience)) == nil {
+		<-p.pumped
+		p.drain(r)
+		return
+	}
+	select { // a system whose pipes know no deadlines
+	case <-p.pumped:
+	case <-time.After(patience):
+	}
 }
 
 // drain takes what is in the pipe already when something still holds it.

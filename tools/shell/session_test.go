@@ -121,6 +121,32 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, "bold 50%", messages[1])
 }
 
+// TestUnreadTerminal writes more than a program that reads nothing can be
+// given.
+func TestUnreadTerminal(t *testing.T) {
+	b := newBench(t, shell.Options{})
+	id := b.open(map[string]any{"cmd": "stty raw -echo; echo begun; exec sleep 1000", "tty": true, "wait_for": "begun"})
+	res := b.call("write_stdin", fmt.Sprintf(`{"session_id":%s,"chars":%q}`, id, strings.Repeat("x", 1<<20)))
+	require.True(t, res.IsError)
+	require.Regexp(t, `^write_stdin: the program took \d+ of 1048576 bytes and reads no more now; send the rest later$`, textOf(res))
+	require.Contains(t, b.ask("write_stdin", `{"session_id":%s,"kill":true}`, id), "Process exited with code")
+}
+
+// TestForgottenChildren has a session start and forget many programs that
+// leave its group. They are reaped while it goes on.
+func TestForgottenChildren(t *testing.T) {
+	b := newBench(t, shell.Options{})
+	id := b.open(map[string]any{"cmd": "for i in $(seq 30); do (setsid true &); done; echo begun; read -r x", "tty": true, "wait_for": "begun"})
+	for range 1000 {
+		b.ask("shell", `{"command":["true"]}`)
+		if len(children()) <= 1 {
+			break
+		}
+	}
+	require.Len(t, children(), 1, "the session itself")
+	b.ask("write_stdin", `{"session_id":%s,"chars":"x\n","wait_for":"exit"}`, id)
+}
+
 // TestManySessions has 64 at once, which is as many as there may be, and then
 // more: those that have ended go first, then those not used for longest.
 func TestManySessions(t *testing.T) {

@@ -114,7 +114,7 @@ func leftBehind(members []member) string {
 			names = append(names, m.name)
 		}
 	}
-	what := "processes"
+	what := fmt.Sprintf("%d processes", len(members))
 	if len(members) == 1 {
 		what = "a process"
 	}

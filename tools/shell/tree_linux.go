@@ -55,6 +55,28 @@ func (f *family) members(p *process) []member {
 	return members
 }
 
+// bury reaps the adopted processes that have ended, so that what a long
+// session starts and forgets does not pile up. It does nothing when another
+// look at the children is under way.
+func (f *family) bury() {
+	if !f.starting.TryLock() {
+		return
+	}
+	defer f.starting.Unlock()
+	// Tells whether any has ended, and leaves it there.
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err != nil || info.Signo == 0 {
+		return
+	}
+	running := f.running()
+	for _, pid := range childrenOf(os.Getpid()) {
+		if !slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid }) {
+			isStray(pid) // reaps it when it has ended
+		}
+	}
+}
+
 // look returns this process's children and the commands among them.
 func (f *family) look() (children []int, running []*process) {
 	f.starting.Lock()

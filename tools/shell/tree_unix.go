@@ -6,6 +6,8 @@ import "golang.org/x/sys/unix"
 
 func adopt() {}
 
+func (f *family) bury() {}
+
 func askToEnd(m member) { unix.Kill(m.pid, unix.SIGTERM) }
 func kill(m member)     { unix.Kill(m.pid, unix.SIGKILL) }
 
