@@ -28,6 +28,8 @@ type Config struct {
 	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
 
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
+	Hooks      Hooks                `toml:"hooks"`       // the user's programs around calls
+	Otel       Otel                 `toml:"otel"`        // where traces and metrics go
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].
@@ -119,6 +121,12 @@ func (c *Config) check(text []byte, name string) error {
 		if _, err := policy.ParseMode(c.SandboxMode); err != nil {
 			return valueError(err, text, "sandbox_mode", name)
 		}
+	}
+	if err := c.checkHooks(text, name); err != nil {
+		return err
+	}
+	if err := c.checkOtel(text, name); err != nil {
+		return err
 	}
 	return c.checkServers(text, name)
 }

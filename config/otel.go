@@ -1,0 +1,139 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Otel is [otel]: where traces and metrics of calls go. Its keys are Codex's.
+// Nothing is sent without it.
+type Otel struct {
+	Environment string `toml:"environment"` // named in all that is sent, such as "staging"
+
+	// Exporters are "none" (default), "otlp-http", or a table
+	// {otlp-http = {endpoint = URL, headers = {NAME = VALUE}}}. Exporter is
+	// for both kinds; the others are for one and win.
+	Exporter        any `toml:"exporter"`
+	TraceExporter   any `toml:"trace_exporter"`
+	MetricsExporter any `toml:"metrics_exporter"`
+
+	// Read for Codex's sake: prompts and outputs are never sent.
+	LogUserPrompt bool           `toml:"log_user_prompt"`
+	ToolResult    map[string]any `toml:"tool_result"`
+}
+
+// An Exporter is where one kind of telemetry goes.
+type Exporter struct {
+	// Endpoint is the whole URL that is posted to. "" means the standard
+	// variables, or else the standard port of this machine.
+	Endpoint string
+	Headers  map[string]string // values may hold ${VARIABLE}
+}
+
+// Traces returns where traces go; ok is false when they go nowhere. A config
+// that was read holds no error.
+func (o Otel) Traces() (e Exporter, ok bool, err error) {
+	return o.exporter("trace_exporter", o.TraceExporter, "/v1/traces")
+}
+
+// Metrics returns where metrics go; ok is false when they go nowhere.
+func (o Otel) Metrics() (e Exporter, ok bool, err error) {
+	return o.exporter("metrics_exporter", o.MetricsExporter, "/v1/metrics")
+}
+
+func (o Otel) exporter(key string, own any, path string) (Exporter, bool, error) {
+	if own != nil {
+		return parseExporter(key, own)
+	}
+	if o.Exporter == nil {
+		return Exporter{}, false, nil
+	}
+	e, ok, err := parseExporter("exporter", o.Exporter)
+	if e.Endpoint != "" {
+		// Codex's exporter is for logs, and names their path.
+		base := strings.TrimSuffix(e.Endpoint, "/")
+		for _, p := range []string{"/v1/logs", "/v1/traces", "/v1/metrics"} {
+			base = strings.TrimSuffix(base, p)
+		}
+		e.Endpoint = base + path
+	}
+	return e, ok, err
+}
+
+const otlpHTTP = "otlp-http"
+
+// parseExporter reads one exporter setting.
+func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
+	fault := func(format string, args ...any) (Exporter, bool, error) {
+		return Exporter{}, false, &Error{Msg: key + ": " + fmt.Sprintf(format, args...), Hint: `exporters are "none", "otlp-http" and {otlp-http = {endpoint = URL, headers = {}}}`}
+	}
+	var table map[string]any
+	switch v := v.(type) {
+	case string:
+		table = map[string]any{v: map[string]any{}}
+	case map[string]any:
+		table = v
+	}
+	if len(table) != 1 {
+		return fault("one exporter is named")
+	}
+	for kind, settings := range table {
+		switch kind {
+		case "none":
+			return Exporter{}, false, nil
+		case otlpHTTP:
+		case "otlp-grpc":
+			return fault("otlp-grpc is not built in; every receiver of it also takes otlp-http")
+		default:
+			return fault("unknown exporter %q", kind)
+		}
+		m, isTable := settings.(map[string]any)
+		if !isTable {
+			return fault("%s is a table", kind)
+		}
+		for k, v := range m {
+			switch text, isText := v.(string); {
+			case k == "endpoint" && isText:
+				if u, err := url.Parse(text); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+					return fault("endpoint %q is not a URL", text)
+				}
+				e.Endpoint = text
+			case k == "protocol" && (text == "json" || text == "binary"):
+				// Both are the same to a receiver; JSON is what is sent.
+			case k == "headers":
+				if e.Headers, isText = headers(v); !isText {
+					return fault("headers is a table of strings")
+				}
+			default:
+				return fault("unknown or wrong key %q", k)
+			}
+		}
+	}
+	return e, true, nil
+}
+
+func headers(v any) (map[string]string, bool) {
+	m, ok := v.(map[string]any)
+	h := map[string]string{}
+	for k, v := range m {
+		text, isText := v.(string)
+		h[k], ok = text, ok && isText
+	}
+	return h, ok
+}
+
+// checkOtel refuses exporters that cannot be used.
+func (c *Config) checkOtel(text []byte, name string) error {
+	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter, "metrics_exporter": c.Otel.MetricsExporter} {
+		if v == nil {
+			continue
+		}
+		if _, _, err := parseExporter(key, v); err != nil {
+			e := err.(*Error)
+			e.File, e.Line = name, lineOf(text, key)
+			return e
+		}
+	}
+	return nil
+}
