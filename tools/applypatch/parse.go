@@ -78,11 +78,11 @@ func trimBlank(lines []string, first int) ([]string, int) {
 	return lines, first
 }
 
-// withoutCR returns lines, each without a carriage return at its end.
+// withoutCR returns lines, each without carriage returns at its end.
 func withoutCR(lines []string) []string {
 	cut := make([]string, len(lines))
 	for i, line := range lines {
-		cut[i] = strings.TrimSuffix(line, "\r")
+		cut[i] = strings.TrimRight(line, "\r")
 	}
 	return cut
 }

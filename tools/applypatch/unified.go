@@ -144,23 +144,51 @@ func (h *diffHeader) index(v string) {
 	}
 }
 
-// names finds the two names of the file with go-diff, and takes a prefix such
-// as a/ and b/ off.
+// names finds the two names of the file, and takes a prefix such as a/ and b/
+// off: those of a rename, else of the --- and +++ lines, which go-diff reads,
+// else of the line of git.
 func (p *unifiedParser) names(h *diffHeader, header []string) error {
-	text := strings.Join(cutTimestamps(header), "\n") + "\n"
-	fd, err := diff.ParseFileDiff([]byte(text))
-	if err == nil && fd != nil {
-		h.oldName, h.newName = fd.OrigName, fd.NewName
-	}
 	if h.renameFrom != "" {
 		h.oldName, h.newName = h.renameFrom, h.renameTo+h.copyTo
 		return nil
 	}
-	if h.oldName == "" && h.newName == "" {
-		return p.fault("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
+	if n := len(header); n >= 2 && strings.HasPrefix(header[n-2], "--- ") && strings.HasPrefix(header[n-1], "+++ ") {
+		text := strings.Join(cutTimestamps(header[n-2:]), "\n") + "\n"
+		if fd, err := diff.ParseFileDiff([]byte(text)); err == nil {
+			h.oldName, h.newName = fd.OrigName, fd.NewName
+		}
+	} else {
+		h.oldName, h.newName = gitNames(strings.TrimSuffix(header[0], "\r"))
 	}
 	h.oldName, h.newName = withoutPrefixes(h.oldName, h.newName)
+	if h.oldName == "" || h.newName == "" {
+		return p.fault("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
+	}
 	return nil
+}
+
+// gitNames returns the two names of a line "diff --git a/x b/x". Names with
+// blanks and without quotes can be told apart only when they are the same but
+// for their prefixes; else they are empty.
+func gitNames(line string) (oldName, newName string) {
+	rest := strings.TrimPrefix(line, "diff --git ")
+	if first, err := strconv.QuotedPrefix(rest); err == nil && strings.HasPrefix(rest, `"`) {
+		return unquote(first), unquote(strings.TrimPrefix(rest[len(first):], " "))
+	}
+	if first, second, ok := strings.Cut(rest, " "); ok && !strings.Contains(second, " ") {
+		return first, second
+	}
+	if first, second, ok := strings.Cut(rest, ` "`); ok && strings.HasSuffix(second, `"`) {
+		return first, unquote(`"` + second)
+	}
+	half := len(rest) / 2
+	if len(rest)%2 == 1 && rest[half] == ' ' {
+		first, second := withoutPrefixes(rest[:half], rest[half+1:])
+		if first == second {
+			return rest[:half], rest[half+1:]
+		}
+	}
+	return "", ""
 }
 
 // cutTimestamps drops what follows a tab in the --- and +++ lines: go-diff

@@ -1,0 +1,160 @@
+package applypatch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String returns the patch as text, in its own format. It reads back to the
+// same patch.
+func (p *Patch) String() string {
+	var b strings.Builder
+	if p.Format == Unified {
+		for i := range p.Ops {
+			p.Ops[i].printUnified(&b)
+		}
+		if p.saysNoEnds() {
+			return strings.ReplaceAll(b.String(), "\n", "\r\n")
+		}
+		return b.String()
+	}
+	b.WriteString(beginMarker + "\n")
+	for i := range p.Ops {
+		p.Ops[i].printCodex(&b)
+	}
+	b.WriteString(endMarker + "\n")
+	return b.String()
+}
+
+// saysNoEnds reports whether the lines of a diff do not say how they end: it
+// came with CRLF altogether.
+func (p *Patch) saysNoEnds() bool {
+	for _, op := range p.Ops {
+		for _, h := range op.Hunks {
+			for _, l := range h.Lines {
+				if l.End == "" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (op *FileOp) printCodex(b *strings.Builder) {
+	switch op.Kind {
+	case Add:
+		fmt.Fprintf(b, "%s %s\n", addHeader, op.Path)
+	case Delete:
+		fmt.Fprintf(b, "%s %s\n", delHeader, op.Path)
+	default:
+		fmt.Fprintf(b, "%s %s\n", updHeader, op.Path)
+	}
+	if op.MoveTo != "" {
+		fmt.Fprintf(b, "%s %s\n", moveHeader, op.MoveTo)
+	}
+	for i := range op.Hunks {
+		h := &op.Hunks[i]
+		if op.Kind != Add {
+			h.printContext(b)
+		}
+		for _, l := range h.Lines {
+			fmt.Fprintf(b, "%c%s\n", l.Op, l.Text)
+		}
+		if h.EndOfFile {
+			b.WriteString(eofMarker + "\n")
+		}
+	}
+}
+
+// printContext writes the @@ lines of a hunk.
+func (h *Hunk) printContext(b *strings.Builder) {
+	switch {
+	case h.OldStart != 0 || h.NewStart != 0:
+		fmt.Fprintf(b, "@@ -%d +%d @@\n", h.OldStart, h.NewStart)
+	case len(h.Context) == 0:
+		b.WriteString("@@\n")
+	}
+	for _, c := range h.Context {
+		fmt.Fprintf(b, "@@ %s\n", c)
+	}
+}
+
+func (op *FileOp) printUnified(b *strings.Builder) {
+	from, to := op.Path, op.Path
+	if op.MoveTo != "" {
+		to = op.MoveTo
+	}
+	fmt.Fprintf(b, "diff --git %s %s\n", quote("a/"+from), quote("b/"+to))
+	mode := map[Exec]string{ExecOn: "100755", ExecOff: "100644"}[op.Exec]
+	switch {
+	case op.Kind == Add && mode == "":
+		b.WriteString("new file mode 100644\n")
+	case op.Kind == Add:
+		b.WriteString("new file mode " + mode + "\n")
+	case mode != "":
+		b.WriteString("new mode " + mode + "\n")
+	}
+	switch {
+	case op.Kind == Delete:
+		b.WriteString("deleted file mode 100644\n")
+	case op.Copy:
+		fmt.Fprintf(b, "copy from %s\ncopy to %s\n", quote(from), quote(to))
+	case op.MoveTo != "":
+		fmt.Fprintf(b, "rename from %s\nrename to %s\n", quote(from), quote(to))
+	}
+	if len(op.Hunks) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "--- %s\n+++ %s\n", quote("a/"+from), quote("b/"+to))
+	for i := range op.Hunks {
+		op.Hunks[i].printUnified(b)
+	}
+}
+
+func (h *Hunk) printUnified(b *strings.Builder) {
+	if h.OldStart == 0 && h.NewStart == 0 && !h.onlyAdds() {
+		b.WriteString("@@ @@\n")
+	} else {
+		fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n", h.OldStart, len(h.oldLines()), h.NewStart, len(h.newLines()))
+	}
+	for _, l := range h.Lines {
+		end := "\n"
+		switch l.End {
+		case "\r\n":
+			end = "\r\n"
+		case NoNewline:
+			end = "\n\\ No newline at end of file\n"
+		}
+		fmt.Fprintf(b, "%c%s%s", l.Op, l.Text, end)
+	}
+}
+
+func (h *Hunk) onlyAdds() bool { return len(h.oldLines()) == 0 }
+
+// quote writes a name as git does: in quotes when it has anything that a line
+// of a diff could not carry.
+func quote(name string) string {
+	plain := true
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			plain = false
+			b.WriteString("\\" + string(c))
+		case c < ' ' || c >= 0x7f || c == ' ':
+			plain = plain && c == ' '
+			if c == ' ' {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "\\%03o", c)
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if plain && !strings.HasSuffix(name, " ") && !strings.Contains(name, " ") {
+		return name
+	}
+	return `"` + b.String() + `"`
+}
