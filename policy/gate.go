@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +22,7 @@ const (
 	No      Answer = "no"
 	Once    Answer = "once"    // this call
 	Session Answer = "session" // this call and the same again until the session ends
+	Always  Answer = "always"  // this call, and the rule that was offered from now on
 )
 
 // A Stage is the point of a call's life at which a person is asked.
@@ -36,6 +39,7 @@ type Question struct {
 	Action Action
 	Reason string  // why it is asked
 	Each   bool    // an answer for the session is not offered
+	Always string  // the rule line that "always" adds, "" when that is not offered
 	Denied *Denial // what the sandbox refused, at the stage Widen
 }
 
@@ -48,6 +52,24 @@ type AskFunc func(context.Context, Question) (Answer, error)
 // ErrSuspended is returned by [Gate.Call] when the call waits for an answer
 // that the client will bring with a retry.
 var ErrSuspended = errors.New("suspended until the client retries with an answer")
+
+// ErrCannotAsk is wrapped by the error of an [AskFunc] that has no way to reach
+// a person. Then the waiting list is tried.
+var ErrCannotAsk = errors.New("no way to ask the user")
+
+// A Waiting is a question on its way to the waiting list. An answer to it
+// holds for what Binding stands for and nothing else: the caller, the tool,
+// its arguments to the letter, the stage, and the policy.
+type Waiting struct {
+	Binding  string
+	Caller   string
+	Question Question
+}
+
+// A StillWaiting is the error for a question that nobody has answered yet.
+type StillWaiting struct{ ID string }
+
+func (w *StillWaiting) Error() string { return "it waits for approval as " + w.ID }
 
 // An Outcome is what running a call gave.
 type Outcome struct {
@@ -174,6 +196,14 @@ type Gate struct {
 	After   func(context.Context, Call, *Outcome) error
 	AskHook func(context.Context, Call, Question) (answer Answer, answered bool, err error)
 
+	// Later puts a question on the waiting list and waits a while. Its error
+	// is a *[StillWaiting] when nobody has answered by then: the same call
+	// passes when it comes again after a yes. Nil: there is no list.
+	Later func(context.Context, Waiting) (Answer, error)
+
+	// Keep adds a line to the user's rules, for the answer always.
+	Keep func(ruleLine string) error
+
 	approvals approvals
 	order     order
 }
@@ -195,11 +225,12 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	if err := g.before(ctx, &c, &ev); err != nil {
 		return Outcome{}, err
 	}
+	c.Action.Arguments = c.Arguments
 	if g.Policy != nil {
 		c.Action = c.Action.In(g.Policy.Workspace)
 	}
 	d := g.Policy.Decide(c.Action)
-	ev.Action, ev.Verdict, ev.Reason = c.Action, d.Verdict.String(), d.Reason
+	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
 	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
 
 	if out, err = g.permitAndRun(ctx, c, d, &ev); err != nil {
@@ -276,7 +307,7 @@ func (g *Gate) permit(ctx context.Context, c Call, d Decision, ev *Event) error 
 	case Allow:
 		return nil
 	case Ask:
-		return g.ask(ctx, c, Question{Stage: BeforeRun, Action: c.Action, Reason: d.Reason, Each: d.Each}, d, ev)
+		return g.ask(ctx, c, Question{Stage: BeforeRun, Action: c.Action, Reason: d.Reason, Each: d.Each, Always: d.Always}, d, ev)
 	}
 	return &Refused{Reason: d.Reason, Hint: d.Hint}
 }
@@ -289,31 +320,78 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
 		return err
 	}
-	if c.Ask == nil {
-		ev.answered("nobody", "nobody")
-		return &Refused{Reason: q.Reason + ", and nobody could be asked", Hint: d.Hint}
-	}
 	asked := time.Now()
-	answer, err := c.Ask(ctx, q)
+	answer, err := g.askPerson(ctx, c, q, ev)
 	ev.Waited += time.Since(asked)
 	if errors.Is(err, ErrSuspended) {
 		return err
 	}
+	if waits, ok := errors.AsType[*StillWaiting](err); ok {
+		ev.answered("nobody", "nobody")
+		return &Refused{
+			Reason: q.Reason + ", and " + waits.Error(),
+			Hint:   fmt.Sprintf("tell the user to run `toolgate approvals approve %s`, then send the same call again", waits.ID),
+		}
+	}
 	if err != nil {
 		ev.answered("nobody", "nobody")
-		return &Refused{Reason: q.Reason + ", and nobody could be asked (" + err.Error() + ")", Hint: d.Hint}
-	}
-	ev.answered(string(answer), cmp.Or(c.Asks, "client"))
-	switch answer {
-	case Once:
-		return nil
-	case Session:
-		if !q.Each {
-			g.approvals.remember(c.Caller, d.Keys)
+		why := ", and nobody could be asked"
+		if err != ErrCannotAsk {
+			why += " (" + err.Error() + ")"
 		}
+		return &Refused{Reason: q.Reason + why, Hint: d.Hint}
+	}
+	return g.heed(answer, c, q, d, ev)
+}
+
+// askPerson asks through the client, and where that cannot be, through the
+// waiting list.
+func (g *Gate) askPerson(ctx context.Context, c Call, q Question, ev *Event) (Answer, error) {
+	answer, err := No, ErrCannotAsk
+	if c.Ask != nil {
+		answer, err = c.Ask(ctx, q)
+	}
+	if g.Later == nil || !errors.Is(err, ErrCannotAsk) {
+		if err == nil {
+			ev.answered(string(answer), cmp.Or(c.Asks, "client"))
+		}
+		return answer, err
+	}
+	answer, err = g.Later(ctx, Waiting{Binding: g.binding(c, q.Stage), Caller: c.Caller, Question: q})
+	if err == nil {
+		ev.answered(string(answer), "waiting list")
+	}
+	return answer, err
+}
+
+// heed does what the answer says.
+func (g *Gate) heed(answer Answer, c Call, q Question, d Decision, ev *Event) error {
+	switch {
+	case answer == Once:
 		return nil
+	case answer == Session && !q.Each:
+		g.approvals.remember(c.Caller, d.Keys)
+		return nil
+	case answer == Always && q.Always != "" && g.Keep != nil:
+		if err := g.Keep(q.Always); err != nil {
+			ev.Error = "the rule could not be kept: " + err.Error()
+		}
+		g.approvals.remember(c.Caller, d.Keys)
+		return nil
+	}
+	if q.Stage == Widen {
+		g.approvals.refuse(c.Caller, d.Keys)
 	}
 	return &Refused{Reason: "the user said no", Hint: "do not try it again in another way; go on without it or ask the user"}
+}
+
+// binding names what a late answer holds for.
+func (g *Gate) binding(c Call, stage Stage) string {
+	h := sha256.New()
+	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, g.Policy.Version}) // strings marshal
+	h.Write(b)
+	h.Write(c.Arguments)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // askHook lets the hook answer, before a person is bothered.
@@ -370,11 +448,14 @@ func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
 // under never nobody is asked: then the denied result is the answer.
 func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *Event) (Outcome, error) {
 	ev.Denied = out.Denied
-	if g.Policy.Approval != Untrusted || d.Profile.Mode == DangerFullAccess {
+	if !g.Policy.widens() || d.Profile.Mode == DangerFullAccess || c.Action.Server != "" {
 		return out, nil
 	}
-	d.Profile = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+	d.Profile = outside
 	d.Keys = keys(c.Action, d.Profile)
+	if g.approvals.refused(c.Caller, d.Keys) {
+		return out, nil // never twice for the same
+	}
 	q := Question{Stage: Widen, Action: c.Action, Reason: "it ran in the sandbox and was " + out.Denied.Error(), Denied: out.Denied}
 	if err := g.ask(ctx, c, q, d, ev); err != nil {
 		if _, no := errors.AsType[*Refused](err); no && len(out.Result) > 0 {
@@ -420,35 +501,62 @@ func (g *Gate) record(ev Event, c Call, out Outcome, err error) {
 	g.Record(ev)
 }
 
+// widens reports whether a call that the sandbox denied is asked about again.
+// Under on-request it is the model that asks, under never nobody.
+func (p *Policy) widens() bool {
+	return p.Approval == Untrusted || p.Approval == Granular && p.Granular.SandboxApproval
+}
+
 // approvals remembers what callers were told for their session.
 type approvals struct {
 	mu    sync.Mutex
 	given map[string]map[string]bool // caller → key
+	not   map[string]map[string]bool // the same for a wider run that was refused
+}
+
+func (a *approvals) refuse(caller string, keys []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	note(&a.not, caller, keys)
+}
+
+func (a *approvals) refused(caller string, keys []string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return all(a.not, caller, keys)
 }
 
 func (a *approvals) covers(caller string, keys []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, k := range keys {
-		if !a.given[caller][k] {
-			return false
-		}
-	}
-	return len(keys) > 0
+	return all(a.given, caller, keys)
 }
 
 func (a *approvals) remember(caller string, keys []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.given == nil {
-		a.given = map[string]map[string]bool{}
+	note(&a.given, caller, keys)
+}
+
+func note(m *map[string]map[string]bool, caller string, keys []string) {
+	if *m == nil {
+		*m = map[string]map[string]bool{}
 	}
-	if a.given[caller] == nil {
-		a.given[caller] = map[string]bool{}
+	if (*m)[caller] == nil {
+		(*m)[caller] = map[string]bool{}
 	}
 	for _, k := range keys {
-		a.given[caller][k] = true
+		(*m)[caller][k] = true
 	}
+}
+
+func all(m map[string]map[string]bool, caller string, keys []string) bool {
+	for _, k := range keys {
+		if !m[caller][k] {
+			return false
+		}
+	}
+	return len(keys) > 0
 }
 
 // order is a fair read/write lock that can be given up while waiting: calls

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +12,14 @@ import (
 )
 
 // errCannotAsk says why the person at this client cannot be asked.
-var errCannotAsk = errors.New("this client has no way to ask its user: it does not declare elicitation")
+var errCannotAsk error = cannotAsk("this client has no way to ask its user: it does not declare elicitation")
+
+// A cannotAsk is a [policy.ErrCannotAsk] with its reason.
+type cannotAsk string
+
+func (c cannotAsk) Error() string { return string(c) }
+
+func (c cannotAsk) Is(target error) bool { return target == policy.ErrCannotAsk }
 
 // canAsk reports whether the client that sent req declared that it shows
 // forms. Neither form nor url declared means form, as before URL mode existed.
@@ -49,12 +55,18 @@ const decisionField = "decision"
 // "cancel" to those without showing them, and accepts an empty form unseen
 // under full access.
 func form(q policy.Question) *mcp.ElicitParams {
-	choices := []policy.Answer{policy.Once, policy.Session, policy.No}
-	words := "once: this call only. session: this call and the same again until this session ends. no: do not run it."
-	if q.Each {
-		choices = []policy.Answer{policy.Once, policy.No}
-		words = "once: this call only. no: do not run it."
+	choices := []policy.Answer{policy.Once}
+	words := "once: this call only. "
+	if !q.Each {
+		choices = append(choices, policy.Session)
+		words += "session: this call and the same again until this session ends. "
 	}
+	if q.Always != "" {
+		choices = append(choices, policy.Always)
+		words += "always: from now on, outside the sandbox, by adding to your rules: " + visible(q.Always) + " "
+	}
+	choices = append(choices, policy.No)
+	words += "no: do not run it."
 	return &mcp.ElicitParams{
 		Mode:    "form",
 		Message: Message(q),
@@ -76,7 +88,7 @@ func answer(q policy.Question, res *mcp.ElicitResult) (policy.Answer, error) {
 	}
 	word, _ := res.Content[decisionField].(string)
 	switch a := policy.Answer(word); {
-	case a == policy.Once, a == policy.Session && !q.Each:
+	case a == policy.Once, a == policy.Session && !q.Each, a == policy.Always && q.Always != "":
 		return a, nil
 	}
 	return policy.No, nil
