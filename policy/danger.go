@@ -484,12 +484,20 @@ func ifFold(args []string, why string, options ...string) string {
 	return ""
 }
 
-// first returns a check for the first argument that is no option.
+// first returns a check for the first argument that is neither an option nor
+// the value of one.
 func first(why string, wanted ...string) func([]string) string {
 	return func(args []string) string {
-		sub, _ := subcommandOf(args)
-		if slices.Contains(wanted, strings.ToLower(sub)) {
-			return why
+		for i, a := range args {
+			if strings.HasPrefix(a, "-") {
+				continue
+			}
+			if slices.Contains(wanted, strings.ToLower(a)) {
+				return why
+			}
+			if i == 0 || !strings.HasPrefix(args[i-1], "-") || strings.Contains(args[i-1], "=") {
+				break // else it may be the value of an option
+			}
 		}
 		return ""
 	}

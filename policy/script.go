@@ -85,10 +85,14 @@ type Write struct {
 // Bounds on what is looked at. What lies beyond them is opaque.
 const (
 	maxScriptDepth = 40        // scripts and wrappers inside each other
+	maxNesting     = 1000      // brackets open at once in one script
 	maxScriptBytes = 256 << 10 // text parsed for one call, all scripts together
 	maxCommands    = 5000      // commands listed for one call
 	maxWords       = 512       // words that one word may become by brace expansion
-	maxSource      = 200       // bytes of text quoted in an Opaque
+	maxSource      = 200       // bytes of text quoted where something is not known
+	maxGuess       = 4 << 10   // bytes of a value guessed for a variable
+	maxOpaque      = 100       // opaque parts listed for one call
+	maxSteps       = 200_000   // statements, words and parts of words looked at for one call
 )
 
 // Commands returns every simple command in what argv would run: argv itself,
@@ -146,20 +150,23 @@ type finder struct {
 	found   Found
 	bytes   int             // of script text parsed so far
 	full    bool            // maxCommands was reached
+	steps   int             // done so far
 	seen    map[string]bool // script texts walked already
 	parsers map[syntax.LangVariant]*syntax.Parser
 
-	vars    map[string][]string // literal values assigned to each variable, by any script of the call
-	unsure  map[string]bool     // variables that were also given something else
-	funcs   map[string]*function
-	aliases map[string]string
+	vars      map[string][]string // literal values assigned to each variable, by any script of the call
+	unsure    map[string]bool     // variables that were also given something else
+	funcs     map[string]*function
+	funcNames []string // in the order of their definition
+	aliases   map[string]string
 }
 
 // A function is a shell function and the place that defines it.
 type function struct {
 	bodies []*syntax.Stmt
 	scope  scope
-	called bool
+	called bool // with all of its bodies
+	left   int  // bodies looked into without a call
 }
 
 // A scope is where in the call the finder is. It is copied, not shared.
@@ -216,22 +223,35 @@ func (f *finder) opaque(sc scope, source, reason string, args ...any) {
 		reason = fmt.Sprintf(reason, args...)
 	}
 	o := Opaque{Reason: reason, Source: oneLine(source), Path: sc.at.String(), origin: sc.origin}
-	if !slices.Contains(f.found.Opaque, o) {
+	if len(f.found.Opaque) < maxOpaque && !slices.Contains(f.found.Opaque, o) {
 		f.found.Opaque = append(f.found.Opaque, o)
 	}
 }
 
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	return cut(strings.Join(strings.Fields(s[:min(len(s), 4*maxSource)]), " "))
+}
+
+// cut returns s, or its beginning when it is long.
+func cut(s string) string {
 	if len(s) > maxSource {
-		s = strings.ToValidUTF8(s[:maxSource], "") + "…"
+		return strings.ToValidUTF8(s[:maxSource], "") + "…"
 	}
 	return s
 }
 
+// enough reports whether the work on the call has gone on for too long.
+func (f *finder) enough(sc scope) bool {
+	f.steps++
+	if f.steps == maxSteps {
+		f.opaque(sc, "", "there is too much in it to look at")
+	}
+	return f.steps >= maxSteps
+}
+
 // call takes in one simple command.
 func (f *finder) call(sc scope, words []word) {
-	if len(words) == 0 {
+	if len(words) == 0 || f.enough(sc) {
 		return
 	}
 	if sc.tooDeep() {
@@ -295,6 +315,9 @@ func (f *finder) emit(sc scope, words []word) int {
 func (f *finder) name(sc scope, words []word) (string, bool) {
 	w := words[0]
 	if !w.hole {
+		if len(w.text) > 1 && w.text[0] == '=' { // zsh puts the program's path for =name
+			f.call(sc.reading(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
+		}
 		return programName(w.text), true
 	}
 	if name, ok := shellVariable(w.text); ok {

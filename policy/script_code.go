@@ -153,7 +153,7 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 // runsWords reports whether watch was told to start its words as they are.
 func (f *finder) runsWords(o options) bool {
 	for _, opt := range o.list {
-		if opt.name == "exec" {
+		if opt.name == "x" || opt.name == "exec" {
 			return true
 		}
 	}
@@ -317,11 +317,17 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 		}
 	case inputPipe:
 		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
-		if i >= 0 {
-			f.found.Commands[i].danger = piped(text.from)
-		}
+		f.endanger(sc, text.from)
 	case inputFile:
 		f.opaque(sc, texts(args), "%s runs a file as its input", name)
+	}
+}
+
+// endanger marks the command that sc looks into when it runs what the programs
+// in from print.
+func (f *finder) endanger(sc scope, from []string) {
+	if why := piped(from); why != "" && sc.parent > 0 {
+		f.found.Commands[sc.parent-1].danger = why
 	}
 }
 
@@ -1377,11 +1383,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 		f.shellLike(sc.in(name), name, sc.stdin.word)
 	case inputPipe:
 		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
-		if n := len(f.found.Commands); n > 0 {
-			if why := piped(sc.stdin.from); why != "" {
-				f.found.Commands[n-1].danger = why
-			}
-		}
+		f.endanger(sc, sc.stdin.from)
 	case inputFile:
 		f.opaque(sc, texts(words), "%s runs a file as its input", name)
 	}

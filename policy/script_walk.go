@@ -30,6 +30,7 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 	if text.hole {
 		src = text.script
 		f.opaque(sc, text.text, "the text given to a shell is not known before it runs")
+		f.endanger(sc, text.from)
 		for _, g := range text.guesses {
 			f.source(sc.reading("variables"), g, lang, args)
 		}
@@ -55,10 +56,14 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 		f.opaque(sc, src, "the script is longer than %d bytes", maxScriptBytes)
 		return
 	}
+	if nestsDeep(src) {
+		f.opaque(sc, src, "the script is nested too deep to follow")
+		return
+	}
 	stmts, err := f.parse(src, lang)
-	if err == nil && lang == syntax.LangPOSIX && strings.Contains(src, "[[") {
-		// To a plain POSIX shell [[ is a command like any other, to a bash
-		// that is called sh it is syntax: read it both ways.
+	if err == nil && lang == syntax.LangPOSIX && readDifferently(src) {
+		// sh is a plain POSIX shell on one system and bash on another: read
+		// it both ways.
 		f.stmts(sc, stmts)
 		stmts, err = f.parse(src, syntax.LangBash)
 	}
@@ -75,6 +80,36 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 	f.leftFunctions()
 }
 
+// readDifferently reports whether a script holds what a plain POSIX shell and
+// bash both accept, and take for different things: [[ is a command to one.
+func readDifferently(src string) bool {
+	for _, s := range []string{"[[", "$'", "$\"", "$[", "&>", "|&"} {
+		if strings.Contains(src, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// nestsDeep reports whether brackets are nested so deep that parsing them
+// would take long. It does not know quotes; no script that people write comes
+// near.
+func nestsDeep(src string) bool {
+	depth := 0
+	for i := range len(src) {
+		switch src[i] {
+		case '(', '{', '[':
+			depth++
+		case ')', '}', ']':
+			depth = max(0, depth-1)
+		}
+		if depth > maxNesting {
+			return true
+		}
+	}
+	return false
+}
+
 // parse returns the statements of src up to the first fault: a shell runs
 // those before it meets the fault.
 func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, error) {
@@ -87,13 +122,15 @@ func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, err
 		f.parsers[lang] = p
 	}
 	var stmts []*syntax.Stmt
+	var fault error
 	for s, err := range p.StmtsSeq(strings.NewReader(src)) {
 		if err != nil {
-			return stmts, err
+			fault = err // the loop goes on: the parser does not stand being left
+		} else if s != nil {
+			stmts = append(stmts, s)
 		}
-		stmts = append(stmts, s)
 	}
-	return stmts, nil
+	return stmts, fault
 }
 
 func parseFault(err error) string {
@@ -108,16 +145,15 @@ func parseFault(err error) string {
 
 // leftFunctions looks into the functions that nothing called so far.
 func (f *finder) leftFunctions() {
-	for name, fn := range f.funcs {
-		if fn.called {
-			continue
-		}
-		fn.called = true
-		body := fn.scope.in(name + "()")
+	for i := 0; i < len(f.funcNames); i++ { // a body may define more
+		fn := f.funcs[f.funcNames[i]]
+		body := fn.scope.in(f.funcNames[i] + "()")
 		body.args = nil
-		for _, s := range fn.bodies {
-			f.stmt(body, s)
+		for !fn.called && fn.left < len(fn.bodies) {
+			fn.left++
+			f.stmt(body, fn.bodies[fn.left-1])
 		}
+		fn.left = len(fn.bodies)
 	}
 }
 
@@ -128,6 +164,13 @@ func (f *finder) stmts(sc scope, list []*syntax.Stmt) {
 }
 
 func (f *finder) stmt(sc scope, s *syntax.Stmt) {
+	if f.enough(sc) {
+		return
+	}
+	if sc.tooDeep() {
+		f.opaque(sc, sc.source(s), "commands are nested too deep to follow")
+		return
+	}
 	for _, r := range s.Redirs {
 		f.redirect(&sc, r)
 	}
@@ -242,7 +285,7 @@ func (f *finder) remember(name string, value word, more bool) {
 	if more && len(known) > 0 {
 		value.text = known[len(known)-1] + value.text
 	}
-	if len(known) < 8 && !slices.Contains(known, value.text) {
+	if len(known) < 8 && len(value.text) <= maxGuess && !slices.Contains(known, value.text) {
 		f.vars[name] = append(known, value.text)
 	}
 }
@@ -310,10 +353,13 @@ func (f *finder) funcDecl(sc scope, c *syntax.FuncDecl) {
 		if fn == nil {
 			fn = &function{}
 			f.funcs[name] = fn
+			f.funcNames = append(f.funcNames, name)
 		}
 		fn.scope = sc
-		fn.bodies = append(fn.bodies, c.Body)
-		fn.called = false
+		if !slices.Contains(fn.bodies, c.Body) {
+			fn.bodies = append(fn.bodies, c.Body)
+			fn.called = false
+		}
 		if bomb(c.Body, name) {
 			sc.danger = "starts copies of itself without end"
 			f.emit(sc, []word{{text: name}})
@@ -455,24 +501,24 @@ func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
 // output returns what a statement prints, as far as it is an echo of literals
 // or a heredoc passed on by cat.
 func (f *finder) output(sc scope, s *syntax.Stmt) input {
-	pipe := input{kind: inputPipe, from: f.programs(sc, s)}
-	for _, r := range s.Redirs {
-		f2 := finder{parsers: f.parsers} // its findings are known already
-		f2.redirect(&sc, r)
-		f.parsers = f2.parsers
-	}
+	pipe := input{kind: inputPipe, from: programs(s, maxPipe)}
 	c, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok {
-		if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && (b.Op == syntax.Pipe || b.Op == syntax.PipeAll) {
-			return input{kind: inputPipe, from: append(f.programs(sc, b.X), f.programs(sc, b.Y)...)}
-		}
+	if !ok || len(c.Args) == 0 {
 		return pipe
+	}
+	name := programName(unescape(c.Args[0].Lit(), ""))
+	switch name {
+	case "echo", "printf", "cat", "tee":
+	default:
+		return pipe
+	}
+	for _, r := range s.Redirs {
+		quiet := finder{steps: f.steps} // what is in it was listed already
+		quiet.redirect(&sc, r)
+		f.steps = quiet.steps
 	}
 	words := f.words(sc, c.Args)
-	if len(words) == 0 || words[0].hole {
-		return pipe
-	}
-	switch name := programName(words[0].text); name {
+	switch name {
 	case "echo":
 		return input{kind: inputText, word: echoed(words[1:])}
 	case "printf":
@@ -494,24 +540,43 @@ func (f *finder) outputOf(sc scope, list []*syntax.Stmt) input {
 	}
 	in := input{kind: inputPipe}
 	for _, s := range list {
-		in.from = append(in.from, f.programs(sc, s)...)
+		in.from = append(in.from, programs(s, maxPipe)...)
 	}
 	return in
 }
 
-// programs returns the names of the programs in a statement.
-func (f *finder) programs(sc scope, s *syntax.Stmt) []string {
+// maxPipe is how far back a pipe is looked at for where its text comes from.
+const maxPipe = 8
+
+// programs returns the names of the programs in a statement, last first, and
+// the words that may be programs which they start.
+func programs(s *syntax.Stmt, depth int) []string {
+	if depth == 0 {
+		return nil
+	}
 	var names []string
-	syntax.Walk(s, func(n syntax.Node) bool {
-		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && len(names) < 16 {
-			for _, w := range c.Args[:min(4, len(c.Args))] {
-				if lit := w.Lit(); lit != "" {
-					names = append(names, programName(lit))
-				}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		for _, w := range c.Args[:min(4, len(c.Args))] {
+			if lit := w.Lit(); lit != "" {
+				names = append(names, programName(lit))
 			}
 		}
-		return true
-	})
+	case *syntax.BinaryCmd:
+		names = append(programs(c.Y, depth-1), programs(c.X, depth-1)...)
+	case *syntax.Subshell:
+		names = programsOf(c.Stmts, depth)
+	case *syntax.Block:
+		names = programsOf(c.Stmts, depth)
+	}
+	return names
+}
+
+func programsOf(list []*syntax.Stmt, depth int) []string {
+	var names []string
+	for _, s := range list[:min(4, len(list))] {
+		names = append(names, programs(s, depth-1)...)
+	}
 	return names
 }
 
@@ -602,6 +667,7 @@ func join(list []word, sep string) word {
 		text.WriteString(part.text)
 		code.WriteString(part.code())
 		w.hole = w.hole || part.hole
+		w.from = append(w.from, part.from...)
 	}
 	if len(list) > 0 {
 		w.pos = list[0].pos
@@ -651,6 +717,9 @@ func (f *finder) inside(sc scope, node syntax.Node) {
 		}
 	}
 	syntax.Walk(node, func(n syntax.Node) bool {
+		if f.enough(sc) {
+			return false
+		}
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
 			inner := sc.in("$( )")

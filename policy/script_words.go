@@ -20,6 +20,7 @@ type word struct {
 
 	guesses []string          // values that a hole may have, from the text around it
 	proc    *syntax.ProcSubst // the process substitution that the word consists of
+	from    []string          // the programs whose output is part of it
 	script  string            // for a hole: its text as code, with unknown parts as variables
 }
 
@@ -107,13 +108,28 @@ func (b *builder) word(w *syntax.Word) {
 			b.cur.proc = p
 		}
 	}
-	for _, p := range w.Parts {
+	for i, p := range w.Parts {
+		if i > 0 {
+			p = b.longerName(w.Parts[i-1], p)
+		}
 		b.part(p)
 	}
 	if len(b.out) == 0 && b.single {
 		b.started = true
 	}
 	b.end()
+}
+
+// longerName returns p, unless braces put it right behind a variable: in
+// $x{a,b} the names are xa and xb.
+func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
+	v, ok := before.(*syntax.ParamExp)
+	lit, ok2 := p.(*syntax.Lit)
+	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" || !syntax.ValidName("_"+lit.Value[:1]) {
+		return p
+	}
+	b.addHole("", true)
+	return p
 }
 
 // end closes the field that is being built.
@@ -157,7 +173,7 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	var all []string
 	for _, before := range orEmpty(b.guesses, b.cur.hole, b.text.String()) {
 		for _, g := range guesses {
-			if len(all) < 4 {
+			if len(all) < 4 && len(before)+len(g) <= maxGuess {
 				all = append(all, before+g)
 			}
 		}
@@ -168,7 +184,7 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 		b.cur.prefix = b.text.String()
 	}
 	b.cur.many = b.cur.many || many
-	b.text.WriteString(source)
+	b.text.WriteString(cut(source))
 	b.code.WriteString(unknownVar)
 }
 
@@ -181,6 +197,9 @@ func orEmpty(guesses []string, hole bool, text string) []string {
 }
 
 func (b *builder) part(p syntax.WordPart) {
+	if b.f.enough(b.sc) {
+		return
+	}
 	switch p := p.(type) {
 	case *syntax.Lit:
 		b.literal(p)
@@ -229,6 +248,7 @@ func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 	case *syntax.ParamExp:
 		b.param(p, source, quoted)
 	case *syntax.CmdSubst:
+		b.cur.from = append(b.cur.from, programsOf(p.Stmts, maxPipe)...)
 		b.addHole(source, !quoted, b.f.printed(b.sc, p)...)
 	case *syntax.ArithmExp:
 		b.addHole(source, false)
@@ -368,7 +388,8 @@ func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 
 // printed returns what a substitution prints when it is an echo of literals.
 func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
-	if len(p.Stmts) != 1 {
+	sc = sc.in("$( )")
+	if len(p.Stmts) != 1 || sc.tooDeep() {
 		return nil
 	}
 	in := f.output(sc, p.Stmts[0])
