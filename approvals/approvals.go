@@ -1,0 +1,258 @@
+// Package approvals is the waiting list: questions that no client could put to
+// its user, and the answers given to them later from another place, such as
+// `toolgate approvals approve ID`.
+//
+//	list, err := approvals.Open(dir)
+//	answer, err := list.Ask(ctx, waiting) // in the gate
+//	err = list.Decide(id, policy.Once)    // from another process
+//
+// Each question is a file in a folder that is its owner's alone, so it does not
+// matter which process asks, which one answers, and whether the first has
+// ended by then. The folder lies where no tool can read or write it.
+//
+// An answer holds for the binding it was asked under and for one call, unless
+// it is for the session or for good; it is gone once it has been used, and
+// after an hour.
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"toolgate/policy"
+)
+
+// Lifetime is how long a question waits, and how long an answer is good.
+const Lifetime = time.Hour
+
+// maxWaiting bounds the list: a model in a loop must not fill the disk.
+const maxWaiting = 200
+
+// ErrUnknown is wrapped by errors about an id that is not on the list.
+var ErrUnknown = errors.New("no such approval is waiting")
+
+// An Entry is one question on the list.
+type Entry struct {
+	ID      string        `json:"id"`
+	Binding string        `json:"binding"` // what an answer holds for
+	Caller  string        `json:"caller"`
+	Tool    string        `json:"tool"`
+	Asked   time.Time     `json:"asked"`
+	Message string        `json:"message"`          // the question in words
+	Always  string        `json:"always,omitempty"` // the rule that "always" adds
+	Each    bool          `json:"each,omitempty"`   // an answer for the session is not offered
+	Answer  policy.Answer `json:"answer,omitempty"` // "" until somebody has answered
+	Decided time.Time     `json:"decided,omitzero"`
+}
+
+// A List is the waiting list of one user. It may be used concurrently, also
+// by several processes.
+type List struct {
+	dir string
+
+	// Wait is how long Ask waits for an answer; zero means 20 seconds, a
+	// negative value not at all.
+	Wait time.Duration
+
+	// Words puts a question in words; it must be set before Ask.
+	Words func(policy.Question) string
+}
+
+// Open opens the list in dir, which is made if it is missing.
+func Open(dir string) (*List, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the waiting list: %w", err)
+	}
+	return &List{dir: dir}, nil
+}
+
+// Ask returns the answer to a question that was answered before, or puts it
+// on the list and waits. Its error is a *[policy.StillWaiting] when nobody has
+// answered by then, or ctx's. It is made for [policy.Gate.Later].
+func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error) {
+	e, err := l.find(w.Binding)
+	if err != nil {
+		return policy.No, err
+	}
+	if e == nil {
+		if e, err = l.add(w); err != nil {
+			return policy.No, err
+		}
+	}
+	wait := l.Wait
+	if wait == 0 {
+		wait = 20 * time.Second
+	}
+	deadline := time.After(max(wait, 0))
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if a, ok := l.take(e.ID); ok {
+			return a, nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			return policy.No, &policy.StillWaiting{ID: e.ID}
+		case <-ctx.Done():
+			return policy.No, ctx.Err()
+		}
+	}
+}
+
+// Waiting returns what waits for an answer, the oldest first.
+func (l *List) Waiting() ([]Entry, error) {
+	all, err := l.entries()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(e Entry) bool { return e.Answer != "" }), nil
+}
+
+// Decide answers the question with that id, or the only one whose id begins
+// with it. Errors wrap [ErrUnknown] when there is none.
+func (l *List) Decide(id string, a policy.Answer) (Entry, error) {
+	waiting, err := l.Waiting()
+	if err != nil {
+		return Entry{}, err
+	}
+	waiting = slices.DeleteFunc(waiting, func(e Entry) bool { return !strings.HasPrefix(e.ID, id) })
+	if id == "" || len(waiting) == 0 {
+		return Entry{}, fmt.Errorf("%w: %q", ErrUnknown, id)
+	}
+	if len(waiting) > 1 {
+		return Entry{}, fmt.Errorf("%q is the beginning of %d ids", id, len(waiting))
+	}
+	e := waiting[0]
+	switch {
+	case a == policy.Always && e.Always == "":
+		return Entry{}, fmt.Errorf("%s: always is not offered for this question; answer once, session or no", e.ID)
+	case a == policy.Session && e.Each:
+		return Entry{}, fmt.Errorf("%s: this question is asked each time; answer once or no", e.ID)
+	case a != policy.Once && a != policy.Session && a != policy.Always && a != policy.No:
+		return Entry{}, fmt.Errorf("unknown answer %q", a)
+	}
+	e.Answer, e.Decided = a, time.Now()
+	return e, l.write(e)
+}
+
+func (l *List) add(w policy.Waiting) (*Entry, error) {
+	waiting, err := l.entries()
+	if err != nil {
+		return nil, err
+	}
+	if len(waiting) >= maxWaiting {
+		return nil, fmt.Errorf("%d questions wait already, see `toolgate approvals list`", len(waiting))
+	}
+	e := Entry{
+		ID:      strings.ToLower(rand.Text()[:8]),
+		Binding: w.Binding,
+		Caller:  w.Caller,
+		Tool:    w.Question.Action.Tool,
+		Asked:   time.Now(),
+		Message: l.Words(w.Question),
+		Always:  w.Question.Always,
+		Each:    w.Question.Each,
+	}
+	return &e, l.write(e)
+}
+
+// find returns the entry for a binding, nil when there is none.
+func (l *List) find(binding string) (*Entry, error) {
+	all, err := l.entries()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		if e.Binding == binding {
+			return &e, nil
+		}
+	}
+	return nil, nil
+}
+
+// take returns the answer to a question and spends it: of several processes
+// that wait for it, one gets it.
+func (l *List) take(id string) (policy.Answer, bool) {
+	e, err := l.read(l.path(id))
+	if err != nil || e.Answer == "" {
+		return policy.No, false
+	}
+	if err := os.Remove(l.path(id)); err != nil {
+		return policy.No, false
+	}
+	return e.Answer, true
+}
+
+// entries returns every entry that has not expired, the oldest first, and
+// removes the others.
+func (l *List) entries() ([]Entry, error) {
+	names, err := filepath.Glob(filepath.Join(l.dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Entry
+	for _, name := range names {
+		e, err := l.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // answered and used meanwhile
+		}
+		since := e.Asked
+		if e.Answer != "" {
+			since = e.Decided
+		}
+		if err != nil || time.Since(since) > Lifetime {
+			os.Remove(name)
+			continue
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return a.Asked.Compare(b.Asked) })
+	return all, nil
+}
+
+func (l *List) path(id string) string { return filepath.Join(l.dir, id+".json") }
+
+func (l *List) read(name string) (Entry, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return Entry{}, err
+	}
+	var e Entry
+	if err := json.Unmarshal(b, &e); err != nil {
+		return Entry{}, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if l.path(e.ID) != name {
+		return Entry{}, fmt.Errorf("%s holds the entry %q", name, e.ID)
+	}
+	return e, nil
+}
+
+// write puts e in its file, whole or not at all.
+func (l *List) write(e Entry) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(l.dir, "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), l.path(e.ID))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

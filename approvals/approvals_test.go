@@ -1,0 +1,122 @@
+package approvals_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/approvals"
+	"toolgate/policy"
+)
+
+func open(t *testing.T) *approvals.List {
+	t.Helper()
+	l, err := approvals.Open(t.TempDir())
+	require.NoError(t, err)
+	l.Words = func(q policy.Question) string { return "may " + q.Action.Tool + " run?" }
+	return l
+}
+
+func question(binding string) policy.Waiting {
+	return policy.Waiting{Binding: binding, Caller: "c", Question: policy.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}}
+}
+
+func TestAnAnswerWhileItWaits(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		got := make(chan policy.Answer)
+		go func() {
+			a, err := l.Ask(t.Context(), question("b"))
+			require.NoError(t, err)
+			got <- a
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		require.Equal(t, "may shell run?", waiting[0].Message)
+		_, err = l.Decide(waiting[0].ID, policy.Session)
+		require.NoError(t, err)
+		require.Equal(t, policy.Session, <-got)
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		require.Empty(t, waiting)
+	})
+}
+
+func TestAnAnswerForTheNextTime(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	_, err := l.Ask(t.Context(), question("b"))
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "%v", err)
+	_, err = l.Ask(t.Context(), question("b"))
+	again, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok)
+	require.Equal(t, still.ID, again.ID, "the same question is asked once")
+
+	_, err = l.Decide(still.ID[:4], policy.Once)
+	require.NoError(t, err)
+	_, err = l.Ask(t.Context(), question("other arguments"))
+	require.Error(t, err, "an answer holds for its binding")
+	a, err := l.Ask(t.Context(), question("b"))
+	require.NoError(t, err)
+	require.Equal(t, policy.Once, a)
+	_, err = l.Ask(t.Context(), question("b"))
+	require.Error(t, err, "and once")
+}
+
+func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	w := question("b")
+	w.Question.Each, w.Question.Always = true, ""
+	_, err := l.Ask(t.Context(), w)
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok)
+	for _, a := range []policy.Answer{policy.Always, policy.Session, "", "yes"} {
+		_, err := l.Decide(still.ID, a)
+		require.Error(t, err, "%q", a)
+	}
+	_, err = l.Decide("zzz", policy.Once)
+	require.ErrorIs(t, err, approvals.ErrUnknown)
+	_, err = l.Decide("", policy.Once)
+	require.ErrorIs(t, err, approvals.ErrUnknown)
+}
+
+func TestQuestionsAndAnswersExpire(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	synctest.Test(t, func(t *testing.T) {
+		_, err := l.Ask(t.Context(), question("b"))
+		still, ok := errors.AsType[*policy.StillWaiting](err)
+		require.True(t, ok)
+		_, err = l.Decide(still.ID, policy.Once)
+		require.NoError(t, err)
+		<-time.After(approvals.Lifetime + time.Second)
+		_, err = l.Ask(t.Context(), question("b"))
+		require.Error(t, err, "the answer is too old")
+	})
+}
+
+func TestACallerThatGoesAwayWaitsNoLonger(t *testing.T) {
+	l := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Ask(ctx, question("b"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTheListIsItsOwnersAlone(t *testing.T) {
+	dir := t.TempDir() + "/list"
+	_, err := approvals.Open(dir)
+	require.NoError(t, err)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
