@@ -34,6 +34,10 @@ type Options struct {
 
 	// SpoolBytes bounds what is kept of one command's output; 0 means 2 GiB.
 	SpoolBytes int64 `json:"spool_bytes,omitempty"`
+
+	// SpoolTotal bounds what is kept of all commands' output together; 0 means
+	// 8 GiB. Less is kept when the disk has less than 1 GiB left.
+	SpoolTotal int64 `json:"spool_total,omitempty"`
 }
 
 func (o Options) budget() int {
@@ -55,6 +59,13 @@ func (o Options) spoolBytes() int64 {
 		return o.SpoolBytes
 	}
 	return 2 << 30
+}
+
+func (o Options) spoolTotal() int64 {
+	if o.SpoolTotal > 0 {
+		return o.SpoolTotal
+	}
+	return 8 << 30
 }
 
 const (

@@ -104,15 +104,13 @@ func (h *host) run(l launch) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = h.begin(p)
+	err = h.begin(p, ours)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
 		p.group.remove()
 		return nil, startError(l, err)
 	}
-	go p.pump(ours)    // ends when the pipe does, or at the deadline that wait sets
-	go h.wait(p, ours) // ends when the command does
 	return p, nil
 }
 
@@ -129,8 +127,9 @@ func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// begin starts p's command and makes it one of the family.
-func (h *host) begin(p *process) error {
+// begin starts p's command, makes it one of the family, and takes what it
+// prints from ours.
+func (h *host) begin(p *process, ours *os.File) error {
 	adopt()
 	var err error
 	if p.group, err = newCgroup(h.options.Limits, p.id); err != nil {
@@ -139,13 +138,18 @@ func (h *host) begin(p *process) error {
 	kin.bury()
 	kin.starting.RLock()
 	defer kin.starting.RUnlock()
+	if h.hasClosed() {
+		return errors.New("toolgate is ending")
+	}
 	p.started = time.Now()
 	if err := h.start(p.cmd); err != nil {
 		return err
 	}
 	kin.add(p)
 	h.options.Limits.apply(p.pid())
-	_ = p.group.take(p.pid()) // fails when it has ended already
+	_ = p.group.take(p.pid())                // fails when it has ended already
+	go p.pump(ours)                          // ends when the pipe does, or at the deadline that wait sets
+	h.waiting.Go(func() { h.wait(p, ours) }) // ends when the command does
 	return nil
 }
 

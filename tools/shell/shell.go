@@ -39,6 +39,7 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 	if start == nil {
 		h.start = (*exec.Cmd).Start
 	}
+	h.spooled.left.Store(o.spoolTotal())
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
 	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
 	catalog := []tools.Tool{
@@ -61,7 +62,9 @@ type host struct {
 	start    func(*exec.Cmd) error
 	confined bool // commands run in a sandbox
 	sessions table
-	ending   sync.WaitGroup // ends of what commands left behind
+	spooled  allowance
+	waiting  sync.WaitGroup // for commands that run
+	ending   sync.WaitGroup // of commands, and of what they left behind
 
 	// Environments of a command without and with a terminal, made when they
 	// are first needed.
@@ -75,20 +78,27 @@ type host struct {
 // has gone, so it does not wait long.
 func (h *host) close() {
 	h.closing.Do(func() { close(h.gone) })
-	var all sync.WaitGroup
-	for _, s := range h.sessions.clear() {
-		all.Go(func() {
-			h.end(s.process, grace)
-			s.out.close()
-		})
-	}
+	kin.awaitStarts()
 	for _, p := range kin.running() {
 		if p.host == h {
-			all.Go(func() { h.end(p, grace) })
+			h.ending.Go(func() { h.end(p, grace) })
 		}
 	}
-	all.Wait()
+	h.waiting.Wait()
 	h.ending.Wait()
+	for _, s := range h.sessions.clear() {
+		s.out.close()
+	}
+}
+
+// hasClosed reports whether the caller has gone.
+func (h *host) hasClosed() bool {
+	select {
+	case <-h.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // memory returns how many bytes of a command's output are kept in memory at
@@ -99,7 +109,7 @@ func (h *host) memory() int {
 
 // spool makes the file for an output that does not fit in memory.
 func (h *host) spool() (*spool, error) {
-	return newSpool(h.options.SpoolFolder, h.options.spoolBytes())
+	return newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
 }
 
 // shellManners is what a model should know of every command.

@@ -2,42 +2,70 @@ package shell
 
 import (
 	"os"
+	"sync/atomic"
 )
 
 // A spool is a file with a command's whole output, up to a limit.
 type spool struct {
 	f     *os.File
 	limit int64
+	all   *allowance
 	kept  int64 // the first kept bytes of the output are in f
 	full  bool  // nothing more is taken
 	named bool  // it has to be removed
 }
 
+// An allowance is what all spools together may still take.
+type allowance struct{ left atomic.Int64 }
+
+// take takes up to n bytes and returns how many there were.
+func (a *allowance) take(n int64) int64 {
+	if short := a.left.Add(-n); short < 0 {
+		back := min(-short, n)
+		a.left.Add(back)
+		n -= back
+	}
+	return n
+}
+
+const (
+	// roomEvery is how often the room on the disk is looked at, in bytes
+	// written.
+	roomEvery = 64 << 20
+
+	// roomLeft is how many bytes of the disk are left to others.
+	roomLeft = 1 << 30
+)
+
 // newSpool makes a file in folder that nobody else can read and that takes
-// limit bytes. Where the system allows it the file has no name from the
-// beginning and is gone with this process, however that ends.
-func newSpool(folder string, limit int64) (*spool, error) {
+// limit bytes, as long as there is something left of all. Where the system
+// allows it the file has no name from the beginning and is gone with this
+// process, however that ends.
+func newSpool(folder string, limit int64, all *allowance) (*spool, error) {
 	f, err := os.CreateTemp(folder, "toolgate-output-")
 	if err != nil {
 		return nil, err
 	}
 	named := os.Remove(f.Name()) != nil
-	return &spool{f: f, limit: limit, named: named}, nil
+	return &spool{f: f, limit: limit, all: all, named: named}, nil
 }
 
-// write appends p, as far as there is room.
+// write appends p, as far as there is room. What does not fit is dropped, and
+// everything after it, so that what is kept has no holes.
 func (s *spool) write(p []byte) {
 	if s.full {
 		return
 	}
-	if room := s.limit - s.kept; int64(len(p)) >= room {
-		p, s.full = p[:room], true
+	if s.kept%roomEvery+int64(len(p)) >= roomEvery && s.kept > 0 && !hasRoom(s.f) {
+		s.full = true
+		return
 	}
-	n, err := s.f.Write(p)
+	wanted := int64(len(p))
+	room := s.all.take(min(wanted, s.limit-s.kept))
+	n, err := s.f.Write(p[:room])
 	s.kept += int64(n)
-	if err != nil {
-		s.full = true // such as a full disk; what is there stays readable
-	}
+	s.all.left.Add(room - int64(n))
+	s.full = err != nil || int64(n) < wanted
 }
 
 // read returns the bytes from..to, or what is kept of them.
@@ -52,6 +80,7 @@ func (s *spool) read(from, to int64) []byte {
 }
 
 func (s *spool) remove() {
+	s.all.left.Add(s.kept)
 	s.f.Close()
 	if s.named {
 		os.Remove(s.f.Name())

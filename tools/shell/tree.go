@@ -65,6 +65,12 @@ func (f *family) running() []*process {
 	return all
 }
 
+// awaitStarts returns when the commands that are being started are known.
+func (f *family) awaitStarts() {
+	f.starting.Lock()
+	defer f.starting.Unlock()
+}
+
 // end asks everything that belongs to p to end, and kills what is left after
 // grace, or, once hurry is closed, after closeGrace. It returns when nothing is
 // left, or after five more seconds, when a process cannot be killed.

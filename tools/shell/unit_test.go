@@ -25,7 +25,7 @@ func FuzzCapture(f *testing.F) {
 			if !spooled {
 				return nil, errors.New("no folder")
 			}
-			return newSpool(folder, max(0, int64(spoolBytes)))
+			return newSpool(folder, max(0, int64(spoolBytes)), plenty())
 		})
 		defer c.close()
 		for rest := text; len(rest) > 0; {
@@ -75,7 +75,7 @@ func TestCutText(t *testing.T) {
 				if !spooled {
 					return nil, errors.New("no folder")
 				}
-				return newSpool(t.TempDir(), 1<<20)
+				return newSpool(t.TempDir(), 1<<20, plenty())
 			})
 			c.Write([]byte(text))
 			got, cut := c.text(0, int64(len(text)), limit, how)
@@ -94,7 +94,7 @@ func TestCutText(t *testing.T) {
 
 // TestSpoolWithoutFolder answers from memory and says what is lost.
 func TestSpoolWithoutFolder(t *testing.T) {
-	c := newCapture(8, func() (*spool, error) { return newSpool(filepath.Join(t.TempDir(), "nosuch"), 100) })
+	c := newCapture(8, func() (*spool, error) { return newSpool(filepath.Join(t.TempDir(), "nosuch"), 100, plenty()) })
 	c.Write([]byte("0123456789abcdefghijklmnopqrstuvwxyz"))
 	require.Equal(t, "01234567", string(c.read(0, 36)))
 	require.Equal(t, int64(28), c.nextKept(10))
@@ -108,7 +108,7 @@ func TestSpoolWithoutFolder(t *testing.T) {
 // in use.
 func TestSpoolHasNoName(t *testing.T) {
 	folder := t.TempDir()
-	s, err := newSpool(folder, 10)
+	s, err := newSpool(folder, 10, plenty())
 	require.NoError(t, err)
 	s.write([]byte("0123456789abc"))
 	require.Equal(t, "789", string(s.read(7, 13)))
@@ -121,6 +121,34 @@ func TestSpoolHasNoName(t *testing.T) {
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func plenty() *allowance {
+	var a allowance
+	a.left.Store(1 << 40)
+	return &a
+}
+
+// TestSpoolTotal shares what there is between spools, and gives it back.
+func TestSpoolTotal(t *testing.T) {
+	var all allowance
+	all.left.Store(10)
+	folder := t.TempDir()
+	one, err := newSpool(folder, 100, &all)
+	require.NoError(t, err)
+	two, err := newSpool(folder, 100, &all)
+	require.NoError(t, err)
+	one.write([]byte("012345"))
+	two.write([]byte("abcdefgh"))
+	one.write([]byte("67"))
+	require.Equal(t, "012345", string(one.read(0, 100)))
+	require.Equal(t, "abcd", string(two.read(0, 100)))
+	require.Zero(t, all.left.Load())
+	one.remove()
+	two.write([]byte("efgh"))
+	require.Equal(t, "abcd", string(two.read(0, 100)), "no holes")
+	two.remove()
+	require.Equal(t, int64(10), all.left.Load())
 }
 
 func TestKeys(t *testing.T) {
