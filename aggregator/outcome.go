@@ -9,47 +9,82 @@ import (
 	"toolgate/policy"
 )
 
-// Run runs a built-in tool's call under f. It is a [policy.RunFunc].
+// Run runs a built-in tool's call under f, or where the session was opened
+// that the call goes on with. It is a [policy.RunFunc].
 func (w *Workers) Run(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+	if opened, ok := w.SessionProfile(c.Caller, c.Action.Session); ok {
+		f = opened
+	}
 	res, level, err := w.Call(ctx, c.Caller, f, c.Action.Tool, c.Arguments, c.Progress)
 	if err != nil {
 		return policy.Outcome{Level: level}, err
 	}
-	out, err := outcome(res)
+	out, session, err := outcome(res)
 	out.Level = level
+	if session != "" {
+		w.noteSession(c.Caller, session, f)
+	}
 	return out, err
 }
 
+// maxSessions bounds what is remembered of sessions. It is far above what
+// workers keep, so what is forgotten has ended.
+const maxSessions = 10_000
+
+// SessionProfile returns the profile that a caller's session runs under.
+func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) {
+	if session == "" {
+		return policy.Profile{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, ok := w.sessions[caller+"\x00"+session]
+	return f, ok
+}
+
+func (w *Workers) noteSession(caller, session string, f policy.Profile) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sessions == nil || len(w.sessions) >= maxSessions {
+		w.sessions = map[string]policy.Profile{}
+	}
+	w.sessions[caller+"\x00"+session] = f
+}
+
 // outcome reads what the gate must know of a CallToolResult: whether it is an
-// error and what the sandbox refused. The note about the latter is taken out;
-// nothing else is touched.
-func outcome(res json.RawMessage) (policy.Outcome, error) {
+// error, what the sandbox refused, and the session that it left running. The
+// notes about the latter two are taken out; nothing else is touched.
+func outcome(res json.RawMessage) (out policy.Outcome, session string, err error) {
 	var r struct {
 		IsError bool `json:"isError"`
 	}
 	if err := json.Unmarshal(res, &r); err != nil {
-		return policy.Outcome{}, fmt.Errorf("the backend's answer is no tool result: %w", err)
+		return out, "", fmt.Errorf("the backend's answer is no tool result: %w", err)
 	}
-	out := policy.Outcome{Result: res, IsError: r.IsError}
-	if !bytes.Contains(res, []byte(policy.DeniedKey)) {
-		return out, nil
+	out = policy.Outcome{Result: res, IsError: r.IsError}
+	if !bytes.Contains(res, []byte(policy.DeniedKey)) && !bytes.Contains(res, []byte(policy.SessionKey)) {
+		return out, "", nil
 	}
 	var all, meta map[string]json.RawMessage
 	if json.Unmarshal(res, &all) != nil || json.Unmarshal(all["_meta"], &meta) != nil {
-		return out, nil // the words stand in a text, not in _meta
+		return out, "", nil // the words stand in a text, not in _meta
 	}
-	note, ok := meta[policy.DeniedKey]
-	if !ok {
-		return out, nil
+	if note, ok := meta[policy.DeniedKey]; ok {
+		if err := json.Unmarshal(note, &out.Denied); err != nil {
+			return out, "", fmt.Errorf("reading the worker's note: %w", err)
+		}
 	}
-	if err := json.Unmarshal(note, &out.Denied); err != nil {
-		return out, fmt.Errorf("reading the worker's note: %w", err)
+	if note, ok := meta[policy.SessionKey]; ok {
+		if err := json.Unmarshal(note, &session); err != nil {
+			return out, "", fmt.Errorf("reading the worker's note: %w", err)
+		}
 	}
 	delete(meta, policy.DeniedKey)
+	delete(meta, policy.SessionKey)
 	delete(all, "_meta")
 	if len(meta) > 0 {
 		all["_meta"] = object(meta).bytes()
 	}
 	out.Result = object(all).bytes()
-	return out, nil
+	return out, session, nil
 }

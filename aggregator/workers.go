@@ -37,9 +37,10 @@ type Workers struct {
 	log    *slog.Logger
 	grace  time.Duration // between closing a worker's stdin and killing it
 
-	mu      sync.Mutex
-	running map[string]*worker
-	closed  bool
+	mu       sync.Mutex
+	running  map[string]*worker
+	sessions map[string]policy.Profile // of callers and their running sessions
+	closed   bool
 }
 
 // NewWorkers returns an empty set whose workers are started by launch.

@@ -23,9 +23,12 @@ import (
 
 // Config is the config file. Zero values mean the defaults.
 type Config struct {
-	ApprovalPolicy string         `toml:"approval_policy"` // default "on-request"
+	ApprovalPolicy any            `toml:"approval_policy"` // default "on-request"; see [Config.Approval]
 	SandboxMode    string         `toml:"sandbox_mode"`    // default "workspace-write"
 	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
+	ApprovalWait   *float64       `toml:"approval_wait"` // seconds that a call waits on the waiting list, default 20
+	Environment    Environment    `toml:"shell_environment_policy"`
+	Tools          Tools          `toml:"tools"`
 
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 	Hooks      Hooks                `toml:"hooks"`       // the user's programs around calls
@@ -112,10 +115,8 @@ func (c *Config) decode(text []byte, name string) error {
 
 // check refuses words that are not known, with the line they stand at.
 func (c *Config) check(text []byte, name string) error {
-	if c.ApprovalPolicy != "" {
-		if _, err := policy.ParseApproval(c.ApprovalPolicy); err != nil {
-			return valueError(err, text, "approval_policy", name)
-		}
+	if _, _, err := c.Approval(); err != nil {
+		return valueError(err, text, "approval_policy", name)
 	}
 	if c.SandboxMode != "" {
 		if _, err := policy.ParseMode(c.SandboxMode); err != nil {
@@ -129,6 +130,34 @@ func (c *Config) check(text []byte, name string) error {
 		return err
 	}
 	return c.checkServers(text, name)
+}
+
+// Approval returns the approval policy, on-request by default: a word, or
+// Codex's table of kinds of questions, {granular = {…}}.
+func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
+	var kinds policy.Kinds
+	switch v := c.ApprovalPolicy.(type) {
+	case nil:
+		return policy.OnRequest, kinds, nil
+	case string:
+		a, err := policy.ParseApproval(v)
+		return a, kinds, err
+	case map[string]any:
+		// Through TOML once more, because only there are keys checked.
+		text, err := toml.Marshal(v)
+		if err != nil {
+			return policy.Untrusted, kinds, err
+		}
+		var table struct {
+			Granular *policy.Kinds `toml:"granular"`
+		}
+		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&table)
+		if err != nil || table.Granular == nil {
+			return policy.Untrusted, kinds, &policy.ValueError{What: "approval policy table", Value: strings.TrimSpace(string(text)), Known: "granular with sandbox_approval, rules, skill_approval, request_permissions, mcp_elicitations"}
+		}
+		return policy.Granular, *table.Granular, nil
+	}
+	return policy.Untrusted, kinds, &policy.ValueError{What: "approval policy", Value: fmt.Sprint(c.ApprovalPolicy), Known: "untrusted, on-request, never, or a table granular"}
 }
 
 func valueError(err error, text []byte, key, name string) error {

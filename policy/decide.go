@@ -19,9 +19,9 @@ type Policy struct {
 	// Rules returns the user's rules in force; nil: there are none.
 	Rules func() *Rules
 
-	// Version changes with everything that this policy was made from. An
-	// answer that comes late holds for the version it was asked under.
-	Version string
+	// Version returns what changes with everything that this policy was made
+	// from. An answer that comes late holds for the version it was asked under.
+	Version func() string
 
 	// Workspace is the absolute folder that relative paths count from.
 	Workspace string
@@ -46,6 +46,13 @@ func (p *Policy) rules() *Rules {
 		return nil
 	}
 	return p.Rules()
+}
+
+func (p *Policy) version() string {
+	if p.Version == nil {
+		return ""
+	}
+	return p.Version()
 }
 
 // confines reports whether this system enforces profiles.
@@ -207,6 +214,12 @@ func (p *Policy) bySandbox(a Action) Decision {
 			return Decision{Verdict: Ask, Profile: outside, Reason: "the approval policy is untrusted"}
 		}
 		return Decision{Verdict: Allow, Profile: outside, Reason: "the sandbox mode is danger-full-access"}
+	}
+	if a.Permissions == RequireEscalated && a.Session != "" {
+		return p.ask(AboutSandbox, Decision{
+			Profile: outside,
+			Reason:  "it types into a command that runs outside the sandbox",
+		})
 	}
 	if a.Permissions == RequireEscalated {
 		return p.ask(AboutSandbox, Decision{
@@ -405,6 +418,8 @@ func keys(a Action, f Profile) []string {
 	switch {
 	case a.Server != "":
 		return []string{key("tool", a.Server, a.Tool)}
+	case a.Session != "":
+		return []string{key("session", a.Session, a.Preview)}
 	case len(a.Command) > 0:
 		return []string{key("command", a.Command, a.Dir, f.Mode, a.Additional)}
 	case len(a.Writes) > 0:

@@ -102,6 +102,11 @@ func (d *Denial) Error() string {
 // [Denial]. The gate takes it out again.
 const DeniedKey = "toolgate/denied"
 
+// SessionKey is the _meta key under which a worker tells the gate the id of a
+// session that a call left running, so that later calls for it go to the same
+// worker. The gate takes it out again.
+const SessionKey = "toolgate/session"
+
 // A RunFunc runs a call under a profile.
 type RunFunc func(context.Context, Call, Profile) (Outcome, error)
 
@@ -129,6 +134,9 @@ type Call struct {
 	// Describe describes the call anew when [Gate.Before] has changed its
 	// arguments; without it such a change refuses the call.
 	Describe func(json.RawMessage) (Action, error)
+
+	// Notes are a hook's words for the model, to be added to the result.
+	Notes []string
 }
 
 // An Event is the record of one call, whatever became of it.
@@ -388,7 +396,7 @@ func (g *Gate) heed(answer Answer, c Call, q Question, d Decision, ev *Event) er
 // binding names what a late answer holds for.
 func (g *Gate) binding(c Call, stage Stage) string {
 	h := sha256.New()
-	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, g.Policy.Version}) // strings marshal
+	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, g.Policy.version()}) // strings marshal
 	h.Write(b)
 	h.Write(c.Arguments)
 	return hex.EncodeToString(h.Sum(nil))

@@ -70,7 +70,7 @@ type Argument interface{ EditSchema(*jsonschema.Schema) }
 // session that a call opened or went on with and that still runs, so that
 // later calls for it, see [policy.Action], go to the same worker. The gate
 // takes it out again.
-const SessionKey = "toolgate/session"
+const SessionKey = policy.SessionKey
 
 // MarkSession puts the id of a running session into the result's _meta.
 func MarkSession(res *mcp.CallToolResult, id string) {
