@@ -167,6 +167,7 @@ func (r *Rules) command(c Command) RuleMatch {
 		}
 	}
 	name := programName(c.Argv[0])
+	r.byPath(c, name, &out)
 	if name == c.Argv[0] {
 		r.otherCase(c, name, &out)
 		return out
@@ -186,6 +187,36 @@ func (r *Rules) command(c Command) RuleMatch {
 		}
 	}
 	return out
+}
+
+// byPath finds restricting rules for a path that the program may be, written
+// in another way.
+func (r *Rules) byPath(c Command, name string, out *RuleMatch) {
+	if strings.HasPrefix(c.Argv[0], "/") {
+		return
+	}
+	for _, rule := range r.prefixes {
+		if rule.ruling <= Permitted {
+			continue
+		}
+		for _, path := range rule.pattern[0] {
+			if path == c.Argv[0] || !strings.Contains(path, "/") || programName(path) != name {
+				continue
+			}
+			if m, ok := rule.match(c, path, true); ok {
+				m.Possible = path != r.home(c.Argv[0])
+				out.add(m)
+			}
+		}
+	}
+}
+
+// home returns a path with the home folder in place of ~.
+func (r *Rules) home(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
+		return strings.TrimSuffix(r.Home, "/") + "/" + rest
+	}
+	return path
 }
 
 // otherCase finds restricting rules for a name written in another case, which
@@ -212,10 +243,7 @@ var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr
 func (r *Rules) standsFor(path, name string) bool {
 	if paths, ok := r.hosts[name]; ok {
 		return slices.ContainsFunc(paths, func(p string) bool {
-			if rest, ok := strings.CutPrefix(p, "~/"); ok {
-				return r.Home != "" && path == strings.TrimSuffix(r.Home, "/")+"/"+rest
-			}
-			return p == path
+			return r.home(p) == path || p == path
 		})
 	}
 	return inSystemFolder(path)

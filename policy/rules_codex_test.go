@@ -1,5 +1,16 @@
 package policy_test
 
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/policy"
+)
+
 // realRules is a rule file as Codex users have it, its comments and odd forms
 // included. It must load unchanged.
 const realRules = `
@@ -48,3 +59,242 @@ prefix_rule(pattern=["touch"], decision="allow")
 prefix_rule(pattern=["/bin/bash", "-lc", "for f in *.go; do gofmt -l \"$f\"; done"], decision="allow")
 prefix_rule(pattern=["python3", "scripts/gen.py"], decision="allow")
 `
+
+// TestRealRules has what Codex decides by the file, and where the answer here
+// is another, why.
+func TestRealRules(t *testing.T) {
+	r := parseRules(t, realRules)
+	r.Home = "/home/u"
+	const stricter, looser = "stricter", "looser"
+	tests := []struct {
+		script string
+		codex  policy.Ruling // what Codex does by the rules alone
+		here   policy.Ruling
+		why    string // "" where both agree
+	}{
+		{"git status", policy.Permitted, policy.Permitted, ""},
+		{"git status && ls -l | cat", policy.Permitted, policy.Permitted, ""},
+		{"git status && make", policy.NoRule, policy.NoRule, ""},
+		{"git push origin main", policy.Prompted, policy.Prompted, ""},
+		{"ls && git push", policy.Prompted, policy.Prompted, ""},
+		{"git reset --hard", policy.Forbidden, policy.Forbidden, ""},
+		{"git reset --keep", policy.NoRule, policy.NoRule, ""},
+		{"git checkout -- x", policy.Prompted, policy.Prompted, ""},
+		{"git checkout main", policy.NoRule, policy.NoRule, ""},
+		{"npm test", policy.Permitted, policy.Permitted, ""},
+		{"npm publish", policy.Forbidden, policy.Forbidden, ""},
+		{"go test ./... && cargo build", policy.Permitted, policy.Permitted, ""},
+		{"rm x", policy.Prompted, policy.Prompted, ""},
+		{"sudo apt-get update", policy.Forbidden, policy.Forbidden, ""}, // a longer allow is no exception
+		{"gh pr view 1", policy.Permitted, policy.Permitted, ""},
+		{"/usr/bin/git log", policy.Permitted, policy.Permitted, ""},
+		{"/tmp/git log", policy.NoRule, policy.NoRule, ""}, // not among the paths of host_executable
+		{"/home/u/.cargo/bin/rg x", policy.Permitted, policy.Permitted, ""},
+		{"/opt/tools/deploy now", policy.Prompted, policy.Prompted, ""},
+		{"touch x", policy.Permitted, policy.Permitted, ""},
+		{`for f in *.go; do gofmt -l "$f"; done`, policy.Permitted, policy.Permitted, ""},
+		{"python3 scripts/gen.py", policy.Permitted, policy.Permitted, ""},
+		{"ls > out", policy.NoRule, policy.NoRule, ""},
+		{"cat $x", policy.NoRule, policy.NoRule, ""},
+
+		{"(git push)", policy.NoRule, policy.Prompted, stricter},
+		{`echo "$(git reset --hard)"`, policy.NoRule, policy.Forbidden, stricter},
+		{"bash -c 'npm publish'", policy.NoRule, policy.Forbidden, stricter},
+		{"env npm publish", policy.NoRule, policy.Forbidden, stricter},
+		{"git -C . push", policy.NoRule, policy.Prompted, stricter},
+		{"npm $x", policy.NoRule, policy.Prompted, stricter},
+		{"$x", policy.NoRule, policy.Prompted, stricter},
+		{"python3 -c 'print(1)'", policy.NoRule, policy.Prompted, stricter},
+		{"/tmp/ls", policy.Permitted, policy.NoRule, stricter},
+		{"/tmp/git push", policy.NoRule, policy.Prompted, stricter},
+		{"tools/deploy now", policy.NoRule, policy.Prompted, stricter},
+
+		{"(git status)", policy.NoRule, policy.Permitted, looser},
+		{"if true; then git status; fi", policy.NoRule, policy.NoRule, ""},
+		{"git log 2>/dev/null | cat", policy.NoRule, policy.Permitted, looser},
+		{"LC_ALL=C git log", policy.NoRule, policy.Permitted, looser},
+		{"git status && bash -c 'git log'", policy.NoRule, policy.Permitted, looser},
+	}
+	for _, tt := range tests {
+		j := r.Judge([]string{"/bin/bash", "-lc", tt.script})
+		require.Equal(t, tt.here, j.Ruling, "%s: %s", tt.script, j.Reason)
+		if tt.why == "" {
+			require.Equal(t, tt.codex, tt.here, tt.script)
+		}
+	}
+	require.Equal(t, policy.Permitted, r.Network("api.github.com", "https").Ruling)
+	require.Equal(t, policy.Forbidden, r.Network("169.254.169.254", "http").Ruling)
+}
+
+// TestAllowCoversWhatItNames has rules that name a wrapper and its command.
+func TestAllowCoversWhatItNames(t *testing.T) {
+	r := parseRules(t, `
+prefix_rule(pattern=["sudo", "apt-get", "update"])
+prefix_rule(pattern=["timeout"])
+prefix_rule(pattern=["find"])
+prefix_rule(pattern=["ls"])
+prefix_rule(pattern=["python3", "-c", "print(1)"])
+prefix_rule(pattern=["ssh", "build"])
+prefix_rule(pattern=["npx", "tsc"])
+prefix_rule(pattern=["git"])
+`)
+	tests := []struct {
+		script string
+		want   policy.Ruling
+	}{
+		{"sudo apt-get update -y", policy.Permitted},
+		{"sudo apt-get upgrade", policy.NoRule},
+		{"sudo -u x apt-get update", policy.NoRule},
+		{"timeout 5 ls", policy.Permitted},
+		{"timeout 5 make", policy.NoRule},
+		{"find . -name x", policy.Permitted},
+		{"find . -exec ls {} +", policy.NoRule}, // what ls is given is not known
+		{"find . -exec make +", policy.NoRule},
+		{"python3 -c 'print(1)'", policy.Permitted},
+		{"python3 -c 'print(2)'", policy.NoRule},
+		{"ssh build make test", policy.Permitted}, // it runs elsewhere
+		{"npx tsc -p .", policy.Permitted},
+		{"git log", policy.Permitted},
+		{"git -C dir log", policy.Permitted},
+		{"git -c core.pager='make x' log", policy.NoRule},
+		{"git -c core.pager=ls log", policy.Permitted},
+		{"", policy.NoRule},
+		{":", policy.NoRule},
+	}
+	for _, tt := range tests {
+		j := r.Judge([]string{"bash", "-c", tt.script})
+		require.Equal(t, tt.want, j.Ruling, "%s: %s", tt.script, j.Reason)
+	}
+}
+
+// TestJudgementJSON is what policy check prints: Codex's words, and where.
+func TestJudgementJSON(t *testing.T) {
+	r := parseRules(t, `prefix_rule(pattern=["git", "push"], decision="prompt", justification="ask first")`)
+	j := r.Judge([]string{"bash", "-lc", "ls; (/usr/bin/git push)"})
+	b, err := json.Marshal(j)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"decision": "prompt",
+		"reason": "`+"`/usr/bin/git push` in `bash -c > ( )`"+`: ask first (default.rules:1)",
+		"matchedRules": [{
+			"command": ["/usr/bin/git", "push"],
+			"path": "bash -c > ( )",
+			"prefixRuleMatch": {
+				"decision": "prompt", "matchedPrefix": ["git", "push"], "resolvedProgram": "/usr/bin/git",
+				"justification": "ask first", "file": "default.rules", "line": 1
+			}
+		}],
+		"found": {"commands": [
+			{"argv": ["bash", "-lc", "ls; (/usr/bin/git push)"], "through": true},
+			{"argv": ["ls"], "path": "bash -c"},
+			{"argv": ["/usr/bin/git", "push"], "path": "bash -c > ( )"}
+		]}
+	}`, string(b))
+	b, err = json.Marshal(r.Judge([]string{"ls"}))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"matchedRules": [], "found": {"commands": [{"argv": ["ls"]}]}}`, string(b))
+}
+
+func TestProposePrefix(t *testing.T) {
+	r := parseRules(t, `prefix_rule(pattern=["ls"])`)
+	shell := func(script string) []string { return []string{"/bin/bash", "-lc", script} }
+	tests := []struct {
+		name         string
+		argv, wanted []string
+		want         []string
+	}{
+		{"the model's", shell("npm run build"), []string{"npm", "run"}, []string{"npm", "run"}},
+		{"one that is not its beginning", shell("npm run build"), []string{"npm", "test"}, []string{"npm", "run", "build"}},
+		{"none", shell("npm run build"), nil, []string{"npm", "run", "build"}},
+		{"longer than the command", shell("npm run"), []string{"npm", "run", "build"}, []string{"npm", "run"}},
+		{"git alone", shell("git fetch origin"), []string{"git"}, []string{"git", "fetch", "origin"}},
+		{"git with more", shell("git fetch origin"), []string{"git", "fetch"}, []string{"git", "fetch"}},
+		{"python", shell("python3 x.py"), []string{"python3"}, []string{"python3", "x.py"}},
+		{"python 3.12", shell("python3.12 x.py"), []string{"python3.12"}, []string{"python3.12", "x.py"}},
+		{"node", shell("node x.js"), []string{"node"}, []string{"node", "x.js"}},
+		{"sudo", shell("sudo apt update"), []string{"sudo"}, []string{"sudo", "apt", "update"}},
+		{"env", shell("env A=1 make test"), []string{"env", "A=1"}, []string{"env", "A=1", "make", "test"}},
+		{"timeout", shell("timeout 5 make"), []string{"timeout", "5"}, []string{"make"}},
+		{"a folder away", shell("/usr/bin/python3 x.py"), []string{"/usr/bin/python3"}, []string{"/usr/bin/python3", "x.py"}},
+		{"what is permitted is left out", shell("ls && make test"), nil, []string{"make", "test"}},
+		{"the second part", shell("make a && make b"), []string{"make", "b"}, []string{"make", "b"}},
+		{"an opaque script as a whole", shell("make $x"), nil, shell("make $x")},
+		{"a script that writes as a whole", shell("make > log"), nil, shell("make > log")},
+		{"a script that cannot be parsed as a whole", shell("if"), nil, shell("if")},
+		{"nothing destructive", shell("rm -rf build"), nil, nil},
+		{"nothing destructive inside", shell("make && find . -delete"), []string{"make"}, nil},
+		{"nothing that is permitted", shell("ls"), nil, nil},
+		{"nothing at all", nil, nil, nil},
+		{"no shell", []string{"make", "test"}, []string{"make"}, []string{"make"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := r.ProposePrefix(tt.argv, tt.wanted)
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.want != nil, ok)
+			if !ok {
+				return
+			}
+			// The rule that it would write permits the call, once what else
+			// the call holds is permitted too.
+			again := parseRules(t, policy.RuleLine(got, "allow"))
+			for range 3 {
+				more, ok := again.ProposePrefix(tt.argv, nil)
+				if !ok {
+					break
+				}
+				again.Add(parseRules(t, policy.RuleLine(more, "allow")))
+			}
+			require.Equal(t, policy.Permitted, again.Judge(tt.argv).Ruling)
+		})
+	}
+}
+
+func TestRuleLine(t *testing.T) {
+	require.Equal(t, `prefix_rule(pattern=["touch"], decision="allow")`, policy.RuleLine([]string{"touch"}, "allow"))
+}
+
+func FuzzRuleLine(f *testing.F) {
+	f.Add("git", "push")
+	f.Add("/bin/bash", "echo \"$x\"\n\t\\ 'q' ")
+	f.Add("a\x00b", "\x7f\x01 é ✓ \u2028")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if a == "" || !utf8.ValidString(a+b) {
+			t.Skip()
+		}
+		for _, decision := range []string{"allow", "prompt", "forbidden"} {
+			line := policy.RuleLine([]string{a, b}, decision)
+			require.NotContains(t, line, "\n")
+			r, err := policy.ParseRules("x.rules", []byte(line+"\n"))
+			require.NoError(t, err, line)
+			m := r.Command([]string{a, b, "more"})
+			require.Equal(t, decision, m.Ruling.String(), line)
+			require.Zero(t, r.Command([]string{a, b + "x"}).Ruling)
+		}
+	})
+}
+
+// FuzzParseRules feeds anything: only RuleErrors come back, with the file.
+func FuzzParseRules(f *testing.F) {
+	f.Add(realRules)
+	f.Add(`tool_rule(server=["a", "b*"], tool="*", args={"x": [1, True, None, "y*"], "o": {"p": 2.5}}, decision="prompt")`)
+	f.Add(`prefix_rule(pattern=["a"], unless=[["a", "b"]], match=["a 'b c'"], not_match=[["b"]])`)
+	f.Add("prefix_rule(pattern=[" + strings.Repeat("[", 100))
+	f.Add("def f(): f()\nf()")
+	f.Fuzz(func(t *testing.T, src string) {
+		if strings.Contains(src, "*") && strings.ContainsAny(src, "0123456789") && len(src) < 64 {
+			t.Skip("a repeated string can be as large as memory")
+		}
+		r, err := policy.ParseRules("x.rules", []byte(src))
+		if err != nil {
+			var fault *policy.RuleError
+			require.ErrorAs(t, err, &fault)
+			require.Equal(t, "x.rules", fault.File)
+			require.NotEmpty(t, fault.Msg)
+			require.Nil(t, r)
+			return
+		}
+		r.Judge([]string{"bash", "-c", "git push; a b; $x"})
+		r.Tool("a", "b", json.RawMessage(`{"x":1}`))
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.starlark.net/syntax"
 )
@@ -71,7 +72,7 @@ func (r *Rules) Judge(argv []string) Judgement {
 			continue
 		}
 		listed = true
-		if cover[i] == 0 || !c.known() {
+		if !c.isCovered(cover) && (cover[i] == 0 || !c.known()) {
 			permitted = false
 		}
 	}
@@ -226,8 +227,13 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 		return slices.Clone(argv), len(argv) > 1
 	}
 	var first []string
-	for _, c := range j.Found.Commands {
-		if c.Derived || c.Through || len(c.Argv) == 0 {
+	cover := make([]int, len(j.Found.Commands))
+	for i, c := range j.Found.Commands {
+		if c.isCovered(cover) {
+			cover[i] = len(c.Argv) // the proposal names it
+			continue
+		}
+		if c.Derived || c.Through || c.Elsewhere {
 			continue
 		}
 		if !c.known() {
@@ -238,9 +244,10 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 		}
 		if first == nil && r.command(c).Ruling != Permitted {
 			first = c.Argv
+			cover[i] = len(first)
 		}
 	}
-	if first == nil || tooBroad(first) {
+	if first == nil || tooBroad(first) || !utf8.ValidString(strings.Join(first, "")) {
 		return nil, false
 	}
 	return slices.Clone(first), true
@@ -256,7 +263,7 @@ func acceptable(wanted, argv []string) bool {
 func tooBroad(prefix []string) bool {
 	name := programName(prefix[0])
 	if len(prefix) == 1 {
-		if name == "git" || name == "make" || subcommands[name] != nil {
+		if name == "git" || subcommands[name] != nil {
 			return true
 		}
 	}
@@ -300,7 +307,8 @@ func textsOf(words []word) []string {
 }
 
 // RuleLine returns the line of a rule file that gives commands starting with
-// prefix a decision: allow, prompt or forbidden. It has no newline.
+// prefix a decision: allow, prompt or forbidden. It has no newline. Words that
+// are not valid UTF-8 cannot be written.
 func RuleLine(prefix []string, decision string) string {
 	quoted := make([]string, len(prefix))
 	for i, p := range prefix {

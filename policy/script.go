@@ -258,7 +258,9 @@ func (f *finder) call(sc scope, words []word) {
 		f.opaque(sc, texts(words), "commands are nested too deep to follow")
 		return
 	}
-	sc.word = words[0].pos
+	if words[0].pos > 0 {
+		sc.word = words[0].pos
+	}
 	f.guess(sc, words)
 	name, ok := f.name(sc, words)
 	if !ok {

@@ -391,15 +391,11 @@ func (f *finder) alias(sc scope, words []word) {
 		if !ok {
 			continue
 		}
-		if w.hole {
-			f.opaque(sc, w.text, "the alias is not known before it is set")
-			continue
-		}
 		if f.aliases == nil {
 			f.aliases = make(map[string]string)
 		}
 		f.aliases[name] = value
-		f.script(sc.in("alias "+name), word{text: value}, syntax.LangBash, nil)
+		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
 

@@ -27,6 +27,9 @@ const (
 // parameters from $0 on.
 func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []word) {
 	src := text.text
+	if text.pos > 0 {
+		sc.word = text.pos
+	}
 	if text.hole {
 		src = text.script
 		f.opaque(sc, text.text, "the text given to a shell is not known before it runs")

@@ -253,7 +253,7 @@ func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 	case *syntax.ArithmExp:
 		b.addHole(source, false)
 	case *syntax.ProcSubst:
-		b.addHole(source, false)
+		b.addHole(source, len(p.Stmts) == 0)
 	case *syntax.ExtGlob:
 		b.addHole(source, true)
 	case *syntax.BraceExp:
