@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"toolgate/policy"
 	"toolgate/wire"
@@ -32,7 +33,7 @@ type Conn struct {
 
 	handle handlers
 
-	write sync.Mutex // one line at a time
+	write chan struct{} // holds one element while a line is written
 
 	mu       sync.Mutex
 	last     int64
@@ -96,6 +97,7 @@ func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 	c := &Conn{
 		out:      out,
 		handle:   h,
+		write:    make(chan struct{}, 1),
 		waiting:  map[string]chan response{},
 		progress: map[string]func(json.RawMessage){},
 		done:     make(chan struct{}),
@@ -299,12 +301,12 @@ func (c *Conn) await(ctx context.Context, id string, ch chan response, method st
 		}
 	case r := <-ch:
 		if errors.Is(r.err, ErrClosed) {
-			select {
+			select { // what became of the request decides whether it may be repeated
 			case err := <-sent:
 				if errors.Is(err, errNotSent) {
 					return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
 				}
-			default:
+			case <-time.After(time.Second):
 			}
 		}
 		return r.result, r.err
@@ -359,8 +361,12 @@ func (c *Conn) send(m envelope) error {
 		}
 		o["error"] = b
 	}
-	c.write.Lock()
-	defer c.write.Unlock()
+	select {
+	case c.write <- struct{}{}:
+	case <-c.done:
+		return fmt.Errorf("%w: %w", errNotSent, ErrClosed)
+	}
+	defer func() { <-c.write }()
 	n, err := c.out.Write(append(o.bytes(), '\n'))
 	if err != nil && n == 0 {
 		return fmt.Errorf("%w: %w", errNotSent, err)

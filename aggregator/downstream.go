@@ -101,6 +101,7 @@ const (
 	maxBackoff   = time.Minute
 	stableAfter  = 10 * time.Second // a run so long forgets earlier failures
 	wakeAfter    = time.Second      // a call may cut a back-off of which so much has passed
+	wakeAfterRun = time.Second / 10 // the same, where the server had been running
 )
 
 func newDownstream(set *Downstreams, spec Spec) *Downstream {
@@ -135,9 +136,6 @@ func (d *Downstream) known() { d.listOnce.Do(func() { close(d.listed) }) }
 func (d *Downstream) move(state State, s *session, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state == Starting {
-		d.attempts++
-	}
 	d.state, d.session, d.err = state, s, err
 	d.lastUse = time.Now()
 	close(d.changed)
@@ -161,7 +159,10 @@ func (d *Downstream) run() {
 		d.move(Starting, nil, nil)
 		began := time.Now()
 		s, err := d.start(d.ctx)
+		d.attempted()
+		soonest := wakeAfter
 		if err == nil {
+			soonest = wakeAfterRun
 			wanted, err = d.serve(s)
 			if time.Since(began) > stableAfter {
 				failures = 0
@@ -180,7 +181,7 @@ func (d *Downstream) run() {
 			break
 		}
 		d.known()
-		d.afterFailure(err, failures)
+		d.afterFailure(err, failures, soonest)
 		wanted = !d.spec.Lazy || d.inUse()
 	}
 	d.move(Stopped, nil, errEnding)
@@ -203,14 +204,21 @@ func (d *Downstream) waitWanted() bool {
 	}
 }
 
+func (d *Downstream) attempted() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.attempts++
+}
+
 func (d *Downstream) lastErr() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-// afterFailure waits until the server may be tried again, or the end.
-func (d *Downstream) afterFailure(err error, failures int) {
+// afterFailure waits until the server may be tried again, or the end. From
+// soonest on a call may cut the wait.
+func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration) {
 	if _, ok := errors.AsType[permanentError](err); ok {
 		d.log.Error("downstream failed", "err", err)
 		d.move(Failed, nil, err)
@@ -219,21 +227,17 @@ func (d *Downstream) afterFailure(err error, failures int) {
 	}
 	wait := backoff(failures)
 	d.log.Warn("downstream not running", "err", err, "again_in", wait.Round(time.Millisecond))
-	select {
-	case <-d.wake: // from before this failure
-	default:
-	}
 	d.move(Backoff, nil, err)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	soonest := time.NewTimer(min(wait, wakeAfter))
-	defer soonest.Stop()
+	cuttable := time.NewTimer(min(wait, soonest))
+	defer cuttable.Stop()
 	var wake chan struct{}
 	for {
 		select {
 		case <-timer.C:
 			return
-		case <-soonest.C:
+		case <-cuttable.C:
 			wake = d.wake
 		case <-wake:
 			return
