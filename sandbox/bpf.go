@@ -1,6 +1,10 @@
 package sandbox
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // A rule is one row of a system call filter: the calls it is about, what is
 // done with them, and why. A rule with conditions holds for a call whose
@@ -67,45 +71,59 @@ const (
 
 // assemble returns the filter for rules on the architecture arch, whose other
 // ABIs are refused whole: their call numbers mean other calls.
+//
+// The calls are found by halves and not in a row: when a filter is installed,
+// the kernel walks it for every call there is, which for a row takes longer
+// than starting a process.
 func assemble(arch uint32, rules []rule) []bpfInstr {
 	const eperm = 1
-	prog := []bpfInstr{
+	blocks := map[uint32][]bpfInstr{}
+	for _, r := range rules {
+		body := r.body()
+		for _, nr := range r.calls {
+			blocks[nr] = append(blocks[nr], body...)
+		}
+	}
+	calls := slices.Sorted(maps.Keys(blocks))
+	return append([]bpfInstr{
 		{bpfLoad, 0, 0, offArch},
 		{bpfJeq, 1, 0, arch},
 		{bpfRet, 0, 0, uint32(refuse(eperm))},
 		{bpfLoad, 0, 0, offNr},
 		{bpfJge, 0, 1, x32Bit},
 		{bpfRet, 0, 0, uint32(refuse(eperm))},
-	}
-	for _, r := range rules {
-		body := r.body()
-		for _, nr := range r.calls {
-			prog = append(prog, bpfInstr{bpfJeq, 0, short(len(body)), nr})
-			prog = append(prog, body...)
-		}
-	}
-	return append(prog, bpfInstr{bpfRet, 0, 0, uint32(retAllow)})
+	}, find(calls, blocks)...)
 }
 
-// body is what follows the test for the call number, which is in the
-// accumulator before and, when the rule does not hold, after it.
+var allow = bpfInstr{bpfRet, 0, 0, uint32(retAllow)}
+
+// find returns the instructions that go to the block of the call whose number
+// is in the accumulator, and allow any call that is not among calls.
+func find(calls []uint32, blocks map[uint32][]bpfInstr) []bpfInstr {
+	switch len(calls) {
+	case 0:
+		return []bpfInstr{allow}
+	case 1:
+		prog := append([]bpfInstr{{bpfJeq, 1, 0, calls[0]}, allow}, blocks[calls[0]]...)
+		if prog[len(prog)-1].code != bpfRet {
+			panic("sandbox: filter rule without an end")
+		}
+		return append(prog, allow)
+	}
+	half := len(calls) / 2
+	low, high := find(calls[:half], blocks), find(calls[half:], blocks)
+	prog := []bpfInstr{{bpfJge, 0, 1, calls[half]}, {bpfJa, 0, 0, uint32(len(low))}}
+	return append(append(prog, low...), high...)
+}
+
+// body returns the instructions that do r's action when its conditions hold,
+// and else go on behind them.
 func (r rule) body() []bpfInstr {
-	ret := bpfInstr{bpfRet, 0, 0, uint32(r.do)}
-	if len(r.when) == 0 {
-		return []bpfInstr{ret}
-	}
-	var tests [][]bpfInstr
-	size := 0
+	var body []bpfInstr
 	for _, c := range r.when {
-		t := c.test()
-		tests = append(tests, t)
-		size += len(t)
+		body = append(body, c.test()...)
 	}
-	// A test falls through when it holds and jumps over missMark when not.
-	body := make([]bpfInstr, 0, size+2)
-	for _, t := range tests {
-		body = append(body, t...)
-	}
+	// A test falls through when it holds, and is marked to miss when not.
 	miss := len(body) + 1
 	for i := range body {
 		if body[i].jt == missMark {
@@ -118,7 +136,7 @@ func (r rule) body() []bpfInstr {
 			body[i].k = uint32(miss - i - 1)
 		}
 	}
-	return append(body, ret, bpfInstr{bpfLoad, 0, 0, offNr})
+	return append(body, bpfInstr{bpfRet, 0, 0, uint32(r.do)})
 }
 
 // missMark stands for a jump to the end of the rule until that is known.

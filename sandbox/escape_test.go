@@ -295,14 +295,14 @@ func unconfined(t *testing.T, h *Host, a attempt) outcome {
 	return judge(a, f, cmd.ProcessState.ExitCode(), out.String())
 }
 
-// confinedTo makes the attempt at level.
+// confinedTo makes the attempt at level, as a command of a worker.
 func confinedTo(t *testing.T, h *Host, level sandbox.Level, a attempt) outcome {
 	f := newField(t, h)
 	p := workspace(f.Root)
 	p.ReadOnlySubpaths = sandbox.Protected(false)
 	p.Hidden = []string{f.Hidden}
 	t.Setenv("SECRET", nowhere)
-	cmd := at(t, level, p).Command("", "op", "escape", a.name, f.String())
+	cmd := at(t, level, p).Command("", "op", "worker", "escape", a.name, f.String())
 	cmd.Dir = f.Root
 	var out bytes.Buffer
 	cmd.Stderr = &out

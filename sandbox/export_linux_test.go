@@ -6,3 +6,6 @@ func ProbeBwrap() (path string, s Support) {
 	path = findBwrap()
 	return path, supported(probeBwrap(path))
 }
+
+// ProbeNamespaces is what Probe does, uncached.
+var ProbeNamespaces = probeNamespaces

@@ -294,8 +294,13 @@ func confine(o order) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return step("dumpable", err)
 	}
-	rules := append(filterRules(plan), workerRules(os.Getpid(), unix.Gettid())...)
-	return step("filtering system calls", filterThread(rules))
+	rules := filterRules(plan)
+	if o.Self {
+		rules = workerFilterRules(plan)
+	}
+	rules = append(rules, workerRules(os.Getpid(), unix.Gettid())...)
+	_, err := installFilter(assemble(auditArch, rules), 0)
+	return step("filtering system calls", err)
 }
 
 // realRoots returns the folders that roots are once symlinks are followed.

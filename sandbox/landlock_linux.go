@@ -152,6 +152,12 @@ func (d landlockDomain) enter() error {
 		return err
 	}
 	defer unix.Close(fd)
+	return enterRuleset(fd)
+}
+
+// enterRuleset puts this thread, and what it starts from now on, into the
+// domain of the ruleset fd.
+func enterRuleset(fd int) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
 		return fmt.Errorf("landlock: %w", errno)
 	}

@@ -415,13 +415,15 @@ func TestNoNetwork(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level sandbox.Level) {
 		plan := at(t, level, policy.Profile{})
 		for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG} {
-			errno, _ := try(t, plan, "socket", fmt.Sprint(family), fmt.Sprint(unix.SOCK_STREAM), "0")
-			require.Equal(t, unix.EPERM, errno, "family %d", family)
+			errno, _ := try(t, plan, "worker", "socket", fmt.Sprint(family), fmt.Sprint(unix.SOCK_STREAM), "0")
+			require.Equal(t, unix.EPERM, errno, "family %d, of a worker's command", family)
+			err := plan.Command("/proc/self/exe", "op", "socket", fmt.Sprint(family), fmt.Sprint(unix.SOCK_STREAM), "0").Run()
+			require.Equal(t, int(unix.EPERM), sandbox.ExitCode(err), "family %d, of a program", family)
 		}
 		p := policy.Profile{Network: policy.NetworkAll}
 		errno, _ := try(t, at(t, level, p), "socket", fmt.Sprint(unix.AF_INET), fmt.Sprint(unix.SOCK_STREAM), "0")
 		require.Zero(t, errno)
-		errno, _ = try(t, at(t, level, p), "socket", fmt.Sprint(unix.AF_UNIX), fmt.Sprint(unix.SOCK_STREAM), "0")
+		errno, _ = try(t, at(t, level, p), "worker", "socket", fmt.Sprint(unix.AF_UNIX), fmt.Sprint(unix.SOCK_STREAM), "0")
 		require.Equal(t, unix.EPERM, errno, "the user's daemons are not the network")
 	})
 }

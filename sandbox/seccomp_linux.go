@@ -107,6 +107,21 @@ var pairRules = []rule{
 var noNetworkRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKET}, do: eperm,
 		why: "the network is off; unix sockets reach the user's daemons"},
+}
+
+// workerSocketRules take the place of noNetworkRules in a worker that has a
+// network namespace of its own, where there is nobody to reach. Its commands
+// get noNetworkRules; but what this filter refused, no later one could tell
+// of, and a [Watch] is to tell that a command needed the network.
+var workerSocketRules = []rule{
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: eperm,
+		why: "the network is off; unix sockets reach the user's daemons"},
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}}}, do: eperm,
+		why: "raw packets"},
+}
+
+// noPeerRules go with either.
+var noPeerRules = []rule{
 	{calls: []uint32{unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4}, do: eperm,
 		why: "the network is off, also for a socket that was handed in"},
 	{calls: []uint32{unix.SYS_SENDTO}, when: []cond{{arg: 4, op: nonZero}}, do: eperm,
@@ -145,13 +160,24 @@ var sharedIPCRules = []rule{
 		why: "System V and POSIX queues are shared with the user's other processes"},
 }
 
-// filterRules returns the rows of the filter for plan.
-func filterRules(plan Plan) []rule {
+// filterRules returns the rows of the filter for a command of plan.
+func filterRules(plan Plan) []rule { return rulesWith(plan, noNetworkRules) }
+
+// workerFilterRules returns the rows of the filter for a program of this
+// binary, which starts commands through a [Spawner].
+func workerFilterRules(plan Plan) []rule {
+	if plan.namespaces() {
+		return rulesWith(plan, workerSocketRules)
+	}
+	return rulesWith(plan, noNetworkRules)
+}
+
+func rulesWith(plan Plan, noNetwork []rule) []rule {
 	rules := slices.Concat(systemRules, legacyRules, pairRules)
 	if plan.Profile.Network == policy.NetworkAll {
 		rules = append(rules, networkRules...)
 	} else {
-		rules = append(rules, noNetworkRules...)
+		rules = slices.Concat(rules, noNetwork, noPeerRules)
 	}
 	if plan.Level == Landlock {
 		rules = append(rules, sharedIPCRules...)
@@ -160,18 +186,18 @@ func filterRules(plan Plan) []rule {
 	return rules
 }
 
-// filterThread installs the filter of rules on this thread and what it starts
-// from now on. The thread must have no_new_privs.
-func filterThread(rules []rule) error {
+// installFilter installs prog on this thread and what it starts from now on.
+// The thread must have no_new_privs. With the flag for a listener, it returns
+// the descriptor through which the rules that notify do.
+func installFilter(prog []bpfInstr, flags uintptr) (fd int, err error) {
 	if auditArch == 0 {
-		return fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
+		return -1, fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
 	}
-	prog := assemble(auditArch, rules)
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(prog)
 	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
+		return -1, fmt.Errorf("seccomp: %w", errno)
 	}
-	return nil
+	return int(r), nil
 }

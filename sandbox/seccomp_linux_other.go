@@ -6,3 +6,5 @@ package sandbox
 const auditArch = 0
 
 var legacyRules []rule
+
+var legacyWatchedCalls map[uint32]watchedCall

@@ -6,22 +6,32 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
 )
 
 // A Spawner starts commands that are held to a plan and cannot reach the
 // process that starts them: neither signal it, nor trace it, nor read it.
 //
-// It keeps an operating system thread of its own on which the restrictions
-// lie. A command is forked from that thread and inherits them, which costs no
-// more than a plain start.
+// A command is forked from an operating system thread on which the
+// restrictions lie, and inherits them, which costs no more than a plain
+// start.
 type Spawner struct {
-	direct bool // nothing to restrict
+	plan    Plan
+	direct  bool // nothing to restrict
+	ruleset int  // the Landlock domain of commands, -1 without
+
+	plain, watched []bpfInstr // see filters
 
 	jobs  chan spawnJob
-	ended chan struct{} // closed when the thread has gone
+	ended chan struct{} // closed when the thread of Start has gone
+
+	spare   chan *watcher  // one for the next watched command
+	refills sync.WaitGroup // for what makes it
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
@@ -39,18 +49,36 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		return nil, errors.New("sandbox: plan was not made by NewPlan")
 	}
 	s := &Spawner{
-		direct: !p.confined(),
-		jobs:   make(chan spawnJob),
-		ended:  make(chan struct{}),
-		stop:   make(chan struct{}),
+		plan:    p,
+		direct:  !p.confined(),
+		ruleset: -1,
+		jobs:    make(chan spawnJob),
+		ended:   make(chan struct{}),
+		stop:    make(chan struct{}),
+		spare:   make(chan *watcher, 1),
 	}
 	if s.direct {
 		close(s.ended)
 		return s, nil
 	}
+	s.plain, s.watched = filters(p)
+	if p.ABI > 0 {
+		var err error
+		if s.ruleset, err = domain(p, listFolder).ruleset(); err != nil {
+			return nil, err
+		}
+	}
 	ready := make(chan error)
-	go s.serve(p, ready) // ends with Close
+	go offMainThread(func() { // ends with Close
+		defer close(s.ended)
+		err := s.restrictThread()
+		ready <- err
+		if err == nil {
+			s.serve()
+		}
+	})
 	if err := <-ready; err != nil {
+		s.closeRuleset()
 		return nil, err
 	}
 	return s, nil
@@ -69,35 +97,32 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	case s.jobs <- job:
 		return <-job.err
 	case <-s.ended:
-		return errors.New("sandbox: the spawner is closed")
+		return errClosed
 	}
 }
 
+var errClosed = errors.New("sandbox: the spawner is closed")
+
 // Close ends the spawner and waits for its thread. Commands that run go on.
 func (s *Spawner) Close() error {
-	s.closing.Do(func() { close(s.stop) })
+	s.closing.Do(func() {
+		close(s.stop)
+		<-s.ended
+		s.refills.Wait()
+		s.closeRuleset()
+	})
 	<-s.ended
 	return nil
 }
 
-// serve restricts its thread and starts commands from it.
-func (s *Spawner) serve(p Plan, ready chan<- error) {
-	// Never unlocked: the thread ends with this goroutine.
-	runtime.LockOSThread()
-	if unix.Gettid() == os.Getpid() {
-		// The main thread stands for the process in /proc and for kill. While
-		// it is held here, a further goroutine gets another thread.
-		go s.serve(p, ready)
-		<-s.ended
-		runtime.UnlockOSThread()
-		return
+func (s *Spawner) closeRuleset() {
+	if s.ruleset >= 0 {
+		unix.Close(s.ruleset)
 	}
-	defer close(s.ended)
-	if err := restrictThread(p); err != nil {
-		ready <- err
-		return
-	}
-	ready <- nil
+}
+
+// serve starts commands from this thread.
+func (s *Spawner) serve() {
 	for {
 		select {
 		case job := <-s.jobs:
@@ -108,17 +133,75 @@ func (s *Spawner) serve(p Plan, ready chan<- error) {
 	}
 }
 
-// restrictThread holds this thread to p, and off the process it belongs to.
-func restrictThread(p Plan) error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no_new_privs: %w", err)
+// offMainThread runs f on an operating system thread of its own, which ends
+// with f and is not the main one: that stands for the process in /proc and
+// for kill. It returns when f has.
+func offMainThread(f func()) {
+	// Never unlocked, so that the thread ends with the goroutine.
+	runtime.LockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		f()
+		return
 	}
-	if p.ABI > 0 {
-		if err := domain(p, listFolder).enter(); err != nil {
-			return err
+	// While the main thread is held here, a further goroutine gets another.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		offMainThread(f)
+	}()
+	<-done
+	runtime.UnlockOSThread()
+}
+
+// filters returns the filters of commands and of watched commands, but for the
+// number of the thread: assembling one takes as long as installing it.
+func filters(p Plan) (plain, watched []bpfInstr) {
+	rules := append(workerRules(os.Getpid(), someThread), filterRules(p)...)
+	plain = assemble(auditArch, rules)
+	if p.Profile.Network == policy.NetworkNone {
+		rules = slices.Concat(socketWatchRules, rules)
+	}
+	return plain, assemble(auditArch, append(rules, pathWatchRules()...))
+}
+
+// someThread stands for the number of the thread in a filter. It is above
+// those that Linux gives.
+const someThread = 1<<31 - 1
+
+// forThread returns prog for the thread tid.
+func forThread(prog []bpfInstr, tid int) []bpfInstr {
+	prog = slices.Clone(prog)
+	for i := range prog {
+		if prog[i].code == bpfJeq && prog[i].k == someThread {
+			prog[i].k = uint32(tid)
 		}
 	}
-	return filterThread(append(filterRules(p), workerRules(os.Getpid(), unix.Gettid())...))
+	return prog
+}
+
+// restrictThread holds this thread to the plan, and off the process it
+// belongs to.
+func (s *Spawner) restrictThread() error {
+	_, err := s.restrict(s.plain, 0)
+	return err
+}
+
+// restrictWatched is restrictThread with a descriptor through which is told
+// what the command then tries.
+func (s *Spawner) restrictWatched() (listener int, err error) {
+	return s.restrict(s.watched, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+}
+
+func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error) {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return -1, fmt.Errorf("no_new_privs: %w", err)
+	}
+	if s.ruleset >= 0 {
+		if err := enterRuleset(s.ruleset); err != nil {
+			return -1, err
+		}
+	}
+	return installFilter(forThread(filter, unix.Gettid()), flags)
 }
 
 // workerRules keep a command off the process that started it. Landlock does

@@ -165,7 +165,7 @@ func (c *Cmd) launch(o order) error {
 		reportR.Close()
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
-	err = writeOrder(orderW, o)
+	writeOrder(orderW, o) // when it cannot be written, no report comes
 	if rep, rerr := c.link.next(); rerr == nil {
 		err = rep.failure()
 		c.notes = append(c.notes, rep.Notes...)

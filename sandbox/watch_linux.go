@@ -1,0 +1,404 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Watch tells what the sandbox refused to one command and its descendants.
+//
+// The kernel tells it of each call that would change a file or reach the
+// network, before it is carried out. The Watch lets the call go on, to be
+// allowed or refused by mounts and Landlock, and only then finds out what
+// they say of that path: it decides nothing, so that a path which is changed
+// meanwhile deceives the report and not the sandbox.
+type Watch struct {
+	roots []string // writable; nil where mounts tell
+
+	mu      sync.Mutex
+	denials []Denial
+}
+
+// maxDenials is how many denials of a command are kept.
+const maxDenials = 50
+
+// StartWatched is like [Spawner.Start] and returns a watch on the command.
+// Where the kernel cannot tell, the watch stays empty. Pdeathsig in
+// cmd.SysProcAttr has no use here: the thread that starts the command ends.
+func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
+	if s.direct || !canWatch() {
+		return &Watch{}, s.Start(cmd)
+	}
+	var t *watcher
+	select {
+	case <-s.ended:
+		return nil, errClosed
+	case t = <-s.spare:
+	default:
+		t = s.newWatcher()
+	}
+	// The next command shall find one that is ready.
+	s.refills.Go(func() { s.keep(s.newWatcher()) })
+	return t.start(cmd)
+}
+
+// A watcher is a restricted thread that waits for the one command it will
+// start: making it takes as long as starting a command does.
+type watcher struct {
+	watch *Watch
+	ready chan error // told once it is restricted
+	cmds  chan *exec.Cmd
+	errs  chan error
+}
+
+// newWatcher returns a watcher that gets ready.
+func (s *Spawner) newWatcher() *watcher {
+	t := &watcher{
+		watch: &Watch{},
+		ready: make(chan error, 1),
+		cmds:  make(chan *exec.Cmd),
+		errs:  make(chan error, 1),
+	}
+	if !s.plan.namespaces() {
+		t.watch.roots = s.plan.Profile.WritableRoots
+	}
+	go offMainThread(func() { // ends when the command has started, or with Close
+		listener, err := s.restrictWatched()
+		t.ready <- err
+		if err != nil {
+			return
+		}
+		// Ends with the last process that is watched, this thread included.
+		go t.watch.listen(listener)
+		select {
+		case cmd, ok := <-t.cmds:
+			if ok {
+				t.errs <- cmd.Start()
+			}
+		case <-s.stop:
+		}
+	})
+	return t
+}
+
+// keep waits until t is ready and puts it by, if there is none yet.
+func (s *Spawner) keep(t *watcher) {
+	err := <-t.ready
+	t.ready <- err
+	if err == nil {
+		select {
+		case s.spare <- t:
+			return
+		default:
+		}
+		close(t.cmds)
+	}
+}
+
+// start starts cmd from the thread of t.
+func (t *watcher) start(cmd *exec.Cmd) (*Watch, error) {
+	if err := <-t.ready; err != nil {
+		return nil, err
+	}
+	t.cmds <- cmd
+	if err := <-t.errs; err != nil {
+		return nil, err
+	}
+	return t.watch, nil
+}
+
+// Denials returns what was refused so far, in order and without repetition.
+// A command that succeeded may have been refused something all the same.
+func (w *Watch) Denials() []Denial {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.denials)
+}
+
+// add notes d. The caller holds the lock.
+func (w *Watch) add(d Denial) {
+	if len(w.denials) < maxDenials && !slices.Contains(w.denials, d) {
+		w.denials = append(w.denials, d)
+	}
+}
+
+// A watchedCall is a system call that changes files by name.
+type watchedCall struct {
+	when  []cond
+	paths []watchedPath
+}
+
+// A watchedPath is one that a call names.
+type watchedPath struct {
+	dir  int // number of the argument with its folder's descriptor, -1 without
+	path int // number of the argument with the path
+	need need
+	// entry is set when it is the name itself that is made, moved or
+	// removed, and not what it leads to.
+	entry bool
+	// flags is the number of the argument that decides the need, if any does.
+	flags int
+}
+
+// A need is what must be there already: a call on a path for which that is
+// not so fails for itself, whatever the sandbox says.
+type need int
+
+const (
+	whatever     need = iota
+	absent            // the call makes it
+	present           // the call changes it
+	openPresent       // unless the flags have O_CREAT
+	renameAbsent      // if the flags have RENAME_NOREPLACE
+)
+
+// of returns the need once the flags of the call are known.
+func (k need) of(flags uint64) need {
+	switch {
+	case k == openPresent && flags&unix.O_CREAT == 0:
+		return present
+	case k == renameAbsent && flags&unix.RENAME_NOREPLACE != 0:
+		return absent
+	case k == openPresent || k == renameAbsent:
+		return whatever
+	}
+	return k
+}
+
+// openForWriting is set in the flags of an open that may change something.
+const openForWriting = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+
+var watchedCalls = map[uint32]watchedCall{
+	unix.SYS_OPENAT:    {when: []cond{bits(2, openForWriting)}, paths: []watchedPath{{0, 1, openPresent, false, 2}}},
+	unix.SYS_MKDIRAT:   {paths: []watchedPath{{0, 1, absent, true, 0}}},
+	unix.SYS_MKNODAT:   {paths: []watchedPath{{0, 1, absent, true, 0}}},
+	unix.SYS_UNLINKAT:  {paths: []watchedPath{{0, 1, present, true, 0}}},
+	unix.SYS_RENAMEAT2: {paths: []watchedPath{{0, 1, present, true, 0}, {2, 3, renameAbsent, true, 4}}},
+	unix.SYS_LINKAT:    {paths: []watchedPath{{2, 3, absent, true, 0}}},
+	unix.SYS_SYMLINKAT: {paths: []watchedPath{{1, 2, absent, true, 0}}},
+	unix.SYS_FCHMODAT:  {paths: []watchedPath{{0, 1, present, false, 0}}},
+	unix.SYS_FCHOWNAT:  {paths: []watchedPath{{0, 1, present, false, 0}}},
+	unix.SYS_UTIMENSAT: {when: []cond{{arg: 1, op: nonZero}}, paths: []watchedPath{{0, 1, present, false, 0}}},
+	unix.SYS_TRUNCATE:  {paths: []watchedPath{{-1, 0, present, false, 0}}},
+}
+
+const retNotify action = unix.SECCOMP_RET_USER_NOTIF
+
+// socketWatchRules tell of sockets, which the watch then refuses. They stand
+// before the rules that refuse sockets outright.
+var socketWatchRules = []rule{
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: retNotify,
+		why: "says that the network was needed"},
+}
+
+// pathWatchRules tell of the watched calls. They stand after the rules that
+// refuse some of them.
+func pathWatchRules() []rule {
+	var rules []rule
+	for _, calls := range []map[uint32]watchedCall{watchedCalls, legacyWatchedCalls} {
+		for nr, c := range calls {
+			rules = append(rules, rule{calls: []uint32{nr}, when: c.when, do: retNotify, why: "says which path was to be written"})
+		}
+	}
+	return rules
+}
+
+// canWatch reports whether the kernel can tell of calls and let them go on.
+var canWatch = sync.OnceValue(func() bool {
+	do := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&do)))
+	return errno == 0
+})
+
+// A notification is struct seccomp_notif: a call that waits for an answer.
+type notification struct {
+	id    uint64
+	pid   uint32
+	flags uint32
+	nr    int32
+	arch  uint32
+	ip    uint64
+	args  [6]uint64
+}
+
+// An answer is struct seccomp_notif_resp.
+type answer struct {
+	id    uint64
+	val   int64
+	errno int32
+	flags uint32
+}
+
+// listen answers the notifications of fd until nobody is left to send any.
+func (w *Watch) listen(fd int) {
+	defer unix.Close(fd)
+	for {
+		wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(wait, -1); err == unix.EINTR {
+			continue
+		} else if err != nil || wait[0].Revents&unix.POLLIN == 0 {
+			return
+		}
+		var n notification
+		if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
+			if err == unix.ENOENT || err == unix.EINTR {
+				continue // it was killed while it waited
+			}
+			return
+		}
+		w.answer(fd, n)
+	}
+}
+
+func ioctl(fd int, request uint, arg unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// answer lets the call n go on, or refuses a socket, and notes what the
+// sandbox does with it. Whoever asks for the denials after the process has
+// ended waits until that is noted.
+func (w *Watch) answer(fd int, n notification) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	if n.nr == unix.SYS_SOCKET {
+		a.flags, a.errno = 0, -int32(unix.EPERM)
+		ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
+		w.add(Denial{Op: "network", Why: "the network is off"})
+		return
+	}
+	// Its memory and folders are looked at while it waits, the rest after.
+	targets := n.targets()
+	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
+	for _, t := range targets {
+		if why := w.refusal(t); why != "" {
+			w.add(Denial{Op: "write", Path: t.path, Why: why})
+		}
+	}
+}
+
+// A target is an absolute path that a call would change.
+type target struct {
+	path  string
+	entry bool
+}
+
+// targets returns what the call n would change, unless it fails for itself.
+func (n notification) targets() []target {
+	call, ok := watchedCalls[uint32(n.nr)]
+	if !ok {
+		call = legacyWatchedCalls[uint32(n.nr)]
+	}
+	var targets []target
+	for _, p := range call.paths {
+		path, err := readString(int(n.pid), n.args[p.path])
+		if err != nil || path == "" {
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			folder := "cwd"
+			if p.dir >= 0 && int32(n.args[p.dir]) != unix.AT_FDCWD {
+				folder = fmt.Sprintf("fd/%d", int32(n.args[p.dir]))
+			}
+			dir, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", n.pid, folder))
+			if err != nil || !filepath.IsAbs(dir) {
+				continue
+			}
+			path = dir + "/" + path
+		}
+		var st unix.Stat_t
+		there := unix.Lstat(path, &st) == nil
+		need := p.need.of(n.args[p.flags])
+		if need == absent && there || need == present && !there {
+			return nil
+		}
+		targets = append(targets, target{path, p.entry})
+	}
+	return targets
+}
+
+// readString reads the string at address of the process pid.
+func readString(pid int, address uint64) (string, error) {
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return "", err
+	}
+	defer mem.Close()
+	// A page at a time: what follows may not be mapped.
+	var text []byte
+	for len(text) < unix.PathMax {
+		page := make([]byte, 4096-address%4096)
+		got, err := mem.ReadAt(page, int64(address))
+		if end := bytes.IndexByte(page[:got], 0); end >= 0 {
+			return string(append(text, page[:end]...)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		text = append(text, page...)
+		address += uint64(len(page))
+	}
+	return "", errors.New("not a path")
+}
+
+// refusal says why the sandbox refuses to change t, or "" when it does not,
+// or when the file's own permissions refuse it anyway. This process is held to
+// the same plan, so the kernel can be asked.
+func (w *Watch) refusal(t target) string {
+	path := t.path
+	if strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/") && !isBelow(path, "/dev/shm") {
+		return ""
+	}
+	folder := filepath.Dir(strings.TrimRight(path, "/"))
+	if t.entry {
+		// A protected file is a mount of its own, in a folder that may be
+		// written.
+		if unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_SYMLINK_NOFOLLOW) == unix.EROFS {
+			return isReadOnly
+		}
+		return w.writing(folder)
+	}
+	if err := unix.Access(path, unix.W_OK); err == unix.ENOENT {
+		return w.writing(folder)
+	}
+	return w.writing(path)
+}
+
+const (
+	isReadOnly = "it is read-only in the sandbox"
+	isOutside  = "it is outside the writable roots"
+)
+
+// writing says why the sandbox refuses to write path, which exists.
+func (w *Watch) writing(path string) string {
+	err := unix.Access(path, unix.W_OK)
+	switch {
+	case err == unix.EROFS:
+		return isReadOnly
+	case err == nil && w.roots != nil && !w.belowRoots(path):
+		return isOutside
+	}
+	return ""
+}
+
+// belowRoots reports whether path, which exists, is below a writable root.
+func (w *Watch) belowRoots(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return true // nothing is certain
+	}
+	return slices.ContainsFunc(w.roots, func(root string) bool { return isBelow(real, root) })
+}
