@@ -86,3 +86,11 @@ func oneLine(name string) string {
 	}
 	return strconv.Quote(name)
 }
+
+// count returns n of something, in words.
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write what the tools answer into testda
 var catalog = map[string]tools.Tool{}
 
 func init() {
-	for _, t := range []tools.Tool{files.ReadFile, files.ListDir} {
+	for _, t := range []tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile} {
 		catalog[t.Name()] = t
 	}
 }
@@ -93,7 +93,7 @@ func isStep(name string) bool {
 	return strings.HasPrefix(name, "call ") || name == "want" || name == "error"
 }
 
-func call(t *testing.T, tool, args string) *mcp.CallToolResult {
+func call(t testing.TB, tool, args string) *mcp.CallToolResult {
 	t.Helper()
 	require.Contains(t, catalog, tool)
 	return catalog[tool].Run(t.Context(), json.RawMessage(args))

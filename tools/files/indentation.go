@@ -1,6 +1,8 @@
 package files
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -117,6 +119,19 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	return out.result(src), nil
 }
 
+// UnmarshalJSON refuses settings that there are none of.
+func (i *indentation) UnmarshalJSON(b []byte) error {
+	type plain indentation // without this method
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	err := dec.Decode((*plain)(i))
+	if err != nil && strings.Contains(err.Error(), "unknown field") {
+		return &tools.ArgumentError{Msg: "indentation has an " + strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1) +
+			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}
+	}
+	return err
+}
+
 // A climber walks away from the anchor, one line at a time, until the block
 // ends.
 type climber struct {
@@ -161,7 +176,7 @@ func readAround(src *source, opt blockOptions) (above []indented, anchor indente
 	for n := 1; ; n++ {
 		l, err := src.next()
 		if err == io.EOF {
-			return nil, anchor, nil, anchorPastEnd(src, opt.anchor, n-1)
+			return nil, anchor, nil, pastEnd(src.path, fmt.Sprintf("anchor_line %d", opt.anchor), n-1, "line", "lines")
 		}
 		if err != nil {
 			return nil, anchor, nil, err
@@ -190,10 +205,6 @@ func readAround(src *source, opt blockOptions) (above []indented, anchor indente
 		below = append(below, measure.line(l))
 	}
 	return above, anchor, below, nil
-}
-
-func anchorPastEnd(src *source, anchor, lines int) error {
-	return fmt.Errorf("%s: line %d is past the end, the file has %d lines; use a line from 1 to %d", src.path, anchor, lines, lines)
 }
 
 // A measurer tells how far lines are indented, in the order of the file.

@@ -15,6 +15,7 @@ import (
 
 	"toolgate/policy"
 	"toolgate/tools"
+	"toolgate/tools/ignore"
 )
 
 type listInput struct {
@@ -22,6 +23,9 @@ type listInput struct {
 	Offset *int   `json:"offset,omitempty" jsonschema:"first entry to return, counted from 1; default 1"`
 	Limit  *int   `json:"limit,omitempty" jsonschema:"most entries to return; default 25"`
 	Depth  *int   `json:"depth,omitempty" jsonschema:"levels of folders to go down; default 2"`
+
+	Sizes     bool `json:"sizes,omitempty" jsonschema:"also show the size of each file; default false"`
+	GitIgnore bool `json:"gitignore,omitempty" jsonschema:"leave out what .gitignore names, and .git; default false"`
 }
 
 const (
@@ -76,15 +80,18 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("%s: is not a folder; use read_file", in.Path)
 	}
 
-	l := lister{ctx: ctx, skip: offset - 1, limit: limit}
+	l := lister{ctx: ctx, skip: offset - 1, limit: limit, levels: depth, sizes: in.Sizes}
 	fmt.Fprintf(&l.text, "Absolute path: %s\n", oneLine(abs))
-	switch err := l.folder(abs, 0, depth); {
-	case errors.Is(err, errPageFull):
-	case err != nil:
-		return nil, explain(in.Path, err, hint)
+	top := folder{path: abs}
+	if in.GitIgnore {
+		top.rules = ignore.Root(abs, ignore.Git)
 	}
-	if err := ctx.Err(); err != nil {
+	switch err := l.folder(top); {
+	case err == nil, errors.Is(err, errPageFull):
+	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: listing was stopped; ask for less depth", in.Path)
+	default:
+		return nil, explain(in.Path, err, hint)
 	}
 	switch {
 	case l.more:
@@ -92,7 +99,7 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 	case l.seen == 0:
 		l.text.WriteString("The folder is empty.\n")
 	case l.listed == 0:
-		return nil, fmt.Errorf("%s: offset %d is past the end, there are %d entries; use an offset from 1 to %d", in.Path, offset, l.seen, l.seen)
+		return nil, pastEnd(in.Path, fmt.Sprintf("offset %d", offset), l.seen, "entry", "entries")
 	}
 	return tools.Text(strings.TrimSuffix(l.text.String(), "\n")), nil
 }
@@ -103,9 +110,11 @@ var errPageFull = errors.New("page full")
 // A lister walks a tree in the order in which it is shown, a folder before
 // what is in it, and keeps one page of it.
 type lister struct {
-	ctx   context.Context
-	skip  int // entries before the page
-	limit int // entries of the page
+	ctx    context.Context // of the one call that the lister lives for
+	skip   int             // entries before the page
+	limit  int             // entries of the page
+	levels int
+	sizes  bool
 
 	seen   int
 	listed int
@@ -113,31 +122,139 @@ type lister struct {
 	text   strings.Builder
 }
 
-// folder lists what is in the folder at path, levels deep.
-func (l *lister) folder(path string, level, levels int) error {
-	entries, err := sortedEntries(path)
+// A folder is one being listed.
+type folder struct {
+	path  string
+	level int
+	rules *ignore.Dir // nil lists everything
+}
+
+// An entry is what a folder holds.
+type entry struct {
+	name string
+	mode fs.FileMode
+}
+
+func byName(a, b entry) int { return strings.Compare(a.name, b.name) }
+
+// maxSorted is how many entries of a folder are sorted at a time; it bounds
+// the memory of a listing.
+const maxSorted = 50_000
+
+// folder lists what is in f.
+func (l *lister) folder(f folder) error {
+	var entries []entry
+	var names sample
+	err := l.scan(f, func(e entry) {
+		if names.add(e.name); names.seen <= maxSorted {
+			entries = append(entries, e)
+		}
+	})
 	if err != nil {
 		return err
 	}
+	if names.seen > maxSorted {
+		return l.inParts(f, names.borders(names.seen/maxSorted+1))
+	}
+	return l.sorted(f, entries)
+}
+
+// sorted lists entries of f.
+func (l *lister) sorted(f folder, entries []entry) error {
+	slices.SortFunc(entries, byName)
 	for _, e := range entries {
-		if err := l.ctx.Err(); err != nil {
-			return errPageFull
-		}
-		if err := l.entry(path, e, level, levels); err != nil {
+		if err := l.entry(f, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) entry(dir string, e fs.DirEntry, level, levels int) error {
+// inParts lists a folder that has too many entries to sort them all: one
+// part after the other, of the names between two borders. It reads the folder
+// anew for each part of which something is shown.
+func (l *lister) inParts(f folder, borders []string) error {
+	type part struct{ entries, folders int }
+	parts := make([]part, len(borders)+1)
+	partOf := func(e entry) int {
+		i, found := slices.BinarySearch(borders, e.name)
+		if found {
+			i++
+		}
+		return i
+	}
+	err := l.scan(f, func(e entry) {
+		p := &parts[partOf(e)]
+		p.entries++
+		if e.mode.IsDir() {
+			p.folders++
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, p := range parts {
+		flat := p.folders == 0 || f.level+1 >= l.levels
+		if flat && l.seen+p.entries <= l.skip {
+			l.seen += p.entries
+			continue
+		}
+		entries := make([]entry, 0, p.entries)
+		err := l.scan(f, func(e entry) {
+			if partOf(e) == i {
+				entries = append(entries, e)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if err := l.sorted(f, entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan calls do for each entry of f that is to be listed, in no order.
+func (l *lister) scan(f folder, do func(entry)) error {
+	dir, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := dir.ReadDir(1024)
+		for _, e := range entries {
+			if f.rules != nil && (e.Name() == ".git" || f.rules.Match(e.Name(), e.IsDir()) == ignore.Ignored) {
+				continue
+			}
+			do(entry{e.Name(), e.Type()})
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// entry lists e, and what is in it when it is a folder.
+func (l *lister) entry(f folder, e entry) error {
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	path := filepath.Join(f.path, e.name)
 	l.seen++
 	if l.seen > l.skip {
 		if l.listed == l.limit {
 			l.more = true
 			return errPageFull
 		}
-		s := strings.Repeat("  ", level) + cut(oneLine(e.Name()), maxColumn) + suffix(e.Type()) + "\n"
+		s := strings.Repeat("  ", f.level) + cut(oneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull
@@ -145,14 +262,30 @@ func (l *lister) entry(dir string, e fs.DirEntry, level, levels int) error {
 		l.text.WriteString(s)
 		l.listed++
 	}
-	if !e.IsDir() || level+1 >= levels {
+	if !e.mode.IsDir() || f.level+1 >= l.levels {
 		return nil
 	}
-	err := l.folder(filepath.Join(dir, e.Name()), level+1, levels)
-	if err == nil || errors.Is(err, errPageFull) {
+	below := folder{path: path, level: f.level + 1}
+	if f.rules != nil {
+		below.rules = f.rules.Enter(e.name, nil)
+	}
+	err := l.folder(below)
+	if err == nil || errors.Is(err, errPageFull) || l.ctx.Err() != nil {
 		return err
 	}
 	return nil // a folder below that cannot be read is listed without what is in it
+}
+
+// size returns what is shown of the size of a file.
+func (l *lister) size(path string, e entry) string {
+	if !l.sizes || !e.mode.IsRegular() {
+		return ""
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return ""
+	}
+	return " (" + count(int(info.Size()), "byte") + ")"
 }
 
 func suffix(m fs.FileMode) string {
@@ -165,19 +298,4 @@ func suffix(m fs.FileMode) string {
 		return "?"
 	}
 	return ""
-}
-
-// sortedEntries returns what is in the folder at path, in the order of names.
-func sortedEntries(path string) ([]fs.DirEntry, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, nil
 }

@@ -152,23 +152,35 @@ func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 		}
 	}
 	if out.more {
-		out.note(fmt.Sprintf("lines %d-%d shown, more follow; continue with offset %d", offset, offset+out.lines-1, offset+out.lines))
+		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d", lineRange(offset, out.lines), offset+out.lines))
 	}
 	return out.result(src), nil
 }
 
+func lineRange(first, n int) string {
+	if n == 1 {
+		return fmt.Sprintf("line %d", first)
+	}
+	return fmt.Sprintf("lines %d-%d", first, first+n-1)
+}
+
 // nothingThere answers a call whose offset lies behind the last line.
 func nothingThere(src *source, offset, lines int) (*mcp.CallToolResult, error) {
-	switch lines {
-	case 0:
-		if offset == 1 {
-			return tools.Text("The file is empty."), nil
-		}
-		return nil, fmt.Errorf("%s: offset %d is past the end, the file is empty", src.path, offset)
-	case 1:
-		return nil, fmt.Errorf("%s: offset %d is past the end, the file has 1 line; use offset 1", src.path, offset)
+	if lines == 0 && offset == 1 {
+		return tools.Text("The file is empty."), nil
 	}
-	return nil, fmt.Errorf("%s: offset %d is past the end, the file has %d lines; use an offset from 1 to %d", src.path, offset, lines, lines)
+	return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), lines, "line", "lines")
+}
+
+// pastEnd says that a place lies behind the last of all there is.
+func pastEnd(path, place string, all int, one, many string) error {
+	switch all {
+	case 0:
+		return fmt.Errorf("%s: %s is past the end, there are no %s", path, place, many)
+	case 1:
+		return fmt.Errorf("%s: %s is past the end, there is 1 %s; use 1", path, place, one)
+	}
+	return fmt.Errorf("%s: %s is past the end, there are %d %s; use a number from 1 to %d", path, place, all, many, all)
 }
 
 // A line is one line of a file without its line end.

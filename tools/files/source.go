@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
@@ -33,11 +34,11 @@ const bufferSize = 256 << 10
 // or an error that says what it holds instead of text.
 func newSource(ctx context.Context, r io.Reader, path string, size int64) (*source, error) {
 	raw := bufio.NewReaderSize(contextReader{ctx, r}, bufferSize)
+	s := &source{path: path, ctx: ctx, r: raw}
 	sample, err := raw.Peek(sampleSize)
 	if err != nil && err != io.EOF {
-		return nil, explain(path, err, "")
+		return nil, s.fault(err)
 	}
-	s := &source{path: path, ctx: ctx, r: raw}
 	switch {
 	case bytes.HasPrefix(sample, []byte("\xef\xbb\xbf")):
 		s.encoding = "UTF-8 with a byte order mark"
@@ -50,16 +51,24 @@ func newSource(ctx context.Context, r io.Reader, path string, size int64) (*sour
 		s.transcode("UTF-16LE", unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM))
 	case bytes.HasPrefix(sample, []byte("\xfe\xff")):
 		s.transcode("UTF-16BE", unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM))
-	case bytes.IndexByte(sample, 0) >= 0:
+	case bytes.IndexByte(sample, 0) >= 0, bytes.HasPrefix(sample, []byte("%PDF-")):
+		return nil, binaryError(path, sample, size)
+	case !mostlyUTF8(sample) && !textual(contentType(sample)):
 		return nil, binaryError(path, sample, size)
 	case !mostlyUTF8(sample):
 		s.encoding = "Windows-1252 (Latin-1), which is a guess: it is not valid UTF-8"
 		s.perLine = charmap.Windows1252.NewDecoder()
 	}
 	if err != nil && err != io.EOF {
-		return nil, explain(path, err, "")
+		return nil, s.fault(err)
 	}
 	return s, nil
+}
+
+// textual reports whether what has this content type, and no NUL in it, can be
+// text in a one-byte encoding.
+func textual(contentType string) bool {
+	return strings.HasPrefix(contentType, "text/") || contentType == "application/octet-stream" || contentType == "application/postscript"
 }
 
 func (s *source) transcode(name string, e encoding.Encoding) {
@@ -95,7 +104,10 @@ func (s *source) notes() []string {
 	if s.encoding != "" {
 		notes = append(notes, "read as "+s.encoding)
 	}
-	if s.invalid > 0 {
+	switch {
+	case s.invalid == 1:
+		notes = append(notes, "1 line shown is not valid UTF-8; what is wrong in it is shown as \uFFFD")
+	case s.invalid > 1:
 		notes = append(notes, fmt.Sprintf("%d lines shown are not valid UTF-8; what is wrong in them is shown as \uFFFD", s.invalid))
 	}
 	return notes

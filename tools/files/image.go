@@ -1,0 +1,179 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"image"
+	_ "image/gif" // decoders of view_image
+	"image/jpeg"
+	"image/png"
+	"io"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/image/draw"
+	_ "golang.org/x/image/webp"
+
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+type imageInput struct {
+	Path string `json:"path" jsonschema:"picture to look at: PNG, JPEG, GIF or WebP; a relative path counts from the workspace"`
+}
+
+// ViewImage is view_image.
+var ViewImage = tools.New(tools.Def{
+	Name:  "view_image",
+	Title: "View an image",
+	Description: "Shows a picture of the file system: PNG, JPEG, GIF or WebP, told by its content and not its name. " +
+		"A large one is scaled down.",
+	ReadOnly:   true,
+	Idempotent: true,
+}, describeImage, viewImage)
+
+func describeImage(in imageInput) (policy.Action, error) {
+	if in.Path == "" {
+		return policy.Action{}, &tools.ArgumentError{Msg: "path is empty; give the path of a picture"}
+	}
+	return policy.Action{Reads: []string{in.Path}}, nil
+}
+
+const (
+	// maxSide is how many pixels a picture may be wide or high. Clients refuse
+	// wider ones, and some refuse all that follows, too.
+	maxSide = 2000
+	// maxImage is how many bytes a picture may have when it is sent, as base64:
+	// there are clients that cap a result at 1 MiB.
+	maxImage = 1_000_000
+	// maxImageFile and maxPixels bound the memory that scaling takes.
+	maxImageFile = 64 << 20
+	maxPixels    = 50_000_000
+)
+
+func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) {
+	if _, err := describeImage(in); err != nil {
+		return nil, err
+	}
+	f, size, err := openText(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > maxImageFile {
+		return nil, fmt.Errorf("%s: has %d bytes, more than the %d that can be shown; make it smaller with a command first", in.Path, size, maxImageFile)
+	}
+	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxImageFile))
+	if err != nil {
+		return nil, explain(in.Path, err, "")
+	}
+	mime, err := imageType(in.Path, data)
+	if err != nil {
+		return nil, err
+	}
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, brokenImage(in.Path, mime, err)
+	}
+	if config.Width <= 0 || config.Height <= 0 || config.Width > maxPixels/config.Height {
+		return nil, fmt.Errorf("%s: is %d by %d pixels, more than the %d pixels that can be shown; make it smaller with a command first", in.Path, config.Width, config.Height, maxPixels)
+	}
+	// A broken picture is refused here: sent on, it can make a client refuse
+	// the whole conversation.
+	img, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, brokenImage(in.Path, mime, err)
+	}
+	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes", oneLine(in.Path), mime, config.Width, config.Height, len(data))
+	if max(config.Width, config.Height) > maxSide || sent(data) > maxImage {
+		var scaled image.Image
+		if data, mime, scaled, err = shrink(upright(fit(img, maxSide), orientation(data, format)), format); err != nil {
+			return nil, fmt.Errorf("%s: cannot be made small enough to show: %w", in.Path, err)
+		}
+		text += fmt.Sprintf(", shown as %s of %d by %d pixels", mime, scaled.Bounds().Dx(), scaled.Bounds().Dy())
+	}
+	res := tools.Text(text)
+	res.Content = append(res.Content, &mcp.ImageContent{Data: data, MIMEType: mime})
+	return res, nil
+}
+
+func sent(data []byte) int { return base64.StdEncoding.EncodedLen(len(data)) }
+
+// imageType returns the MIME type of a picture that can be shown, judged by
+// its content.
+func imageType(path string, data []byte) (string, error) {
+	mime := contentType(data[:min(len(data), 512)])
+	switch mime {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return mime, nil
+	}
+	const convert = "convert it to PNG with a command first"
+	switch start := data[:min(len(data), sampleSize)]; {
+	case len(data) == 0:
+		return "", fmt.Errorf("%s: is empty; there is nothing to show", path)
+	case bytes.Contains(start, []byte("<svg")):
+		return "", fmt.Errorf("%s: is an SVG drawing, which is text and not pixels; use read_file, or %s", path, convert)
+	case len(start) > 12 && string(start[4:8]) == "ftyp":
+		return "", fmt.Errorf("%s: is a file of the HEIC, AVIF or MP4 family, which cannot be shown; %s", path, convert)
+	case bytes.HasPrefix(start, []byte("II*\x00")) || bytes.HasPrefix(start, []byte("MM\x00*")):
+		return "", fmt.Errorf("%s: is image/tiff, which cannot be shown; %s", path, convert)
+	case strings.HasPrefix(mime, "image/"):
+		return "", fmt.Errorf("%s: is %s, which cannot be shown; %s", path, mime, convert)
+	case strings.HasPrefix(mime, "text/"):
+		return "", fmt.Errorf("%s: is text and no picture; use read_file", path)
+	}
+	return "", fmt.Errorf("%s: is no picture but %s; pictures are PNG, JPEG, GIF and WebP", path, mime)
+}
+
+func brokenImage(path, mime string, err error) error {
+	return fmt.Errorf("%s: is damaged %s or of a kind that cannot be read (%w); make a new one, or convert it to PNG", path, mime, err)
+}
+
+// shrink returns img scaled down and encoded so that it can be sent. What has
+// no transparent pixels becomes JPEG when PNG is too large.
+func shrink(img image.Image, format string) (data []byte, mime string, scaled image.Image, err error) {
+	side := float64(maxSide)
+	for side >= 64 {
+		scaled = fit(img, int(side))
+		if data, mime, err = encode(scaled, format); err != nil {
+			return nil, "", nil, err
+		}
+		if sent(data) <= maxImage {
+			return data, mime, scaled, nil
+		}
+		side = 0.75 * min(side, float64(max(scaled.Bounds().Dx(), scaled.Bounds().Dy())))
+	}
+	return nil, "", nil, fmt.Errorf("it still has %d bytes", len(data))
+}
+
+// fit returns img with no side longer than side pixels.
+func fit(img image.Image, side int) image.Image {
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	if max(w, h) <= side {
+		return img
+	}
+	scale := float64(side) / float64(max(w, h))
+	out := image.NewRGBA(image.Rect(0, 0, max(1, int(float64(w)*scale)), max(1, int(float64(h)*scale))))
+	draw.BiLinear.Scale(out, out.Bounds(), img, img.Bounds(), draw.Src, nil)
+	return out
+}
+
+func encode(img image.Image, format string) (data []byte, mime string, err error) {
+	var b bytes.Buffer
+	if format != "jpeg" {
+		err := png.Encode(&b, img)
+		if err != nil || sent(b.Bytes()) <= maxImage || !opaque(img) {
+			return b.Bytes(), "image/png", err
+		}
+		b.Reset()
+	}
+	err = jpeg.Encode(&b, img, &jpeg.Options{Quality: 85})
+	return b.Bytes(), "image/jpeg", err
+}
+
+func opaque(img image.Image) bool {
+	o, ok := img.(interface{ Opaque() bool })
+	return ok && o.Opaque()
+}

@@ -1,0 +1,93 @@
+package files
+
+import (
+	"encoding/binary"
+	"image"
+)
+
+// orientation returns how a JPEG says that it is to be turned, 1 to 8 as Exif
+// counts, 1 for as it is. A camera writes it, and it would be lost in scaling.
+func orientation(data []byte, format string) int {
+	if format != "jpeg" {
+		return 1
+	}
+	for at := 2; at+4 <= len(data) && data[at] == 0xff; {
+		size := int(binary.BigEndian.Uint16(data[at+2:]))
+		if size < 2 || at+2+size > len(data) || data[at+1] == 0xda {
+			return 1
+		}
+		if segment := data[at+4 : at+2+size]; data[at+1] == 0xe1 && len(segment) > 6 && string(segment[:6]) == "Exif\x00\x00" {
+			return exifOrientation(segment[6:])
+		}
+		at += 2 + size
+	}
+	return 1
+}
+
+// exifOrientation reads the tag out of a TIFF header.
+func exifOrientation(tiff []byte) int {
+	if len(tiff) < 8 {
+		return 1
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if tiff[0] == 'M' {
+		order = binary.BigEndian
+	}
+	at := int64(order.Uint32(tiff[4:]))
+	if at+2 > int64(len(tiff)) {
+		return 1
+	}
+	const orientationTag, size = 0x0112, 12
+	n := int64(order.Uint16(tiff[at:]))
+	for i := range n {
+		entry := at + 2 + i*size
+		if entry+size > int64(len(tiff)) {
+			return 1
+		}
+		if order.Uint16(tiff[entry:]) != orientationTag {
+			continue
+		}
+		if v := int(order.Uint16(tiff[entry+8:])); 1 <= v && v <= 8 {
+			return v
+		}
+		return 1
+	}
+	return 1
+}
+
+// upright returns img turned so that it stands as its orientation says.
+func upright(img image.Image, orientation int) image.Image {
+	if orientation == 1 {
+		return img
+	}
+	b := img.Bounds()
+	w, h := b.Dx(), b.Dy()
+	size := image.Rect(0, 0, w, h)
+	if orientation >= 5 {
+		size = image.Rect(0, 0, h, w)
+	}
+	out := image.NewRGBA(size)
+	for y := range h {
+		for x := range w {
+			tx, ty := x, y
+			switch orientation {
+			case 2:
+				tx = w - 1 - x
+			case 3:
+				tx, ty = w-1-x, h-1-y
+			case 4:
+				ty = h - 1 - y
+			case 5:
+				tx, ty = y, x
+			case 6:
+				tx, ty = h-1-y, x
+			case 7:
+				tx, ty = h-1-y, w-1-x
+			case 8:
+				tx, ty = y, w-1-x
+			}
+			out.Set(tx, ty, img.At(b.Min.X+x, b.Min.Y+y))
+		}
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+//go:build unix
+
+package files
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// links returns how many names lead to a file.
+func links(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
+// keepOwner gives f the owner and group of old, when they differ. Who may not
+// do that keeps the group at least, if that may be done.
+func keepOwner(f *os.File, old fs.FileInfo) error {
+	want, ok := old.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if have, ok := info.Sys().(*syscall.Stat_t); ok && (have.Uid != want.Uid || have.Gid != want.Gid) {
+		if f.Chown(int(want.Uid), int(want.Gid)) != nil {
+			_ = f.Chown(-1, int(want.Gid)) // an ordinary user cannot give files away
+		}
+	}
+	return nil
+}
+
+// syncFolder makes a rename in dir last through a crash, where that can be
+// done.
+func syncFolder(dir string) {
+	if f, err := os.Open(dir); err == nil {
+		_ = f.Sync()
+		f.Close()
+	}
+}

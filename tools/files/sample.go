@@ -1,0 +1,41 @@
+package files
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// A sample is some of the names that were added, each as likely as any other.
+type sample struct {
+	seen  int
+	names []string
+	rand  *rand.Rand
+}
+
+// sampleNames is how many names a sample holds: enough that the parts between
+// its borders are about even.
+const sampleNames = 8192
+
+func (s *sample) add(name string) {
+	s.seen++
+	if len(s.names) < sampleNames {
+		s.names = append(s.names, name)
+		return
+	}
+	if s.rand == nil {
+		s.rand = rand.New(rand.NewPCG(1, 2)) // the same listing takes the same time
+	}
+	if i := s.rand.IntN(s.seen); i < sampleNames {
+		s.names[i] = name
+	}
+}
+
+// borders returns names that divide all names into about as many even parts.
+func (s *sample) borders(parts int) []string {
+	slices.Sort(s.names)
+	var borders []string
+	for i := 1; i < parts; i++ {
+		borders = append(borders, s.names[i*len(s.names)/parts])
+	}
+	return slices.Compact(borders)
+}
