@@ -25,6 +25,9 @@ var mayImport = map[string][]string{
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
 	"audit":      {"policy"},
+	"approvals":  {"policy"},
+	"hooks":      {"policy", "config"},
+	"hooks":      {"config", "policy"},
 }
 
 // pure lists what policy must not touch.
