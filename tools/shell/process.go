@@ -33,8 +33,9 @@ type process struct {
 
 	group *cgroup // nil without one
 
-	pumped chan struct{} // closed when nothing more is read from the command
-	done   chan struct{} // closed when the command has ended and what follows is set
+	parts    atomic.Int32  // what goes on: the command, its output
+	finished sync.Once     // closes done
+	done     chan struct{} // closed when both have ended and what follows is set
 
 	code int           // exit code, 128+n when signal n ended it
 	wall time.Duration // how long it ran
@@ -90,13 +91,12 @@ func (h *host) run(l launch) (*process, error) {
 		return nil, err
 	}
 	p := &process{
-		host:   h,
-		id:     rand.Text(),
-		text:   l.text,
-		cmd:    cmd,
-		out:    newCapture(h.memory(), h.spool),
-		pumped: make(chan struct{}),
-		done:   make(chan struct{}),
+		host: h,
+		id:   rand.Text(),
+		text: l.text,
+		cmd:  cmd,
+		out:  newCapture(h.memory(), h.spool),
+		done: make(chan struct{}),
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
 	ownGroup(cmd)
@@ -147,9 +147,11 @@ func (h *host) begin(p *process, ours *os.File) error {
 	}
 	kin.add(p)
 	h.options.Limits.apply(p.pid())
-	_ = p.group.take(p.pid())                // fails when it has ended already
-	go p.pump(ours)                          // ends when the pipe does, or at the deadline that wait sets
-	h.waiting.Go(func() { h.wait(p, ours) }) // ends when the command does
+	_ = p.group.take(p.pid()) // fails when it has ended already
+	p.parts.Store(2)
+	h.waiting.Add(1)
+	go h.pump(p, ours)  // ends when the pipe does, or at the deadline that watch sets
+	go h.watch(p, ours) // ends when the command does
 	return nil
 }
 
@@ -159,70 +161,77 @@ var pumpBuffers = sync.Pool{New: func() any {
 }}
 
 // pump takes what the command prints until the pipe ends.
-func (p *process) pump(r *os.File) {
-	defer close(p.pumped)
-	buf := *pumpBuffers.Get().(*[]byte)
-	defer pumpBuffers.Put(&buf)
+func (h *host) pump(p *process, r *os.File) {
+	pooled := pumpBuffers.Get().(*[]byte)
+	defer pumpBuffers.Put(pooled)
+	buf := *pooled
 	for {
 		n, err := r.Read(buf)
 		if p.terminal != nil {
 			p.keys.follow(buf[:n])
 		}
 		p.out.Write(buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.drain(r, buf)
+		}
 		if err != nil {
-			return
+			break
 		}
 	}
+	h.endPart(p, r)
 }
 
-// wait waits for the command, and not for what it left running, which is
-// ended behind the answer.
-func (h *host) wait(p *process, r *os.File) {
-	defer close(p.done)
-	defer r.Close()
+// watch waits for the command, and not for what it left running.
+func (h *host) watch(p *process, r *os.File) {
 	err := p.cmd.Wait()
 	kin.remove(p)
 	p.wall = time.Since(p.started)
 	p.code = exitCode(p.cmd.ProcessState, err)
-	p.lastWords(r)
-	kin.bury()
-	if p.stopped.Load() {
-		return // who stopped it looks after the rest
+	if r.SetReadDeadline(time.Now().Add(patience)) != nil {
+		// A system whose pipes know no deadlines.
+		time.AfterFunc(patience, func() { h.finish(p, r) })
 	}
-	members := kin.members(p)
-	if len(members) == 0 {
-		p.group.remove()
-		return
+	h.endPart(p, r)
+}
+
+// endPart is called when the command has ended and when its output has: the
+// last of the two finishes, without waiting for the other to be told.
+func (h *host) endPart(p *process, r *os.File) {
+	if p.parts.Add(-1) == 0 {
+		h.finish(p, r)
 	}
-	p.left = slices.DeleteFunc(members, func(m member) bool { return m.going })
-	h.ending.Go(func() { // ends when nothing is left
-		kin.end(p, grace, h.gone)
-		p.group.remove()
+}
+
+// finish looks after what an ended command left running, behind the answer.
+func (h *host) finish(p *process, r *os.File) {
+	p.finished.Do(func() {
+		defer h.waiting.Done()
+		defer close(p.done)
+		defer r.Close()
+		kin.bury()
+		if p.stopped.Load() {
+			return // who stopped it looks after the rest
+		}
+		members := kin.members(p)
+		if len(members) == 0 {
+			p.group.remove()
+			return
+		}
+		p.left = slices.DeleteFunc(members, func(m member) bool { return m.going })
+		h.ending.Go(func() { // ends when nothing is left
+			kin.end(p, grace, h.gone)
+			p.group.remove()
+		})
 	})
 }
 
-// lastWords waits until everything printed is taken, but not for what is left
-// running and still holds the pipe.
-func (p *process) lastWords(r *os.File) {
-	if r.SetReadDeadline(time.Now().Add(patience)) == nil {
-		<-p.pumped
-		p.drain(r)
-		return
-	}
-	select { // a system whose pipes know no deadlines
-	case <-p.pumped:
-	case <-time.After(patience):
-	}
-}
-
 // drain takes what is in the pipe already when something still holds it.
-func (p *process) drain(r *os.File) {
+func (p *process) drain(r *os.File, buf []byte) {
 	conn, err := r.SyscallConn()
 	if err != nil || r.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	const most = 1 << 20 // a pipe does not hold more
-	buf := make([]byte, 32<<10)
 	for taken := 0; taken < most; {
 		var n int
 		conn.Read(func(fd uintptr) bool {
