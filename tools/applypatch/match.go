@@ -330,8 +330,8 @@ func (t *text) find(old []Line, l level, start int, strict bool) []int {
 		want[i] = l.key(old[i].Text)
 	}
 	var found []int
-	for i := start; i+len(old) <= len(keys); i++ {
-		if keys[i] == want[0] && slices.Equal(keys[i:i+len(old)], want) && t.agrees(old, l, i, strict) {
+	for i := range t.candidates(l, want[0], start) {
+		if i+len(old) <= len(keys) && slices.Equal(keys[i:i+len(old)], want) && t.agrees(old, l, i, strict) {
 			found = append(found, i)
 		}
 	}

@@ -3,6 +3,7 @@ package applypatch
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"unicode"
 
@@ -11,6 +12,10 @@ import (
 
 // excerptLines is the most that is shown of one place.
 const excerptLines = 24
+
+// mostExplained is for how many hunks of a file the nearest place is looked
+// for.
+const mostExplained = 20
 
 // explain returns what is wrong with a hunk of the file at path, for the model.
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
@@ -124,22 +129,31 @@ func bare(s string) string {
 	}, s)
 }
 
+// bareKey returns a number that agrees when two lines do, bare; 0 for a line
+// with nothing in it.
+func bareKey(s string) uint64 {
+	b := bare(s)
+	if b == "" {
+		return 0
+	}
+	return maphash.String(seed, b)
+}
+
 // byVotes lets every line of the file that is, bare, a line of old vote for
 // where old would begin. Long lines count more.
 func (t *text) byVotes(old []Line) (start int, ok bool) {
-	where := map[string][]int{}
+	where := map[uint64][]int{}
 	for i, l := range old {
-		if b := bare(l.Text); b != "" {
-			where[b] = append(where[b], i)
+		if k := bareKey(l.Text); k != 0 {
+			where[k] = append(where[k], i)
 		}
 	}
 	votes := map[int]int{}
 	best, most := 0, 0
-	for i := range t.lines {
-		b := bare(t.lines[i].text)
-		for _, j := range where[b] {
+	for i, k := range t.baresOf() {
+		for _, j := range where[k] {
 			at := max(0, i-j)
-			votes[at] += 4 + min(len(b), 40)
+			votes[at] += 4 + min(len(old[j].Text), 40)
 			if votes[at] > most {
 				best, most = at, votes[at]
 			}
@@ -152,7 +166,7 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 const likeEnough = 0.5
 
 // mostCompared is how many lines are compared one by one.
-const mostCompared = 20_000
+const mostCompared = 100_000
 
 // byLikeness finds the line of the file most like the longest line of old.
 func (t *text) byLikeness(old []Line) (start int, ok bool) {
@@ -165,40 +179,50 @@ func (t *text) byLikeness(old []Line) (start int, ok bool) {
 	if len(old) == 0 {
 		return 0, false
 	}
-	want := pairs(bare(old[longest].Text))
+	want := pairsOf(old[longest].Text)
 	best := likeEnough
 	for i := range t.lines[:min(len(t.lines), mostCompared)] {
-		if l := likeness(want, pairs(bare(t.lines[i].text))); l >= best {
+		if l := want.likeness(pairsOf(t.lines[i].text)); l >= best {
 			best, start, ok = l, max(0, i-longest), true
 		}
 	}
 	return start, ok
 }
 
-// pairs returns how often each two neighbouring bytes are in s.
-func pairs(s string) map[string]int {
-	const most = 200
-	n := map[string]int{}
-	for i := 0; i+2 <= min(len(s), most); i++ {
-		n[s[i:i+2]]++
-	}
-	return n
+// A pairs counts which neighbouring letters a line has, some kinds together.
+type pairs struct {
+	count [256]uint8
+	all   int
 }
 
-// likeness returns how much of a and b is the same, from 0 to 1.
-func likeness(a, b map[string]int) float64 {
-	common, all := 0, 0
-	for p, n := range a {
-		common += min(n, b[p])
-		all += n
+// pairsOf counts the pairs at the beginning of s.
+func pairsOf(s string) (p pairs) {
+	const most = 200
+	var last byte
+	for i := range min(len(s), most) {
+		c := s[i] | 0x20 // lower case, for ASCII letters
+		if c == ' ' || c == '\t'|0x20 {
+			continue
+		}
+		if last != 0 {
+			p.count[last*31^c]++
+			p.all++
+		}
+		last = c
 	}
-	for _, n := range b {
-		all += n
-	}
-	if all == 0 {
+	return p
+}
+
+// likeness returns how much of two lines is the same, from 0 to 1.
+func (p pairs) likeness(q pairs) float64 {
+	if small, large := min(p.all, q.all), max(p.all, q.all); small == 0 || 3*small < large {
 		return 0
 	}
-	return 2 * float64(common) / float64(all)
+	common := 0
+	for i := range p.count {
+		common += int(min(p.count[i], q.count[i]))
+	}
+	return 2 * float64(common) / float64(p.all+q.all)
 }
 
 // endOf returns the index after the lines that are most like old and begin at
@@ -207,9 +231,9 @@ func likeness(a, b map[string]int) float64 {
 func (t *text) endOf(old []Line, start int) int {
 	const slack = 10
 	for j := len(old) - 1; j > 0; j-- {
-		b := bare(old[j].Text)
-		for i := start; b != "" && i < min(len(t.lines), start+j+slack); i++ {
-			if bare(t.lines[i].text) == b {
+		k := bareKey(old[j].Text)
+		for i := start; k != 0 && i < min(len(t.lines), start+j+slack); i++ {
+			if t.baresOf()[i] == k {
 				return min(len(t.lines), i+len(old)-j)
 			}
 		}

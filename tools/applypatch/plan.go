@@ -284,8 +284,11 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	edited, places, bad := t.edit(op.Hunks)
 	if len(bad) > 0 {
 		var faults []string
-		for _, m := range bad {
+		for _, m := range bad[:min(len(bad), mostExplained)] {
 			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
+		}
+		if more := bad[len(faults):]; len(more) > 0 {
+			faults = append(faults, fmt.Sprintf("%s: %d more hunks do not match, from hunk %d on", op.Path, len(more), more[0].hunk+1))
 		}
 		return nil, nil, &PatchError{Faults: faults, Mismatched: true}
 	}

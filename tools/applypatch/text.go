@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,7 +17,11 @@ type text struct {
 	bom   bool // the file begins with a byte order mark
 	lines []textLine
 
-	keys [levels][]uint64 // of the lines, per level of matching; made when first needed
+	// Per level of matching, made when first needed.
+	keys  [levels][]uint64           // of the lines
+	where [levels]map[uint64][]int32 // the lines that have a key
+	finds [levels]int                // how often lines were looked for
+	bares []uint64                   // keys of the bare lines
 }
 
 // A textLine is one line of a file.
@@ -177,4 +183,48 @@ func (t *text) keysAt(l level) []uint64 {
 		}
 	}
 	return t.keys[l]
+}
+
+// findsWithoutIndex is how often all lines are looked through before an index
+// of them is made.
+const findsWithoutIndex = 8
+
+// candidates calls yield with each index from start on of a line that has the
+// given key at level l.
+func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
+	keys := t.keysAt(l)
+	if t.finds[l]++; t.finds[l] > findsWithoutIndex && t.where[l] == nil {
+		t.where[l] = make(map[uint64][]int32, len(keys))
+		for i, k := range keys {
+			t.where[l][k] = append(t.where[l][k], int32(i))
+		}
+	}
+	return func(yield func(int) bool) {
+		if t.where[l] == nil {
+			for i := start; i < len(keys); i++ {
+				if keys[i] == key && !yield(i) {
+					return
+				}
+			}
+			return
+		}
+		at := t.where[l][key]
+		first, _ := slices.BinarySearch(at, int32(start))
+		for _, i := range at[first:] {
+			if !yield(int(i)) {
+				return
+			}
+		}
+	}
+}
+
+// baresOf returns the keys of all lines, bare.
+func (t *text) baresOf() []uint64 {
+	if t.bares == nil {
+		t.bares = make([]uint64, len(t.lines))
+		for i := range t.lines {
+			t.bares[i] = bareKey(t.lines[i].text)
+		}
+	}
+	return t.bares
 }
