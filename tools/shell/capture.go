@@ -2,6 +2,8 @@ package shell
 
 import (
 	"bytes"
+	"regexp"
+	"strings"
 	"sync"
 
 	"toolgate/tools"
@@ -154,7 +156,7 @@ func (c *capture) text(from, to int64, limit int, how func(offset int64) string)
 	if to-from <= int64(limit) {
 		b := c.read(from, to)
 		if int64(len(b)) == to-from {
-			return string(b), false
+			return readable(b), false
 		}
 	}
 	half := int64(limit / 2)
@@ -163,9 +165,18 @@ func (c *capture) text(from, to int64, limit int, how func(offset int64) string)
 	tail := tools.TailPart(c.read(start, to))
 	missing := to - from - int64(len(head)) - int64(len(tail))
 	if missing <= 0 {
-		return string(head) + string(tail), false
+		return readable(head) + readable(tail), false
 	}
-	return string(head) + tools.CutLine(missing, head, how(from+int64(len(head)))) + string(tail), true
+	return readable(head) + tools.CutLine(missing, head, how(from+int64(len(head)))) + readable(tail), true
+}
+
+// zeros are what binary files are full of; in JSON each takes six bytes.
+var zeros = regexp.MustCompile("\x00+")
+
+// readable returns b as text: what is none, and every run of zero bytes, is
+// replaced by one mark.
+func readable(b []byte) string {
+	return zeros.ReplaceAllString(strings.ToValidUTF8(string(b), "\uFFFD"), "\uFFFD")
 }
 
 // A ring keeps the last limit bytes written to it.

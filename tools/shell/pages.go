@@ -119,7 +119,7 @@ func (h *host) runRead(_ context.Context, in readInput) (*mcp.CallToolResult, er
 		fmt.Fprintf(&b, "Next offset: %d\n", to)
 	}
 	b.WriteString("Output:\n")
-	b.Write(page)
+	b.WriteString(readable(page))
 	return tools.Text(b.String()), nil
 }
 

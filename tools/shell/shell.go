@@ -178,17 +178,17 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	return h.shellAnswer(p, note), nil
 }
 
-// findShell returns the program for a script in the shell asked for: where
-// there is none of that name it is sh, and without a name bash, or else sh.
+// findShell returns the program for a script in the shell asked for, without a
+// name bash; where there is none, sh, and where there is no sh either, a shell
+// of Windows, which knows the same flag.
 func findShell(asked string, l launch) (string, error) {
 	name := shellName(asked)
-	if _, err := lookup(name, l.dir, l.env); err == nil {
-		return name, nil
+	for _, shell := range []string{name, "sh", "pwsh", "powershell"} {
+		if _, err := lookup(shell, l.dir, l.env); err == nil {
+			return shell, nil
+		}
 	}
-	if _, err := lookup("sh", l.dir, l.env); err != nil {
-		return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; give shell, or use the tool shell with a program", name)
-	}
-	return "sh", nil
+	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; give shell, or use the tool shell with a program", name)
 }
 
 // shellAnswer returns the answer for an ended command, with note before what
