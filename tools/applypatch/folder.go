@@ -37,7 +37,14 @@ const (
 func (f *diskFolder) path(name string) string { return filepath.Join(f.dir, name) }
 
 func (f *diskFolder) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+	err = f.disk.before("mkdir", f.dir)
+	if err == nil {
+		err = os.MkdirAll(f.dir, 0o700)
+	}
+	if err == nil {
+		err = f.disk.before("open", f.path(lockName))
+	}
+	if err != nil {
 		return nil, f.fault(err)
 	}
 	l, err := os.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
@@ -88,7 +95,9 @@ func (f *diskFolder) read(name string, off, n int64) ([]byte, error) {
 
 func (f *diskFolder) write(name string, data []byte) error {
 	tmp := f.path(name + tmpSuffix)
-	os.Remove(tmp) // of a process that died
+	if exists(tmp) { // of a process that died
+		f.disk.remove(tmp)
+	}
 	err := f.disk.create(tmp, data, 0o600)
 	if err == nil {
 		err = f.disk.sync([]string{tmp})
