@@ -22,14 +22,9 @@ func setupMounts(plan Plan) (notes []string, err error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
-	carvings, notes, err := layout(plan)
+	carvings, notes, err := openLayout(plan)
 	if err != nil {
 		return nil, err
-	}
-	for i := range carvings {
-		if err := carvings[i].open(); err != nil {
-			return nil, step(carvings[i].path, err)
-		}
 	}
 	devs, err := cloneDevices()
 	if err != nil {
@@ -56,6 +51,39 @@ func setupMounts(plan Plan) (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// openLayout is layout with every carving opened. A writable root such as /tmp
+// is shared with others, who make and remove repositories in it at any time:
+// when something found has gone by the time it is opened, the search begins
+// anew.
+func openLayout(plan Plan) (carvings []carving, notes []string, err error) {
+	for range 10 {
+		if carvings, notes, err = layout(plan); err != nil {
+			return nil, nil, err
+		}
+		if err = openAll(carvings); err == nil {
+			return carvings, notes, nil
+		}
+		for _, c := range carvings {
+			if c.tree >= 0 {
+				unix.Close(c.tree)
+			}
+		}
+		if !isMissing(err) && !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return nil, nil, err
+}
+
+func openAll(carvings []carving) error {
+	for i := range carvings {
+		if err := carvings[i].open(); err != nil {
+			return step(carvings[i].path, err)
+		}
+	}
+	return nil
 }
 
 // enterReadOnlyRoot makes a read-only copy of the whole tree the root.
