@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"toolgate/aggregator"
+	"toolgate/approvals"
 	"toolgate/audit"
 	"toolgate/config"
 	"toolgate/policy"
@@ -28,18 +31,65 @@ import (
 	"toolgate/tools/shell"
 )
 
-// catalog is every built-in tool. start starts a command inside the worker;
-// the gate, which only describes calls, passes nil.
-func catalog(start func(*exec.Cmd) error) []tools.Tool {
-	return slices.Concat(
-		shell.Tools(shell.Options{}, start),
-		[]tools.Tool{applypatch.Tool, files.ReadFile, files.ListDir, grep.Tool},
+// toolSettings is what the built-in tools must know. The gate hands it to the
+// worker, so that both have the same catalogue.
+type toolSettings struct {
+	Shell    shell.Options      `json:"shell"`
+	Patch    applypatch.Options `json:"patch"`
+	Enabled  []string           `json:"enabled,omitempty"`
+	Disabled []string           `json:"disabled,omitempty"`
+}
+
+// catalog is every built-in tool that is offered. start starts a command
+// inside the worker; the gate, which only describes calls, passes nil.
+func catalog(o toolSettings, start func(*exec.Cmd) error) []tools.Tool {
+	all := slices.Concat(
+		shell.Tools(o.Shell, start),
+		applypatch.New(o.Patch),
+		[]tools.Tool{files.ReadFile, files.ListDir, grep.Tool},
 	)
+	return slices.DeleteFunc(all, func(t tools.Tool) bool { return slices.Contains(o.Disabled, t.Name()) })
+}
+
+// builtins returns the settings of the built-in tools.
+func (s *settings) builtins() (toolSettings, error) {
+	c := s.config
+	o := toolSettings{Enabled: c.Tools.Enabled, Disabled: c.Tools.Disabled}
+	o.Shell = shell.Options{
+		Environment: shell.Environment{
+			Inherit:               c.Environment.Inherit,
+			IgnoreDefaultExcludes: c.Environment.IgnoreDefaultExcludes,
+			Keep:                  c.Environment.Keep,
+			Exclude:               c.Environment.Exclude,
+			IncludeOnly:           c.Environment.IncludeOnly,
+			Set:                   c.Environment.Set,
+		},
+		Limits:          shell.Limits(c.Tools.Limits),
+		MaxOutputTokens: c.Tools.OutputTokens,
+		YieldMS:         c.Tools.YieldMS,
+	}
+	for _, name := range c.Tools.Enabled {
+		if slices.Contains(shell.AliasNames, name) {
+			o.Shell.Aliases = append(o.Shell.Aliases, name)
+		}
+	}
+	o.Patch = applypatch.Options{Roots: s.policy.WritableRoots}
+	known := map[string]bool{}
+	for _, t := range catalog(toolSettings{Shell: shell.Options{Aliases: shell.AliasNames}}, nil) {
+		known[t.Name()] = true
+	}
+	for _, name := range slices.Concat(o.Enabled, o.Disabled) {
+		if !known[name] {
+			return o, &policy.ValueError{What: "tool", Value: name, Known: list(slices.Sorted(maps.Keys(known)))}
+		}
+	}
+	return o, nil
 }
 
 // settings is what flags, config and environment amount to.
 type settings struct {
 	config    config.Config
+	rules     *ruleBook
 	policy    *policy.Policy
 	noRoots   string   // why there is no workspace to write in, "" when there is
 	environ   []string // of the worker
@@ -61,6 +111,10 @@ func (p *program) settings() (*settings, error) {
 	if s.configDir, s.stateDir, err = folders(); err != nil {
 		return nil, err
 	}
+	// It must be there before the sandbox is planned, or it could not be hidden.
+	if err := os.MkdirAll(s.stateDir, 0o700); err != nil {
+		s.log.Debug("no folder for the state", "err", err)
+	}
 	if s.config, err = config.Load(filepath.Join(s.configDir, "config.toml")); err != nil {
 		return nil, err
 	}
@@ -69,6 +123,11 @@ func (p *program) settings() (*settings, error) {
 			return nil, err
 		}
 	}
+	rules, err := openRules(filepath.Join(s.configDir, "rules"), s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.rules = rules
 	s.policy, s.noRoots, err = p.policy(s)
 	return s, err
 }
@@ -97,16 +156,16 @@ func folders() (configDir, stateDir string, err error) {
 // though the mode would allow it.
 func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err error) {
 	pol = &policy.Policy{
-		Approval:         policy.OnRequest,
 		Mode:             policy.WorkspaceWrite,
 		ReadOnlySubpaths: policy.DefaultReadOnlySubpaths,
 		Confines:         canConfine,
+		Rules:            s.rules.Rules,
 	}
-	for _, word := range []string{s.config.ApprovalPolicy, p.flags.approval} {
-		if word == "" {
-			continue
-		}
-		if pol.Approval, err = policy.ParseApproval(word); err != nil {
+	if pol.Approval, pol.Granular, err = s.config.Approval(); err != nil {
+		return nil, "", err
+	}
+	if p.flags.approval != "" {
+		if pol.Approval, err = policy.ParseApproval(p.flags.approval); err != nil {
 			return nil, "", err
 		}
 	}
@@ -122,6 +181,7 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 		pol.Network = policy.NetworkAll
 	}
 	pol.Hidden = hidden(s)
+	pol.Version = func() string { return version() + s.rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
 	pol.Workspace, noRoots = workspace(p.flags.dir)
 	if noRoots != "" {
 		return pol, noRoots, nil
@@ -226,6 +286,7 @@ type app struct {
 	server      *server.Server
 	workers     *aggregator.Workers
 	downstreams *aggregator.Downstreams
+	offered     toolSettings
 	audit       *audit.Log // nil when there is none
 	self        string     // program to run workers with, "" is this one
 }
@@ -236,19 +297,32 @@ func (p *program) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{settings: s}
+	offered, err := s.builtins()
+	if err != nil {
+		return nil, err
+	}
+	a := &app{settings: s, offered: offered}
 	a.workers = aggregator.NewWorkers(a.launch, s.log)
-	a.downstreams = s.newDownstreams()
+	a.downstreams = s.newDownstreams(offered)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	if a.audit, err = audit.Open(s.stateDir); err != nil {
 		s.log.Warn("calls are not recorded", "err", err)
 	} else {
 		gate.Record = a.audit.Record
 	}
+	gate.Keep = s.rules.Keep
+	if waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals")); err != nil {
+		s.log.Warn("there is no waiting list", "err", err)
+	} else {
+		waiting.Words = server.Message
+		waiting.Wait = p.approvalWait(s)
+		gate.Later = waiting.Ask
+	}
 	a.server = server.New(server.Options{
 		Version:      version(),
 		Instructions: instructions(s),
-		Catalog:      catalog(nil),
+		Catalog:      catalog(offered, nil),
+		Outside:      a.outside,
 		Gate:         gate,
 		Downstreams:  a.downstreams,
 		Log:          s.log,
@@ -265,6 +339,28 @@ func (a *app) run(ctx context.Context, c policy.Call, f policy.Profile) (policy.
 		return a.downstreams.Run(ctx, c, f)
 	}
 	return a.workers.Run(ctx, c, f)
+}
+
+// approvalWait is how long a call waits on the waiting list. On the command
+// line it does not: whoever typed it is there to say yes and repeat it.
+func (p *program) approvalWait(s *settings) time.Duration {
+	switch w := s.config.ApprovalWait; {
+	case p.oneCall:
+		return -1
+	case w == nil:
+		return 0
+	case *w <= 0:
+		return -1
+	default:
+		return time.Duration(*w * float64(time.Second))
+	}
+}
+
+// outside reports whether a session runs outside the sandbox, where the
+// policy would have a new command run in it.
+func (a *app) outside(caller, session string) bool {
+	f, ok := a.workers.SessionProfile(caller, session)
+	return ok && f.Mode == policy.DangerFullAccess && a.policy.Mode != policy.DangerFullAccess
 }
 
 // close ends what is behind and the record.
@@ -285,7 +381,8 @@ const workerEnv = "TOOLGATE_WORKER"
 
 // workerSettings is the value of workerEnv.
 type workerSettings struct {
-	Version string `json:"version"`
+	Version string       `json:"version"`
+	Tools   toolSettings `json:"tools"`
 }
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
@@ -297,7 +394,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, what := range plan.Unenforced {
 		a.log.Info("not enforced", "level", plan.Level.String(), "what", what)
 	}
-	know, err := json.Marshal(workerSettings{Version: version()})
+	know, err := json.Marshal(workerSettings{Version: version(), Tools: a.offered})
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +470,7 @@ func (p *program) workerMain(ctx context.Context) error {
 		start = spawner.Start
 	}
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	err := tools.Serve(ctx, know.Version, catalog(start), p.stdin, p.stdout, log)
+	err := tools.Serve(ctx, know.Version, catalog(know.Tools, start), p.stdin, p.stdout, log)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}

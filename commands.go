@@ -21,6 +21,7 @@ type program struct {
 
 	flags   flags
 	started bool // a command has begun
+	oneCall bool // this is `toolgate call`
 }
 
 // flags are the common flags, in Codex's letters.
@@ -62,7 +63,7 @@ workspace, and asks you before anything reaches further.`,
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
 
-	root.AddCommand(p.serveCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.versionCommand(), p.workerCommand())
+	root.AddCommand(p.serveCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.versionCommand(), p.workerCommand())
 	return root
 }
 

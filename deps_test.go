@@ -26,7 +26,6 @@ var mayImport = map[string][]string{
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
 	"audit":      {"policy"},
 	"approvals":  {"policy"},
-	"hooks":      {"policy", "config"},
 	"hooks":      {"config", "policy"},
 }
 

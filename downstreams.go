@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,9 +22,9 @@ import (
 
 // newDownstreams returns the set of the config's servers, which are being
 // started.
-func (s *settings) newDownstreams() *aggregator.Downstreams {
+func (s *settings) newDownstreams(offered toolSettings) *aggregator.Downstreams {
 	var reserved []string
-	for _, t := range catalog(nil) {
+	for _, t := range catalog(offered, nil) {
 		reserved = append(reserved, t.Name())
 	}
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
@@ -252,5 +253,31 @@ func (s *settings) workspaceRoots() json.RawMessage {
 	return b
 }
 
-// reach says how a server over HTTP is reached.
-func (s *settings) reach(config.MCPServer) *aggregator.HTTP { return &aggregator.HTTP{} }
+// reach says how a server over HTTP is reached. A variable that is
+// not set is an error, not a header left out.
+func (s *settings) reach(server config.MCPServer) *aggregator.HTTP {
+	env := map[string]string{}
+	for _, line := range s.environ {
+		key, value, _ := strings.Cut(line, "=")
+		env[key] = value
+	}
+	return &aggregator.HTTP{URL: server.URL, Header: func() (http.Header, error) {
+		h := http.Header{}
+		for key, value := range server.HTTPHeaders {
+			h.Set(key, value)
+		}
+		for key, name := range server.EnvHTTPHeaders {
+			if env[name] == "" {
+				return nil, fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
+			}
+			h.Set(key, env[name])
+		}
+		if name := server.BearerTokenEnvVar; name != "" {
+			if env[name] == "" {
+				return nil, fmt.Errorf("the variable %s, for the bearer token, is not set", name)
+			}
+			h.Set("Authorization", "Bearer "+env[name])
+		}
+		return h, nil
+	}}
+}

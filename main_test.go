@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"toolgate/approvals"
 	"toolgate/sandbox"
 )
 
@@ -59,6 +60,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// scrub FILE replaces what differs from run to run.
 			"scrub": scrub,
+			// firstid and lastid put the id of a waiting approval into $ID.
+			"firstid": func(ts *testscript.TestScript, _ bool, _ []string) { waitingID(ts, 0) },
+			"lastid":  func(ts *testscript.TestScript, _ bool, _ []string) { waitingID(ts, -1) },
 		},
 	})
 }
@@ -70,6 +74,17 @@ func need(t *testing.T, variable string, ok bool) bool {
 		t.Fatalf("%s is set, and this system cannot: %v", variable, sandbox.Probe().Why())
 	}
 	return ok && runtime.GOOS == "linux"
+}
+
+func waitingID(ts *testscript.TestScript, n int) {
+	list, err := approvals.Open(filepath.Join(ts.Getenv("TOOLGATE_HOME"), "approvals"))
+	ts.Check(err)
+	waiting, err := list.Waiting()
+	ts.Check(err)
+	if len(waiting) == 0 {
+		ts.Fatalf("nothing waits")
+	}
+	ts.Setenv("ID", waiting[(n+len(waiting))%len(waiting)].ID)
 }
 
 func scrub(ts *testscript.TestScript, neg bool, args []string) {

@@ -41,6 +41,7 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 		}
 		text = string(b)
 	}
+	p.oneCall = true
 	a, err := p.open()
 	if err != nil {
 		return err

@@ -41,6 +41,11 @@ type Options struct {
 	// five minutes. Then the answer is no.
 	AskTimeout time.Duration
 
+	// Outside, if set, reports whether a caller's session runs outside the
+	// sandbox that a new command would have. To type into such a session is
+	// asked for, as Codex does.
+	Outside func(caller, session string) bool
+
 	// Opened, if set, is called when a client has opened its session, in a
 	// goroutine of its own: the place to start what the first call will need.
 	Opened func(caller string)
@@ -228,6 +233,9 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 		c.Action.Tool = tool
 		s.opts.Gate.Invalid(c, err)
 		return errorReply(tool, err), nil
+	}
+	if !action.ReadOnly && action.Session != "" && s.opts.Outside != nil && s.opts.Outside(c.Caller, action.Session) {
+		action.Permissions = policy.RequireEscalated
 	}
 	c.Action = action
 	out, err := s.opts.Gate.Call(ctx, c)

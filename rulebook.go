@@ -1,0 +1,140 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolgate/policy"
+)
+
+// A ruleBook is the user's rule files, read anew when they change: an answer
+// of "always" and a revoked rule hold for the next call.
+type ruleBook struct {
+	dir  string
+	home string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	stamp  string // of the files that were read
+	rules  *policy.Rules
+	digest string // of their text
+}
+
+// openRules reads the rule files in dir. A fault in them is an error: a rule
+// that restricts must not be silently without effect.
+func openRules(dir string, log *slog.Logger) (*ruleBook, error) {
+	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
+	b := &ruleBook{dir: dir, home: home, log: log}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b, b.read()
+}
+
+// Rules returns the rules in force. When a file has become unreadable, the
+// last good ones stay in force and the log says so.
+func (b *ruleBook) Rules() *policy.Rules {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.read(); err != nil {
+		b.log.Error("the rules have a fault; those read before stay in force", "err", err)
+	}
+	return b.rules
+}
+
+// Digest returns a digest of the rules in force.
+func (b *ruleBook) Digest() string {
+	b.Rules()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.digest
+}
+
+func (b *ruleBook) read() error {
+	names, stamp, err := ruleFiles(b.dir)
+	if err != nil || stamp == b.stamp {
+		return err
+	}
+	b.stamp = stamp // a fault is reported once for each change
+	rules := &policy.Rules{Home: b.home}
+	h := sha256.New()
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("reading the rules: %w", err)
+		}
+		more, err := policy.ParseRules(name, text)
+		if err != nil {
+			return err
+		}
+		rules.Add(more)
+		h.Write(text)
+	}
+	b.rules, b.digest = rules, hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// ruleFiles returns the rule files in dir, sorted, and a stamp that changes
+// with them.
+func ruleFiles(dir string) (names []string, stamp string, err error) {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "none", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the rules: %w", err)
+	}
+	var b strings.Builder
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), ".rules") {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, "", fmt.Errorf("reading the rules: %w", err)
+		}
+		names = append(names, filepath.Join(dir, e.Name()))
+		fmt.Fprintf(&b, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
+	}
+	return names, b.String(), nil
+}
+
+// keptRules is the file that "always" writes to.
+const keptRules = "default.rules"
+
+// Keep appends a rule. A rule that is there already is not written again.
+func (b *ruleBook) Keep(line string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := policy.ParseRules(keptRules, []byte(line)); err != nil {
+		return err
+	}
+	name := filepath.Join(b.dir, keptRules)
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if slices.Contains(strings.Split(string(text), "\n"), line) {
+		return nil
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		line = "\n" + line
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
+}
