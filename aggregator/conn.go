@@ -217,6 +217,8 @@ type request struct {
 	meta     ordered
 	progress func(json.RawMessage) // gets the params of each progress notification; may be nil
 
+	headers map[string]string // Mcp-Param-… of the newer era over HTTP
+
 	caller string            // whose call it is, "" for our own
 	client policy.ClientFunc // reaches the caller's client; may be nil
 }

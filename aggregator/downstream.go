@@ -277,7 +277,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.proc = proc
-	conn := newConn(proc.Out, proc.In, wire.Limits{Line: maxMessage}, handlers{notify: s.onNotify, request: s.onRequest, junk: s.onJunk})
+	conn := newConn(proc.Out, proc.In, wire.Limits{Line: maxMessage}, s.handlers())
 	s.link = conn
 	if proc.Err != nil {
 		go logLines(d.log, proc.Err) // ends with the process's stderr
@@ -536,7 +536,15 @@ func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, 
 		attempt := *r
 		res, err := d.watch(ctx, s, &attempt, timeout)
 		d.release()
-		if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		if errors.Is(err, errRequestLost) && ctx.Err() == nil {
+			if try == 0 && repeatable {
+				continue
+			}
+			return nil, &LostError{Server: d.spec.Name, Cause: err}
+		}
+		if errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed) { // over HTTP: nobody is there
+			s.link.Close(err)
+		} else if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
 			return res, err
 		}
 		d.lost(s)

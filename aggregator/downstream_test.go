@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,22 +365,22 @@ func TestAServerThatCannotStartIsTriedLessAndLess(t *testing.T) {
 
 func TestACallCutsTheBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := false
+		var broken atomic.Bool
 		f := &fake{script: script{"start": func(*peer, message) error {
-			if broken {
+			if broken.Load() {
 				return errExit
 			}
 			return nil
 		}}}
 		s := set(t, spec("raw", f.launch))
-		broken = true
+		broken.Store(true)
 		f.run().kill()
 		<-time.After(10 * time.Minute)
 		start := time.Now()
 		_, err := call(t.Context(), s, "raw", "echo", `{}`)
 		require.ErrorContains(t, err, "the server raw does not run")
 		require.LessOrEqual(t, time.Since(start), 2*time.Second)
-		broken = false
+		broken.Store(false)
 		<-time.After(2 * time.Second)
 		start = time.Now()
 		_, err = call(t.Context(), s, "raw", "echo", `{}`)

@@ -1,11 +1,649 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolgate/wire"
 )
 
 // An HTTP says how a server over streamable HTTP is reached.
-type HTTP struct{}
+type HTTP struct {
+	URL    string
+	Header func() (http.Header, error) // of every request; nil: none
+	Client *http.Client                // nil: one with the usual settings
+}
 
-func (s *session) connectHTTP(context.Context) error { return errors.New("not yet") }
+func (h *HTTP) client() *http.Client {
+	if h.Client != nil {
+		return h.Client
+	}
+	return http.DefaultClient
+}
+
+// A statusError is an HTTP answer that is none of JSON-RPC's.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string {
+	s := fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
+	if e.text != "" {
+		s += ": " + e.text
+	}
+	return s
+}
+
+// errRequestLost is wrapped when the answer to one request got lost and the
+// connection is otherwise good.
+var errRequestLost = errors.New("the answer was cut off")
+
+// connectHTTP opens a session over HTTP: in the era that the server spoke last
+// time, else in the newer one and, when it does not know that, in the older
+// one; and last over the transport that came before streamable HTTP.
+func (s *session) connectHTTP(ctx context.Context) error {
+	eras := []func(context.Context) error{s.discover, s.initialize}
+	if saved := s.d.catalogue(); saved != nil && saved.Version != modernEra {
+		eras = []func(context.Context) error{s.initialize, s.discover}
+	}
+	var errs []error
+	for _, open := range eras {
+		l := newHTTPLink(s.d.spec.HTTP, s.handlers())
+		s.link = l
+		err := open(ctx)
+		if err == nil {
+			l.established(s.version, s.modern)
+			return nil
+		}
+		l.Close(err)
+		if err := hopeless(ctx, err); err != nil {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	if st, ok := errors.AsType[*statusError](errs[len(errs)-1]); ok && st.code >= 400 && st.code < 500 {
+		if err := s.connectSSE(ctx); err == nil {
+			return nil
+		}
+	}
+	return errs[len(errs)-1]
+}
+
+// hopeless returns err in the form in which it ends all trying, or nil when
+// another way may be tried.
+func hopeless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if st, ok := errors.AsType[*statusError](err); ok && (st.code == http.StatusUnauthorized || st.code == http.StatusForbidden) {
+		return permanentError{fmt.Errorf("%w; check its bearer_token_env_var or headers", st)}
+	}
+	if errors.Is(err, errNotSent) {
+		return err // nobody is there
+	}
+	return nil
+}
+
+func (s *session) handlers() handlers {
+	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onJunk}
+}
+
+// An httpLink is a connection over streamable HTTP, in either era. Each
+// request is a POST of its own, whose answer is a JSON body or a stream.
+type httpLink struct {
+	how    *HTTP
+	handle handlers
+
+	life context.Context
+	stop context.CancelCauseFunc
+	last atomic.Int64
+
+	mu      sync.Mutex
+	id      string // Mcp-Session-Id, "" for none
+	version string // for the header; "" before it is negotiated
+	modern  bool
+	closed  bool
+	work    sync.WaitGroup
+}
+
+func newHTTPLink(how *HTTP, h handlers) *httpLink {
+	l := &httpLink{how: how, handle: h}
+	l.life, l.stop = context.WithCancelCause(context.Background())
+	return l
+}
+
+func (l *httpLink) Done() <-chan struct{} { return l.life.Done() }
+
+// Close ends the connection and, in the older era, the server's session.
+func (l *httpLink) Close(cause error) {
+	l.mu.Lock()
+	first, id := !l.closed, l.id
+	l.closed = true
+	l.mu.Unlock()
+	if !first {
+		return
+	}
+	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
+	if id != "" && !errors.Is(cause, errSessionGone) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if req, err := l.request(ctx, http.MethodDelete, nil, nil); err == nil {
+			if resp, err := l.how.client().Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+	}
+	l.work.Wait()
+}
+
+var errSessionGone = errors.New("the server does not know the session any more")
+
+// established says that the handshake is over.
+func (l *httpLink) established(version string, modern bool) {
+	l.mu.Lock()
+	l.version, l.modern = version, modern
+	l.mu.Unlock()
+	if !modern {
+		l.work.Go(l.listen) // ends with the link, or when the server offers no such stream
+	}
+}
+
+// request returns an HTTP request with the headers of the link.
+func (l *httpLink) request(ctx context.Context, method string, body []byte, r *request) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, l.how.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if l.how.Header != nil {
+		h, err := l.how.Header()
+		if err != nil {
+			return nil, permanentError{err}
+		}
+		for key, values := range h {
+			req.Header[key] = values
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id != "" {
+		req.Header.Set("Mcp-Session-Id", l.id)
+	}
+	version, modern := l.version, l.modern
+	if r != nil && r.meta.text(metaVersion) != "" {
+		version, modern = r.meta.text(metaVersion), true
+	}
+	if version != "" {
+		req.Header.Set("MCP-Protocol-Version", version)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	} else {
+		req.Header.Set("Accept", "text/event-stream")
+	}
+	if modern && r != nil {
+		req.Header.Set("Mcp-Method", r.method)
+		name := r.body.text("name")
+		if name == "" {
+			name = r.body.text("uri")
+		}
+		if name != "" {
+			req.Header.Set("Mcp-Name", headerText(name))
+		}
+		for header, value := range r.headers {
+			req.Header.Set("Mcp-Param-"+header, headerText(value))
+		}
+	}
+	return req, nil
+}
+
+// headerText returns s as a header's value, encoded where a header cannot
+// hold it.
+func headerText(s string) string {
+	plain := s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?")
+	for _, c := range []byte(s) {
+		plain = plain && c >= ' ' && c < 0x7f
+	}
+	if plain {
+		return s
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
+}
+
+// do sends r and waits for its answer.
+func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
+	ctx, cancel := l.bound(ctx)
+	defer cancel()
+	id := strconv.FormatInt(l.last.Add(1), 10)
+	body := object{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "method": quote(r.method), "params": r.params(id)}.bytes()
+	res, err := l.exchange(ctx, body, id, r)
+	if err == nil {
+		return res, nil
+	}
+	if ctx.Err() != nil && l.life.Err() == nil && !l.isModern(r) && r.method != "initialize" {
+		l.cancelled(id, context.Cause(ctx))
+	}
+	return nil, l.failure(ctx, err)
+}
+
+func (l *httpLink) exchange(ctx context.Context, body []byte, id string, r *request) (json.RawMessage, error) {
+	resp, err := l.post(ctx, body, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.method == "initialize" {
+		l.mu.Lock()
+		l.id = resp.Header.Get("Mcp-Session-Id")
+		l.mu.Unlock()
+	}
+	return l.answer(ctx, resp, id, r)
+}
+
+func (l *httpLink) isModern(r *request) bool { return r.meta.text(metaVersion) != "" }
+
+// bound returns ctx, ended also by the link's end.
+func (l *httpLink) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// failure returns err as what it is: the caller's own, the link's end, or the
+// session's.
+func (l *httpLink) failure(ctx context.Context, err error) error {
+	switch {
+	case l.life.Err() != nil:
+		return context.Cause(l.life)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errSessionGone):
+		go l.Close(errSessionGone) // the next request opens a new session
+		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, err)
+	}
+	return err
+}
+
+// cancelled tells a server of the older era that nobody waits any more. In the
+// newer one the end of the stream says so.
+func (l *httpLink) cancelled(id string, cause error) {
+	params := ordered{{"requestId", json.RawMessage(id)}, {"reason", quote(cause.Error())}}.bytes()
+	l.work.Go(func() { // ends within seconds
+		l.notifyRaw("notifications/cancelled", params)
+	})
+}
+
+func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
+	o := object{"jsonrpc": json.RawMessage(`"2.0"`), "method": quote(method)}
+	if len(params) > 0 {
+		o["params"] = params
+	}
+	return l.send(o.bytes())
+}
+
+// send posts what needs no answer.
+func (l *httpLink) send(body []byte) error {
+	ctx, cancel := context.WithTimeout(l.life, 10*time.Second)
+	defer cancel()
+	resp, err := l.post(ctx, body, nil)
+	if err == nil {
+		io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+		resp.Body.Close()
+	}
+	return err
+}
+
+// Waits that a server may ask for with Retry-After.
+const (
+	maxRetryAfter = 30 * time.Second
+	maxRetries    = 3
+)
+
+// post sends body and returns the answer, whose body the caller closes. When
+// the server is busy it is sent again, as the server wishes.
+func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Response, error) {
+	for try := 0; ; try++ {
+		req, err := l.request(ctx, http.MethodPost, body, r)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := l.how.client().Do(req)
+		if err != nil {
+			if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+				return nil, fmt.Errorf("%w: %w", errNotSent, err)
+			}
+			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
+		}
+		if resp.StatusCode < 300 {
+			return resp, nil
+		}
+		wait, again := retryAfter(resp)
+		if !again || try == maxRetries {
+			return nil, l.refusal(resp)
+		}
+		resp.Body.Close()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// retryAfter returns how long the server wants us to wait before sending the
+// request again, which it has not looked at.
+func retryAfter(resp *http.Response) (time.Duration, bool) {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0, false
+	}
+	text := resp.Header.Get("Retry-After")
+	var wait time.Duration
+	if n, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = time.Until(at)
+	} else {
+		return 0, false
+	}
+	return max(wait, 0), wait <= maxRetryAfter
+}
+
+// refusal returns the error that an HTTP status stands for: the JSON-RPC error
+// in its body, where there is one.
+func (l *httpLink) refusal(resp *http.Response) error {
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is shown
+	l.mu.Lock()
+	id := l.id
+	l.mu.Unlock()
+	if resp.StatusCode == http.StatusNotFound && id != "" {
+		return errSessionGone
+	}
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		var m envelope
+		if json.Unmarshal(b, &m) == nil && m.Error != nil {
+			return m.Error
+		}
+	}
+	text := strings.TrimSpace(string(b))
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	return &statusError{code: resp.StatusCode, text: text[:min(len(text), 200)]}
+}
+
+// answer reads the answer to the request with this id.
+func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r *request) (json.RawMessage, error) {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch kind {
+	case "application/json":
+		defer resp.Body.Close()
+		b, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
+		}
+		if len(b) > maxMessage {
+			return nil, fmt.Errorf("the answer is longer than %d bytes", maxMessage)
+		}
+		var m envelope
+		if err := json.Unmarshal(b, &m); err != nil {
+			return nil, fmt.Errorf("the answer is no JSON-RPC message: %w", err)
+		}
+		return m.Result, asError(m.Error)
+	case "text/event-stream":
+		return l.stream(ctx, resp, id, r)
+	}
+	resp.Body.Close()
+	return nil, fmt.Errorf("the answer is of type %q, neither JSON nor an event stream", kind)
+}
+
+// asError keeps a nil *RPCError from becoming an error that is not nil.
+func asError(e *RPCError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// maxResumes bounds how often a stream that ends too early is taken up again.
+const maxResumes = 5
+
+// stream reads events until the answer comes. A stream that ends before it is
+// taken up again behind its last event, where the server gave ids.
+func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r *request) (json.RawMessage, error) {
+	for resumed := 0; ; resumed++ {
+		events := newEventReader(resp.Body)
+		m, err := l.untilAnswer(events, id, r)
+		resp.Body.Close()
+		if err == nil {
+			return m.Result, asError(m.Error)
+		}
+		if ctx.Err() != nil || events.lastID == "" || resumed == maxResumes {
+			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
+		}
+		select {
+		case <-time.After(max(events.retry, 100*time.Millisecond)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		req, rerr := l.request(ctx, http.MethodGet, nil, nil)
+		if rerr != nil {
+			return nil, rerr
+		}
+		req.Header.Set("Last-Event-ID", events.lastID)
+		if resp, rerr = l.how.client().Do(req); rerr != nil {
+			return nil, fmt.Errorf("%w: %w", errRequestLost, rerr)
+		}
+		if resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
+		}
+	}
+}
+
+// untilAnswer hands on what comes before the answer to the request id, and
+// returns that.
+func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (envelope, error) {
+	for {
+		ev, err := events.next()
+		if err != nil {
+			return envelope{}, err
+		}
+		var m envelope
+		if err := json.Unmarshal(ev.data, &m); err != nil {
+			l.junk(ev.data, err)
+			continue
+		}
+		switch {
+		case m.Method == "" && string(bytes.Trim(m.ID, `"`)) == id:
+			return m, nil
+		case m.Method == "notifications/progress" && r != nil && r.progress != nil:
+			r.progress(m.Params) // no other request is answered on this stream
+		case m.Method != "":
+			l.unasked(m, r)
+		}
+	}
+}
+
+func (l *httpLink) junk(data []byte, err error) {
+	if l.handle.junk != nil && len(bytes.TrimSpace(data)) > 0 {
+		l.handle.junk(&wire.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
+	}
+}
+
+// unasked takes a notification or a request of the server.
+func (l *httpLink) unasked(m envelope, cause *request) {
+	if len(m.ID) > 0 && string(m.ID) != "null" {
+		reply := func(result json.RawMessage, err *RPCError) {
+			o := object{"jsonrpc": json.RawMessage(`"2.0"`), "id": m.ID}
+			if err != nil {
+				b, merr := json.Marshal(err)
+				if merr != nil {
+					return
+				}
+				o["error"] = b
+			} else {
+				o["result"] = result
+			}
+			l.send(o.bytes())
+		}
+		if l.handle.request == nil || !l.handle.request(cause, m.Method, m.Params, reply) {
+			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is sent
+		}
+		return
+	}
+	if l.handle.notify != nil {
+		l.handle.notify(m.Method, m.Params)
+	}
+}
+
+// listen keeps the stream open on which a server of the older era tells what
+// belongs to no request. Many servers have none.
+func (l *httpLink) listen() {
+	last := ""
+	for failures := 0; l.life.Err() == nil; {
+		req, err := l.request(l.life, http.MethodGet, nil, nil)
+		if err != nil {
+			return
+		}
+		if last != "" {
+			req.Header.Set("Last-Event-ID", last)
+		}
+		wait := backoff(min(failures, 8))
+		resp, err := l.how.client().Do(req)
+		if err == nil {
+			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+			if resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {
+				resp.Body.Close()
+				go l.Close(errSessionGone) // waits for this goroutine
+				return
+			}
+			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+				resp.Body.Close()
+				return
+			}
+			failures = 0
+			events := newEventReader(resp.Body)
+			for err == nil {
+				_, err = l.untilAnswer(events, "", nil)
+			}
+			resp.Body.Close()
+			if events.lastID != "" {
+				last = events.lastID
+			}
+			wait = max(events.retry, time.Second)
+		}
+		failures++
+		select {
+		case <-time.After(wait):
+		case <-l.life.Done():
+		}
+	}
+}
+
+// connectSSE opens a session over the HTTP transport of 2024-11-05: one stream
+// for all that comes, and an address to post to that its first event names.
+func (s *session) connectSSE(ctx context.Context) error {
+	how := s.d.spec.HTTP
+	l := newHTTPLink(how, handlers{})
+	life, end := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	req, err := l.request(life, http.MethodGet, nil, nil)
+	if err != nil {
+		end(err)
+		return err
+	}
+	resp, err := how.client().Do(req)
+	if err != nil {
+		end(err)
+		return err
+	}
+	events := newEventReader(resp.Body)
+	first, err := events.next()
+	if err != nil || first.kind != "endpoint" || resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		end(errors.New("no endpoint"))
+		return &statusError{code: resp.StatusCode}
+	}
+	endpoint, err := endpointURL(how.URL, string(first.data))
+	if err != nil {
+		resp.Body.Close()
+		end(err)
+		return err
+	}
+	in, feed := io.Pipe()
+	go func() { // ends with the stream
+		defer resp.Body.Close()
+		for {
+			ev, err := events.next()
+			if err != nil {
+				feed.CloseWithError(err)
+				return
+			}
+			if _, err := feed.Write(append(bytes.ReplaceAll(ev.data, []byte("\n"), []byte(" ")), '\n')); err != nil {
+				return
+			}
+		}
+	}()
+	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client}
+	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, wire.Limits{Line: maxMessage}, s.handlers())
+	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
+	go func() { // ends with the connection
+		<-conn.Done()
+		end(ErrClosed)
+	}()
+	s.link = conn
+	if err := s.initialize(ctx); err != nil {
+		conn.Close(err)
+		return err
+	}
+	stop() // from here on the stream outlives the handshake
+	return nil
+}
+
+// endpointURL returns the address that a server names in its stream. It must
+// be the server's own: the headers that go there may be secret.
+func endpointURL(base, ref string) (string, error) {
+	b, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
+	u, err := b.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != b.Scheme || u.Host != b.Host {
+		return "", fmt.Errorf("the server names the address %s, which is not its own", u)
+	}
+	return u.String(), nil
+}
+
+// A poster posts each line that is written to it.
+type poster struct {
+	ctx  context.Context // of the stream that answers come on
+	link *httpLink
+}
+
+func (p *poster) Write(line []byte) (int, error) {
+	resp, err := p.link.post(p.ctx, bytes.TrimSpace(line), nil)
+	if err != nil {
+		return 0, err
+	}
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	resp.Body.Close()
+	return len(line), nil
+}

@@ -1,0 +1,333 @@
+package aggregator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+)
+
+// A web is a raw server over HTTP: what it answers are bytes, right or wrong.
+type web struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []string // method and MCP headers of each request
+}
+
+func newWeb(t *testing.T, handle func(http.ResponseWriter, *http.Request, message)) *web {
+	w := &web{}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body) // an empty body is one, too
+		m := message{Raw: string(b)}
+		json.Unmarshal(b, &m)
+		w.mu.Lock()
+		w.seen = append(w.seen, fmt.Sprintf("%s %s session=%s version=%s method=%s name=%s", r.Method, m.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("MCP-Protocol-Version"), r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name")))
+		w.mu.Unlock()
+		handle(rw, r, m)
+	}))
+	t.Cleanup(w.Server.Close)
+	return w
+}
+
+func (w *web) log() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.seen, "\n")
+}
+
+func answerJSON(w http.ResponseWriter, m message, result string) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// older answers as an orderly server of the older era; false for what is left
+// to the test.
+func older(w http.ResponseWriter, r *http.Request, m message, session string) bool {
+	switch {
+	case r.Method == http.MethodGet:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case r.Method == http.MethodDelete:
+	case m.Method == "initialize":
+		w.Header().Set("Mcp-Session-Id", session)
+		answerJSON(w, m, okInit)
+	case m.Method == "server/discover":
+		http.Error(w, "Bad Request: no session", http.StatusBadRequest)
+	case r.Header.Get("Mcp-Session-Id") != session:
+		http.Error(w, "no such session", http.StatusNotFound)
+	case m.Method == "tools/list":
+		answerJSON(w, m, toolList(okTool))
+	case len(m.ID) == 0 || m.Method == "":
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		return false
+	}
+	return true
+}
+
+func webSpec(w *web) aggregator.Spec {
+	s := spec("web", nil)
+	s.HTTP = &aggregator.HTTP{URL: w.URL, Client: w.Client()}
+	return s
+}
+
+func TestHTTPOlderEra(t *testing.T) {
+	result := `{"z":1,"content":[{"type":"hologram"}],"n":9007199254740993}`
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if !older(w, r, m, "s1") {
+			answerJSON(w, m, result)
+		}
+	})
+	s := set(t, webSpec(w))
+	got, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, result, got)
+	s.Close()
+	require.Contains(t, w.log(), "POST tools/call session=s1 version=2025-11-25 method= name=")
+	require.Contains(t, w.log(), "DELETE  session=s1", "the session is ended")
+}
+
+func TestHTTPNewerEra(t *testing.T) {
+	var meta atomic.Value
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		switch m.Method {
+		case "server/discover":
+			answerJSON(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new"}}}`)
+		case "tools/list":
+			answerJSON(w, m, `{"resultType":"complete","ttlMs":3600000,"tools":[{"name":"é"}]}`)
+		case "tools/call":
+			meta.Store(m.Raw)
+			answerJSON(w, m, `{"resultType":"complete","content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new"}}}`)
+		default:
+			http.Error(w, "", http.StatusNotFound)
+		}
+	})
+	s := set(t, webSpec(w))
+	got, err := call(t.Context(), s, "web", "é", `{}`)
+	require.NoError(t, err)
+	require.Contains(t, got, `"resultType":"complete"`)
+	require.Contains(t, w.log(), "POST tools/call session= version=2026-07-28 method=tools/call name==?base64?w6k=?=")
+	require.Contains(t, meta.Load(), `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`)
+	require.Contains(t, meta.Load(), `"io.modelcontextprotocol/clientCapabilities":{`)
+	require.NotContains(t, w.log(), "initialize")
+}
+
+func TestHTTPSessionThatIsGoneIsOpenedAnew(t *testing.T) {
+	var session atomic.Value
+	session.Store("s1")
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if !older(w, r, m, session.Load().(string)) {
+			answerJSON(w, m, text("ok"))
+		}
+	})
+	s := set(t, webSpec(w))
+	session.Store("s2")
+	_, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(w.log(), "POST initialize"))
+}
+
+func TestHTTPStreams(t *testing.T) {
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "e1" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\ndata: \"result\":%s}\n\n", "4", text("resumed"))
+			return
+		}
+		if older(w, r, m, "s1") {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		var in struct {
+			Arguments struct{ Cut bool }
+			Meta      struct{ ProgressToken json.RawMessage } `json:"_meta"`
+		}
+		json.Unmarshal(m.Params, &in)
+		fmt.Fprintf(w, ": comment\nretry: 1\nid: e1\ndata:\n\ndata: not json\r\n\r\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", in.Meta.ProgressToken)
+		if in.Arguments.Cut {
+			require.Equal(t, "4", string(m.ID))
+			return
+		}
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", m.ID, text("streamed"))
+	})
+	s := set(t, webSpec(w))
+	var progress atomic.Int32
+	got, err := call(t.Context(), s, "web", "echo", `{}`, func(c *policy.Call) { c.Progress = func(json.RawMessage) { progress.Add(1) } })
+	require.NoError(t, err)
+	require.Equal(t, text("streamed"), got)
+	require.Equal(t, int32(1), progress.Load())
+	got, err = call(t.Context(), s, "web", "echo", `{"cut":true}`)
+	require.NoError(t, err)
+	require.Equal(t, text("resumed"), got)
+}
+
+func TestHTTPCutAnswers(t *testing.T) {
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if older(w, r, m, "s1") {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"half")
+	})
+	s := set(t, webSpec(w))
+	_, err := call(t.Context(), s, "web", "echo", `{}`)
+	lost, ok := errors.AsType[*aggregator.LostError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "web", lost.Server)
+	require.Equal(t, 1, strings.Count(w.log(), "tools/call"), "it may have done something")
+	require.Equal(t, aggregator.Ready, s.Status()[0].State, "other calls go on")
+}
+
+func TestHTTPBusyServersAreAskedAgain(t *testing.T) {
+	var busy atomic.Int32
+	busy.Store(2)
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if m.Method == "tools/call" && busy.Add(-1) >= 0 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		if !older(w, r, m, "s1") {
+			answerJSON(w, m, text("ok"))
+		}
+	})
+	s := set(t, webSpec(w))
+	_, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.NoError(t, err)
+	busy.Store(100)
+	_, err = call(t.Context(), s, "web", "echo", `{}`)
+	require.ErrorContains(t, err, "429")
+}
+
+func TestHTTPRefusals(t *testing.T) {
+	t.Run("no token is not tried again", func(t *testing.T) {
+		w := newWeb(t, func(w http.ResponseWriter, _ *http.Request, _ message) {
+			http.Error(w, "who are you", http.StatusUnauthorized)
+		})
+		s := set(t, webSpec(w))
+		st := s.Status()[0]
+		require.Equal(t, aggregator.Failed, st.State)
+		require.Contains(t, st.Error, "401 Unauthorized: who are you")
+		require.Equal(t, 1, strings.Count(w.log(), "POST"))
+	})
+	t.Run("a JSON-RPC error under an HTTP error", func(t *testing.T) {
+		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+			if !older(w, r, m, "s1") {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"m","data":{"a":1}}}`, m.ID)
+			}
+		})
+		s := set(t, webSpec(w))
+		_, err := call(t.Context(), s, "web", "echo", `{}`)
+		rpc, ok := errors.AsType[*aggregator.RPCError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, int64(-32020), rpc.Code)
+	})
+	t.Run("HTML", func(t *testing.T) {
+		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+			if !older(w, r, m, "s1") {
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprint(w, "<html>")
+			}
+		})
+		s := set(t, webSpec(w))
+		_, err := call(t.Context(), s, "web", "echo", `{}`)
+		require.ErrorContains(t, err, "neither JSON nor an event stream")
+	})
+	t.Run("nobody is there", func(t *testing.T) {
+		w := newWeb(t, func(http.ResponseWriter, *http.Request, message) {})
+		w.Close()
+		s := set(t, webSpec(w))
+		require.Equal(t, aggregator.Backoff, s.Status()[0].State)
+	})
+}
+
+func TestHTTPCancellation(t *testing.T) {
+	told := make(chan string, 1)
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if m.Method == "notifications/cancelled" {
+			told <- string(m.Params)
+		}
+		if !older(w, r, m, "s1") {
+			<-r.Context().Done()
+		}
+	})
+	s := set(t, webSpec(w))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(errors.New("enough")) })
+	_, err := call(ctx, s, "web", "echo", `{}`)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, <-told, "enough")
+}
+
+// The transport of 2024-11-05: one stream, and an address to post to.
+func TestHTTPWithSSE(t *testing.T) {
+	events := make(chan string, 10)
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		switch {
+		case r.Method == http.MethodGet:
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: endpoint\ndata: /messages?session=1\n\n")
+			w.(http.Flusher).Flush()
+			for {
+				select {
+				case e := <-events:
+					fmt.Fprintf(w, "event: message\ndata: %s\n\n", e)
+					w.(http.Flusher).Flush()
+				case <-r.Context().Done():
+					return
+				}
+			}
+		case r.URL.Path != "/messages":
+			http.Error(w, "", http.StatusMethodNotAllowed)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			result := map[string]string{"initialize": okInit, "tools/list": toolList(okTool), "tools/call": text("over SSE")}[m.Method]
+			if result != "" {
+				events <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+			}
+		}
+	})
+	s := set(t, webSpec(w))
+	got, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, text("over SSE"), got)
+	s.Close()
+	w.CloseClientConnections()
+}
+
+// The SDK's own server is the peer that most Go servers are.
+func TestHTTPWithTheSDK(t *testing.T) {
+	for _, stateless := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stateless=%v", stateless), func(t *testing.T) {
+			srv := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+			mcp.AddTool(srv, &mcp.Tool{Name: "add"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct{ A, B int }) (*mcp.CallToolResult, any, error) {
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(in.A + in.B)}}}, nil, nil
+			})
+			ts := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+			defer ts.Close()
+			one := spec("sdk", nil)
+			one.HTTP = &aggregator.HTTP{URL: ts.URL}
+			s := set(t, one)
+			got, err := call(t.Context(), s, "sdk", "add", `{"A":1,"B":2}`)
+			require.NoError(t, err)
+			require.Contains(t, got, `"text":"3"`)
+			require.Equal(t, map[bool]string{false: "2025-11-25", true: "2026-07-28"}[stateless], s.Status()[0].Server)
+			s.Close()
+			ts.CloseClientConnections()
+		})
+	}
+}
