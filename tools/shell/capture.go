@@ -167,7 +167,12 @@ func (c *capture) text(from, to int64, limit int, how func(offset int64) string)
 	if missing <= 0 {
 		return readable(head) + readable(tail), false
 	}
-	return readable(head) + tools.CutLine(missing, head, how(from+int64(len(head)))) + readable(tail), true
+	next := from + int64(len(head))
+	hint := "they were not kept"
+	if len(c.read(next, next+1)) > 0 {
+		hint = how(next)
+	}
+	return readable(head) + tools.CutLine(missing, head, hint) + readable(tail), true
 }
 
 // zeros are what binary files are full of; in JSON each takes six bytes.

@@ -25,6 +25,7 @@ type Options struct {
 	// SpoolFolder is where output is kept that does not fit in memory; ""
 	// means the system's folder for temporary files. The files in it have no
 	// names, so that no command finds them and nothing has to be removed.
+	// Where none can be made the first 4 MiB of an output are kept in memory.
 	SpoolFolder string `json:"spool_folder,omitempty"`
 
 	// YieldMS is how long shell waits for the end of a command that has no

@@ -113,8 +113,7 @@ func (h *host) runRead(_ context.Context, in readInput) (*mcp.CallToolResult, er
 	}
 	b.WriteByte('\n')
 	if len(page) == 0 && from < total {
-		next := s.out.nextKept(from)
-		fmt.Fprintf(&b, "No output is kept from here on, because there is too much of it; the next that is kept begins at %d\n", next)
+		fmt.Fprintf(&b, "Not kept: the bytes from here to %d\n", s.out.nextKept(from))
 	} else if to < total {
 		fmt.Fprintf(&b, "Next offset: %d\n", to)
 	}

@@ -23,7 +23,7 @@ const workerVariable = "TOOLGATE_TEST_WORKER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerVariable) != "" {
-		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		log := slog.New(slog.DiscardHandler)
 		err := tools.Serve(context.Background(), "test", shell.Tools(shell.Options{}, nil), os.Stdin, os.Stdout, log)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -235,6 +235,23 @@ func children() []string {
 	return found
 }
 
+// TestNoSpool pages through an output that no file can be made for, and
+// through one of which the middle was not kept.
+func TestNoSpool(t *testing.T) {
+	b := newBench(t, shell.Options{SpoolFolder: "/dev/null/nosuch"})
+	text := b.ask("shell", `{"command":["seq","1","200000"]}`)
+	id := sessionID.FindStringSubmatch(text)[1]
+	if runtime.GOOS == "linux" {
+		require.Contains(t, b.ask("read_output", `{"session_id":%s,"offset":600000,"limit":14}`, id), "Output:\n587\n101588\n101")
+	}
+	b = newBench(t, shell.Options{SpoolBytes: 100_000})
+	text = b.ask("shell", `{"command":["seq","1","200000"]}`)
+	id = sessionID.FindStringSubmatch(text)[1]
+	page := b.ask("read_output", `{"session_id":%s,"offset":600000}`, id)
+	require.Regexp(t, `^Bytes 600000 to 600000 of 1288895\nNot kept: the bytes from here to 1256127\nOutput:\n$`, page)
+	require.Contains(t, b.ask("read_output", `{"session_id":%s,"offset":1256127}`, id), "\n200000\n")
+}
+
 // TestMemory prints without end, and a gigabyte in one line, and sees how much
 // memory that takes, and that any part of it can be read.
 func TestMemory(t *testing.T) {

@@ -109,7 +109,11 @@ func (h *host) memory() int {
 
 // spool makes the file for an output that does not fit in memory.
 func (h *host) spool() (*spool, error) {
-	return newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
+	s, err := newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
+	if err != nil {
+		return newMemorySpool(h.options.spoolBytes(), &h.spooled)
+	}
+	return s, nil
 }
 
 // shellManners is what a model should know of every command.

@@ -50,6 +50,20 @@ func newSpool(folder string, limit int64, all *allowance) (*spool, error) {
 	return &spool{f: f, limit: limit, all: all, named: named}, nil
 }
 
+// memoryLimit is how much of one output is kept in memory where no file can be
+// made.
+const memoryLimit = 4 << 20
+
+// newMemorySpool is [newSpool] for where nothing can be written, such as in a
+// sandbox that only reads.
+func newMemorySpool(limit int64, all *allowance) (*spool, error) {
+	f, err := memoryFile()
+	if err != nil {
+		return nil, err
+	}
+	return &spool{f: f, limit: min(limit, memoryLimit), all: all}, nil
+}
+
 // write appends p, as far as there is room. What does not fit is dropped, and
 // everything after it, so that what is kept has no holes.
 func (s *spool) write(p []byte) {

@@ -101,7 +101,7 @@ func TestSpoolWithoutFolder(t *testing.T) {
 	require.Equal(t, "stuvwxyz", string(c.read(28, 36)))
 	got, cut := c.text(0, 36, 16, func(int64) string { return "" })
 	require.True(t, cut)
-	require.Equal(t, "01234567\n[... 5 tokens (20 bytes) cut ...]\nstuvwxyz", got)
+	require.Equal(t, "01234567\n[... 5 tokens (20 bytes) cut; they were not kept ...]\nstuvwxyz", got)
 }
 
 // TestSpoolHasNoName leaves nothing behind in the folder, not even while it is
