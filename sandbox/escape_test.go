@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"toolgate/policy"
 	"toolgate/sandbox"
 )
 
@@ -46,6 +48,8 @@ type attempt struct {
 
 // A field is what an attempt has around it. It is made anew for each.
 type field struct {
+	Attempt string
+
 	Base    string // holds all the others
 	Root    string // the workspace, the one writable root
 	Outside string
@@ -89,10 +93,8 @@ func newHost(t *testing.T) *Host {
 	return h
 }
 
-func newField(t *testing.T, h *Host) *field {
+func newField(t *testing.T, h *Host, base string) *field {
 	t.Helper()
-	base, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
 	f := &field{
 		Base: base, Root: base + "/root", Outside: base + "/outside", Hidden: base + "/hidden",
 		Victim: base + "/outside/victim", Away: base + "/outside/new",
@@ -100,6 +102,18 @@ func newField(t *testing.T, h *Host) *field {
 	}
 	write(t, f.Victim, "old")
 	write(t, f.Hidden+"/key", nowhere)
+	write(t, f.Root+"/file", "old")
+	write(t, f.Root+"/n1/file", "old")
+	write(t, f.Root+"/.git/config", "old")
+	f.Other = f.Root + "/other"
+	require.NoError(t, os.WriteFile(f.Other, otherProgram(), 0o755))
+	f.leak(t)
+	return f
+}
+
+// plant puts into the root what later runs outside the sandbox.
+func (f *field) plant(t *testing.T) {
+	t.Helper()
 	for _, repo := range []string{"", "/n1", "/n1/n2/n3/n4"} {
 		write(t, f.Root+repo+"/.git/hooks/pre-commit", "old")
 		write(t, f.Root+repo+"/.git/config", "old")
@@ -113,10 +127,6 @@ func newField(t *testing.T, h *Host) *field {
 	}
 	write(t, f.Root+"/tree/.git", "gitdir: ../gitdirs/tree\n")
 	require.NoError(t, os.Symlink("real.git", f.Root+"/linked/.git"))
-	f.Other = f.Root + "/other"
-	require.NoError(t, os.WriteFile(f.Other, otherProgram(), 0o755))
-	f.leak(t)
-	return f
 }
 
 func (h *Host) startVictim(t *testing.T) {
@@ -259,6 +269,45 @@ func init() {
 		unix.Exit(250)
 		return nil
 	}
+	// escapes makes the attempts that it is given on stdin, each in a process
+	// of its own: with a Spawner inside a sandbox, plainly outside.
+	ops["escapes"] = func([]string) error {
+		start := (*exec.Cmd).Start
+		if plan, ok := sandbox.Current(); ok {
+			s, err := sandbox.NewSpawner(plan)
+			if err != nil {
+				return err
+			}
+			start = s.Start
+		}
+		for in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout); ; {
+			var f field
+			if err := in.Decode(&f); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			cmd := exec.Command("/proc/self/exe", "op", "escape", f.Attempt, f.String())
+			cmd.Dir = f.Root
+			cmd.Env = os.Environ()
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			var said bytes.Buffer
+			cmd.Stderr = &said
+			if err := start(cmd); err != nil {
+				return err
+			}
+			cmd.Wait()
+			if err := out.Encode(ending{cmd.ProcessState.ExitCode(), said.String()}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// An ending is how the process of an attempt ended.
+type ending struct {
+	Code int
+	Said string
 }
 
 // An outcome is how an attempt went.
@@ -267,14 +316,14 @@ type outcome struct {
 	errno   string // what the attempt saw
 }
 
-// judge looks at an attempt that has ended with code and output.
-func judge(a attempt, f *field, code int, output string) outcome {
-	o := outcome{escaped: code == 0, errno: "ok"}
+// judge looks at an attempt that has ended.
+func (a attempt) judge(f *field, e ending) outcome {
+	o := outcome{escaped: e.Code == 0, errno: "ok"}
 	switch {
-	case code == 251:
-		o.errno = strings.TrimSpace(output)
-	case code != 0:
-		o.errno = unix.ErrnoName(syscall.Errno(code))
+	case e.Code == 251:
+		o.errno = strings.TrimSpace(e.Said)
+	case e.Code != 0:
+		o.errno = unix.ErrnoName(syscall.Errno(e.Code))
 	}
 	if a.happened != nil {
 		o.escaped = a.happened(f)
@@ -282,36 +331,78 @@ func judge(a attempt, f *field, code int, output string) outcome {
 	return o
 }
 
-// unconfined makes the attempt as any child of this process.
-func unconfined(t *testing.T, h *Host, a attempt) outcome {
-	f := newField(t, h)
-	cmd := exec.Command("/proc/self/exe", "op", "escape", a.name, f.String())
-	cmd.Env = []string{"SECRET=" + nowhere}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	var out bytes.Buffer
-	cmd.Stderr = &out
-	cmd.Run()
-	require.NotEqual(t, 250, cmd.ProcessState.ExitCode(), out.String())
-	return judge(a, f, cmd.ProcessState.ExitCode(), out.String())
+// A ground is where attempts are made: a sandbox, or none.
+type ground struct {
+	fields map[string]*field
+	in     *json.Encoder
+	out    *json.Decoder
 }
 
-// confinedTo makes the attempt at level, as a command of a worker.
-func confinedTo(t *testing.T, h *Host, level sandbox.Level, a attempt) outcome {
-	f := newField(t, h)
-	p := workspace(f.Root)
-	p.ReadOnlySubpaths = sandbox.Protected(false)
-	p.Hidden = []string{f.Hidden}
-	t.Setenv("SECRET", nowhere)
-	cmd := at(t, level, p).Command("", "op", "worker", "escape", a.name, f.String())
-	cmd.Dir = f.Root
-	var out bytes.Buffer
-	cmd.Stderr = &out
-	err := cmd.Run()
-	code := sandbox.ExitCode(err)
-	if code < 0 || code == 250 {
-		t.Fatalf("%v\n%s", err, out.String())
+// newGround starts a process that makes attempts at level, each in a field of
+// its own.
+func newGround(t *testing.T, h *Host, level sandbox.Level) *ground {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	g := &ground{fields: map[string]*field{}}
+	p := policy.Profile{Mode: policy.WorkspaceWrite, ReadOnlySubpaths: sandbox.Protected(false)}
+	field := func(name string) *field {
+		f := newField(t, h, base+"/"+name)
+		p.WritableRoots = append(p.WritableRoots, f.Root)
+		p.Hidden = append(p.Hidden, f.Hidden)
+		return f
 	}
-	return judge(a, f, code, out.String())
+	shared := field("shared")
+	for _, a := range attempts {
+		g.fields[a.name] = shared
+		if a.happened != nil {
+			f := field(a.name)
+			g.fields[a.name] = f
+			if family, _, _ := strings.Cut(a.name, "."); family == "git" || family == "persist" {
+				f.plant(t)
+			}
+		}
+	}
+	inR, inW, err := os.Pipe()
+	require.NoError(t, err)
+	outR, outW, err := os.Pipe()
+	require.NoError(t, err)
+	g.in, g.out = json.NewEncoder(inW), json.NewDecoder(outR)
+	var wait func() error
+	if level == sandbox.None {
+		cmd := exec.Command("/proc/self/exe", "op", "escapes")
+		cmd.Env = []string{"SECRET=" + nowhere}
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, os.Stderr
+		require.NoError(t, cmd.Start())
+		wait = cmd.Wait
+	} else {
+		t.Setenv("SECRET", nowhere)
+		cmd := at(t, level, p).Command("", "op", "escapes")
+		cmd.Dir = base
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, os.Stderr
+		require.NoError(t, cmd.Start())
+		wait = cmd.Wait
+	}
+	inR.Close()
+	outW.Close()
+	t.Cleanup(func() {
+		inW.Close()
+		require.NoError(t, wait())
+		outR.Close()
+	})
+	return g
+}
+
+// try makes the attempt.
+func (g *ground) try(t *testing.T, a attempt) outcome {
+	t.Helper()
+	f := g.fields[a.name]
+	f.Attempt = a.name
+	require.NoError(t, g.in.Encode(f))
+	var e ending
+	require.NoError(t, g.out.Decode(&e))
+	require.NotEqual(t, 250, e.Code, e.Said)
+	return a.judge(f, e)
 }
 
 func (f *field) String() string {
@@ -322,36 +413,42 @@ func (f *field) String() string {
 	return string(text)
 }
 
-// TestEscape makes every attempt, unconfined and at every level.
+// TestEscape makes every attempt, unconfined and, as a command of a worker, at
+// every level.
 func TestEscape(t *testing.T) {
 	h := newHost(t)
-	table := map[string]map[string]string{}
-	for _, a := range attempts {
-		t.Run(a.name, func(t *testing.T) {
-			row := map[string]string{}
-			table[a.name] = row
-			control := outcome{escaped: true, errno: a.alone}
-			if a.alone == "" {
-				control = unconfined(t, h, a)
+	control := map[string]outcome{}
+	t.Run("control", func(t *testing.T) {
+		g := newGround(t, h, sandbox.None)
+		for _, a := range attempts {
+			if a.alone != "" {
+				continue
 			}
-			row["none"] = control.errno
-			eachLevel(t, func(t *testing.T, level sandbox.Level) {
-				o := confinedTo(t, h, level, a)
-				row[level.String()] = o.errno
+			t.Run(a.name, func(t *testing.T) {
+				o := g.try(t, a)
+				control[a.name] = o
+				if !o.escaped {
+					require.NotEmpty(t, a.needs, "it does not work unconfined either: %s", o.errno)
+					t.Skipf("unconfined it needs %s: %s", a.needs, o.errno)
+				}
+			})
+		}
+	})
+	eachLevel(t, func(t *testing.T, level sandbox.Level) {
+		g := newGround(t, h, level)
+		for _, a := range attempts {
+			t.Run(a.name, func(t *testing.T) {
+				o := g.try(t, a)
 				if why := a.open[level]; why != "" {
-					if control.escaped {
+					if control[a.name].escaped {
 						require.True(t, o.escaped, "documented as open (%s), but %s", why, o.errno)
 					}
 					return
 				}
 				require.False(t, o.escaped, "%v does not stop it: %s", level, o.errno)
 			})
-			if !control.escaped {
-				require.NotEmpty(t, a.needs, "it does not work unconfined either: %s", control.errno)
-				t.Skipf("unconfined it needs %s: %s", a.needs, control.errno)
-			}
-		})
-	}
+		}
+	})
 }
 
 // The attempts of file systems.
@@ -490,6 +587,35 @@ var attempts = []attempt{
 		try: func(f *field) error {
 			back := strings.Repeat("../", 20)
 			return os.WriteFile(fmt.Sprintf("/proc/%d/cwd/%s%s", f.Pid, back, f.Away), nil, 0o644)
+		},
+		happened: (*field).awayExists},
+	{name: "fs.create_via_passed_folder",
+		try: func(f *field) error {
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			dir, err := unix.Open(f.Outside, unix.O_PATH|unix.O_DIRECTORY, 0)
+			if err != nil {
+				return err
+			}
+			if err := unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(dir), nil, 0); err != nil {
+				return err
+			}
+			control := make([]byte, 100)
+			_, n, _, _, err := unix.Recvmsg(pair[1], make([]byte, 1), control, 0)
+			if err != nil {
+				return err
+			}
+			msgs, err := unix.ParseSocketControlMessage(control[:n])
+			if err != nil {
+				return err
+			}
+			fds, err := unix.ParseUnixRights(&msgs[0])
+			if err != nil {
+				return err
+			}
+			return putIn(unix.Openat(fds[0], "new", unix.O_CREAT|unix.O_WRONLY, 0o644))
 		},
 		happened: (*field).awayExists},
 	{name: "fs.truncate_outside",
