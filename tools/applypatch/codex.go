@@ -117,7 +117,10 @@ func (p *codexParser) addBody() ([]Hunk, error) {
 		case strings.HasPrefix(line, "+"):
 			h.Lines = append(h.Lines, Line{Op: '+', Text: line[1:]})
 		case strings.TrimSpace(line) == "" && p.plusFollows():
-			h.Lines = append(h.Lines, Line{Op: '+'})
+			for ; strings.TrimSpace(p.line()) == ""; p.next++ {
+				h.Lines = append(h.Lines, Line{Op: '+'})
+			}
+			continue
 		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "***"):
 			if len(h.Lines) == 0 {
 				return nil, nil

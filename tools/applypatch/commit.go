@@ -14,7 +14,13 @@ import (
 // transaction returns the actions that bring the files to what the plan says.
 // It takes none of the ways in avoid.
 func (pl *plan) transaction(avoid map[detour]bool) *transaction {
-	b := &builder{plan: pl, avoid: avoid, token: randomToken()}
+	b := &builder{plan: pl, avoid: avoid, token: randomToken(), movedTo: map[string]*file{}, made: map[string]bool{}}
+	for _, path := range pl.order {
+		f := pl.files[path]
+		if from := f.now.from; f.now.exists && from != "" && from != path && b.movedTo[from] == nil {
+			b.movedTo[from] = f
+		}
+	}
 	for _, path := range pl.order {
 		if f := pl.files[path]; f.changed() {
 			b.add(f)
@@ -33,9 +39,11 @@ func randomToken() string {
 // A builder collects the actions of a plan.
 type builder struct {
 	transaction
-	plan  *plan
-	avoid map[detour]bool
-	token string
+	plan    *plan
+	avoid   map[detour]bool
+	token   string
+	movedTo map[string]*file // by path, the first file that has become of it
+	made    map[string]bool  // folders
 }
 
 // add adds what has to be done for f.
@@ -105,22 +113,12 @@ func (b *builder) canRename(f *file) bool {
 	if origin.now.exists || strings.HasPrefix(f.path, origin.path+string(filepath.Separator)) {
 		return false
 	}
-	return b.movedTo(origin) == f
-}
-
-// movedTo returns the first file that has become of origin, nil for none.
-func (b *builder) movedTo(origin *file) *file {
-	for _, path := range b.plan.order {
-		if f := b.plan.files[path]; f != origin && f.now.exists && f.now.from == origin.path {
-			return f
-		}
-	}
-	return nil
+	return b.movedTo[origin.path] == f
 }
 
 // renamedAway reports whether the file is not removed but gets a new name.
 func (b *builder) renamedAway(f *file) bool {
-	to := b.movedTo(f)
+	to := b.movedTo[f.path]
 	return to != nil && !to.was.exists && b.canRename(to)
 }
 
@@ -147,7 +145,8 @@ func (b *builder) makeDirs(f *file) {
 	}
 	slices.Reverse(missing)
 	for _, dir := range missing {
-		if !slices.ContainsFunc(b.Actions, func(a action) bool { return a.Kind == makeDir && a.Path == dir }) {
+		if !b.made[dir] {
+			b.made[dir] = true
 			b.Actions = append(b.Actions, action{Kind: makeDir, Path: dir, written: f.written})
 		}
 	}

@@ -1,7 +1,9 @@
 package applypatch
 
 import (
+	"iter"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -86,14 +88,11 @@ func (m *matcher) take(p place) {
 	}
 }
 
-// free reports whether n lines from start on are no other hunk's.
+// free reports whether n lines from start on are no other hunk's. What is taken
+// does not overlap, so only the last place before their end can.
 func (m *matcher) free(start, n int) bool {
-	for _, p := range m.taken {
-		if start < p.end() && p.start < start+n {
-			return false
-		}
-	}
-	return true
+	i := sort.Search(len(m.taken), func(i int) bool { return m.taken[i].start >= start+n })
+	return i == 0 || m.taken[i-1].end() <= start
 }
 
 // place finds the place of one hunk.
@@ -189,7 +188,7 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 func (m *matcher) contextPlaces(ctx string, from int) []int {
 	for _, want := range []string{ctx, strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")} {
 		for l := exact; l < levels; l++ {
-			if found := m.text.find([]Line{{Text: want}}, l, from, false); len(found) > 0 {
+			if found := m.text.find([]Line{{Text: want}}, l, from, mostFound); len(found) > 0 {
 				return found
 			}
 		}
@@ -205,7 +204,7 @@ func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mism
 	}
 	for _, start := range []int{from, 0} {
 		for l := exact; l < levels; l++ {
-			found := m.freeOf(m.text.find(old, l, start, false), len(old))
+			found := m.findFree(old, l, start)
 			if len(found) == 0 {
 				continue
 			}
@@ -222,7 +221,7 @@ func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mism
 func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
 	start := len(m.text.lines) - len(old)
 	for l := exact; l < levels && start >= 0; l++ {
-		if m.text.agrees(old, l, start, false) && m.free(start, len(old)) {
+		if m.text.fits(old, l, start) && m.free(start, len(old)) {
 			return place{start: start, old: len(old), level: l, lines: lines}, nil
 		}
 	}
@@ -232,7 +231,7 @@ func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
 // whyNot tells lines that another hunk took from lines that are not there.
 func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
 	for l := exact; l < levels; l++ {
-		found := m.text.find(old, l, 0, false)
+		found := m.text.find(old, l, 0, mostFound)
 		if len(found) == 0 {
 			continue
 		}
@@ -244,9 +243,19 @@ func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
 	return &mismatch{reason: otherwise}
 }
 
-// freeOf returns the starts at which n lines are free.
-func (m *matcher) freeOf(starts []int, n int) []int {
-	return slices.DeleteFunc(starts, func(s int) bool { return !m.free(s, n) })
+// findFree returns the free places of old from index start on, not more than
+// [mostFound].
+func (m *matcher) findFree(old []Line, l level, start int) []int {
+	var found []int
+	for i := range m.text.places(old, l, start) {
+		if m.free(i, len(old)) {
+			found = append(found, i)
+		}
+		if len(found) == mostFound {
+			break
+		}
+	}
+	return found
 }
 
 // byNumber places a hunk that has line numbers. Where git apply finds a place
@@ -260,15 +269,24 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 	}
 	want := max(0, h.NewStart-1-m.drift)
 	p := place{old: len(old), strict: true, lines: h.Lines}
-	found := m.freeOf(m.text.find(old, exact, 0, true), len(old))
-	if i, ok := nearest(m.gits(found, h, len(old)), want); ok {
+	var strict []int // free places where line ends agree too
+	for i := range m.text.places(old, exact, 0) {
+		if m.text.sameEnds(old, i) && m.free(i, len(old)) {
+			strict = append(strict, i)
+		}
+	}
+	if i, ok := nearest(m.gits(strict, h, len(old)), want); ok {
 		p.start = i
 		return p, nil
 	}
 	for l := exact; l < levels; l++ {
-		p.strict, p.level = l == exact && len(found) > 0, l
+		found := strict
+		p.strict, p.level = l == exact && len(strict) > 0, l
 		if !p.strict {
-			found = m.freeOf(m.text.find(old, l, 0, false), len(old))
+			found = m.findFree(old, l, 0)
+			if m.text.fits(old, l, want) && m.free(want, len(old)) {
+				found = []int{want}
+			}
 		}
 		switch {
 		case slices.Contains(found, want):
@@ -322,30 +340,50 @@ func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
 	return p, nil
 }
 
-// find returns every index from start on at which old agrees.
-func (t *text) find(old []Line, l level, start int, strict bool) []int {
-	keys := t.keysAt(l)
-	want := make([]uint64, len(old))
-	for i := range old {
-		want[i] = l.key(old[i].Text)
-	}
+// mostFound is how many places are looked for where one is enough, so that the
+// others can be told of.
+const mostFound = 100
+
+// find returns the first places of old from index start on, not more than
+// most.
+func (t *text) find(old []Line, l level, start, most int) []int {
 	var found []int
-	for i := range t.candidates(l, want[0], start) {
-		if i+len(old) <= len(keys) && slices.Equal(keys[i:i+len(old)], want) && t.agrees(old, l, i, strict) {
-			found = append(found, i)
+	for i := range t.places(old, l, start) {
+		if found = append(found, i); len(found) == most {
+			break
 		}
 	}
 	return found
 }
 
-// agrees reports whether old agrees with the lines from start on.
-func (t *text) agrees(old []Line, l level, start int, strict bool) bool {
+// places yields every index from start on at which old agrees.
+func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range t.candidates(l, l.key(old[0].Text), start) {
+			if t.fits(old, l, i) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// fits reports whether old agrees with the lines from start on.
+func (t *text) fits(old []Line, l level, start int) bool {
+	if start < 0 || start+len(old) > len(t.lines) {
+		return false
+	}
 	for i := range old {
-		line := &t.lines[start+i]
-		if l.fold(line.text) != l.fold(old[i].Text) {
+		if l.fold(t.lines[start+i].text) != l.fold(old[i].Text) {
 			return false
 		}
-		if strict && !sameEnd(line.end, old[i].End) {
+	}
+	return true
+}
+
+// sameEnds reports whether the lines from start on end as old says.
+func (t *text) sameEnds(old []Line, start int) bool {
+	for i := range old {
+		if !sameEnd(t.lines[start+i].end, old[i].End) {
 			return false
 		}
 	}

@@ -24,9 +24,9 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	case noContext:
 		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, t.nearestTo([]Line{{Op: ' ', Text: m.want}}))
 	case manyContexts:
-		return at + fmt.Sprintf("is ambiguous: the line %q is there %d times, at %s; add lines of context", m.want, len(m.places), lineNumbers(m.places))
+		return at + fmt.Sprintf("is ambiguous: the line %q is there %s times, at %s; add lines of context", m.want, times(m.places), lineNumbers(m.places))
 	case manyLines:
-		return at + fmt.Sprintf("is ambiguous: its lines are there %d times, at %s; add lines of context", len(m.places), lineNumbers(m.places))
+		return at + fmt.Sprintf("is ambiguous: its lines are there %s times, at %s; add lines of context", times(m.places), lineNumbers(m.places))
 	case overlap:
 		return at + fmt.Sprintf("overlaps another hunk at %s; make them one", lineNumbers(m.places))
 	case noSuchLine:
@@ -42,7 +42,16 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 
 // alsoAt says that the lines of a hunk are in the file more than once.
 func alsoAt(path string, p place) string {
-	return fmt.Sprintf("note: %s: the lines of a hunk are there %d times, at %s; the change was made at line %d", path, len(p.others)+1, lineNumbers(append([]int{p.start}, p.others...)), p.start+1)
+	all := append([]int{p.start}, p.others...)
+	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d", path, times(all), lineNumbers(all), p.start+1)
+}
+
+// times returns how many places there are, as far as they were looked for.
+func times(places []int) string {
+	if len(places) == mostFound {
+		return fmt.Sprintf("%d or more", mostFound)
+	}
+	return fmt.Sprint(len(places))
 }
 
 // lineNumbers returns the numbers of the lines at places: "lines 3, 9 and 20".

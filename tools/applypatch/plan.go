@@ -237,22 +237,24 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 // needed, one file changed under two names.
 func (pl *plan) conflicts() []string {
 	var faults []string
-	for i, path := range pl.order {
+	var linked []*file // changed files with several names
+	for _, path := range pl.order {
 		f := pl.files[path]
-		if !f.changed() {
+		if !f.changed() || !f.now.exists {
 			continue
 		}
-		if f.now.exists {
-			if above := pl.fileAbove(path); above != "" {
-				faults = append(faults, fmt.Sprintf("%s: %s is a file, not a folder", f.written, above))
-			}
+		if above := pl.fileAbove(path); above != "" {
+			faults = append(faults, fmt.Sprintf("%s: %s is a file, not a folder", f.written, above))
 		}
-		for _, other := range pl.order[:i] {
-			g := pl.files[other]
-			if f.was.info != nil && g.was.info != nil && f.now.exists && g.now.exists && g.changed() && os.SameFile(f.was.info, g.was.info) {
+		if f.was.info == nil || links(f.was.info) < 2 {
+			continue
+		}
+		for _, g := range linked {
+			if os.SameFile(f.was.info, g.was.info) {
 				faults = append(faults, fmt.Sprintf("%s: it is the same file as %s (a hard link); put all changes under one name", f.written, g.written))
 			}
 		}
+		linked = append(linked, f)
 	}
 	return faults
 }
@@ -343,7 +345,7 @@ func (f *file) look() error {
 		return nil
 	}
 	if err != nil {
-		return plainError(err)
+		return f.readError(err)
 	}
 	f.was = state{exists: true, mode: info.Mode().Perm(), info: info, from: f.path}
 	switch {
@@ -360,6 +362,15 @@ func (f *file) look() error {
 	return nil
 }
 
+// readError returns err as a denial when the sandbox hides the file.
+func (f *file) readError(err error) error {
+	denied := tools.AsDenial(err, "read", f.written)
+	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+		return denied
+	}
+	return fmt.Errorf("cannot be read: %w", plainError(err))
+}
+
 // mostRead is the size of the largest file that is edited.
 const mostRead = 512 << 20
 
@@ -373,7 +384,7 @@ func (f *file) load() error {
 	}
 	data, err := os.ReadFile(f.now.from)
 	if err != nil {
-		return fmt.Errorf("%s: cannot be read: %w", f.written, plainError(err))
+		return fmt.Errorf("%s: %w", f.written, f.readError(err))
 	}
 	f.now.data, f.now.read = data, true
 	if f.was.from == f.now.from {

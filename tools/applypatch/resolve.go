@@ -43,6 +43,9 @@ func (r *resolver) resolve(path string, follow bool) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", fmt.Errorf("%q is no path", path)
 	}
+	if last := path[len(path)-1]; last == '/' || os.IsPathSeparator(last) {
+		return "", fmt.Errorf("%s: it names a folder; give the path of a file", path)
+	}
 	lexical := path
 	if !filepath.IsAbs(lexical) {
 		lexical = filepath.Join(r.dir, path)
