@@ -263,9 +263,7 @@ func (p *program) roots(workspace string, s *settings) ([]string, error) {
 func hidden(s *settings) []string {
 	paths := []string{s.configDir, s.stateDir}
 	if home, err := os.UserHomeDir(); err == nil {
-		for _, name := range []string{".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".codex/auth.json", ".claude/.credentials.json"} {
-			paths = append(paths, filepath.Join(home, name))
-		}
+		paths = append(paths, sandbox.Credentials(home)...)
 	}
 	var there []string
 	for _, p := range paths {
