@@ -36,6 +36,12 @@ prefix_rule(pattern=["git", ["checkout", "restore"], ["--", "."]], decision="pro
 [prefix_rule(pattern = ["npm", verb]) for verb in ["test", "ci", "run"]]
 prefix_rule(pattern = ["npm", "publish"], decision = "forbidden")
 
+def docker_rules(*subs):
+    for s in subs:
+        prefix_rule(pattern=["docker", s], decision="prompt", justification=f"docker {s}: asked {{about}}")
+
+docker_rules("push", "rm")
+
 for tool in ["go", "cargo"]:
     prefix_rule(pattern = [tool, ["build", "test", "vet", "check"]], decision = "allow")
 
@@ -113,6 +119,7 @@ func TestRealRules(t *testing.T) {
 		{"if true; then git status; fi", policy.NoRule, policy.NoRule, ""},
 		{"git log 2>/dev/null | cat", policy.NoRule, policy.Permitted, looser},
 		{"LC_ALL=C git log", policy.NoRule, policy.Permitted, looser},
+		{"docker push x", policy.Prompted, policy.Prompted, ""},
 		{"git status && bash -c 'git log'", policy.NoRule, policy.Permitted, looser},
 	}
 	for _, tt := range tests {
@@ -259,7 +266,7 @@ func FuzzRuleLine(f *testing.F) {
 	f.Add("/bin/bash", "echo \"$x\"\n\t\\ 'q' ")
 	f.Add("a\x00b", "\x7f\x01 é ✓ \u2028")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if a == "" || !utf8.ValidString(a+b) {
+		if a == "" || !utf8.ValidString(a) || !utf8.ValidString(b) {
 			t.Skip()
 		}
 		for _, decision := range []string{"allow", "prompt", "forbidden"} {

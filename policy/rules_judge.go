@@ -247,7 +247,7 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 			cover[i] = len(first)
 		}
 	}
-	if first == nil || tooBroad(first) || !utf8.ValidString(strings.Join(first, "")) {
+	if first == nil || tooBroad(first) || slices.ContainsFunc(first, func(s string) bool { return !utf8.ValidString(s) }) {
 		return nil, false
 	}
 	return slices.Clone(first), true

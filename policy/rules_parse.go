@@ -57,7 +57,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 		"network_rule":    starlark.NewBuiltin("network_rule", p.networkRule),
 		"tool_rule":       starlark.NewBuiltin("tool_rule", p.toolRule),
 	}
-	if _, err := starlark.ExecFileOptions(opts, thread, name, src, globals); err != nil {
+	if _, err := starlark.ExecFileOptions(opts, thread, name, withoutFStrings(string(src)), globals); err != nil {
 		return nil, ruleError(name, err)
 	}
 	for _, check := range p.examples {

@@ -172,3 +172,14 @@ func TestNilRules(t *testing.T) {
 	require.False(t, r.Restricts())
 	require.Equal(t, policy.NoRule, r.Judge([]string{"bash", "-c", "$x"}).Ruling)
 }
+
+func TestFStrings(t *testing.T) {
+	r := parseRules(t, "name = 'x'\n# f\"{a}\"\no = \"\"\"f'{name}\n\"\"\"\nprefix_rule(pattern=[f\"{name}-tool\", f'it\\'s {name} {{x}}', \"{name}\", r\"f\\{name}\"], justification=f\"\"\"two\nlines of {name}\"\"\")\n")
+	m := r.Command([]string{"x-tool", "it's x {x}", "{name}", `f\{name}`})
+	require.Equal(t, policy.Permitted, m.Ruling)
+	require.Equal(t, "two\nlines of x", m.Matches[0].Justification)
+	require.Equal(t, 5, m.Matches[0].Line)
+
+	_, err := policy.ParseRules("x.rules", []byte("a = 1\nprefix_rule(pattern=[f'{missing}'])"))
+	require.EqualError(t, err, "x.rules:2: undefined: missing")
+}

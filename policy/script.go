@@ -159,6 +159,7 @@ type finder struct {
 	funcs     map[string]*function
 	funcNames []string // in the order of their definition
 	aliases   map[string]string
+	input     input // what exec < file made the standard input of the script
 }
 
 // A function is a shell function and the place that defines it.
@@ -320,7 +321,11 @@ func (f *finder) name(sc scope, words []word) (string, bool) {
 		if len(w.text) > 1 && w.text[0] == '=' { // zsh puts the program's path for =name
 			f.call(sc.reading(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
 		}
-		return programName(w.text), true
+		name := programName(w.text)
+		if sub, ok := strings.CutPrefix(name, "git-"); ok {
+			f.call(sc.reading(name), append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
+		}
+		return name, true
 	}
 	if name, ok := shellVariable(w.text); ok {
 		f.look(sc, name, words, -1)
@@ -386,7 +391,7 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 		return false
 	}
 	fn.called = true
-	if !f.first("function", texts(words), sc) {
+	if !f.first("function", fmt.Sprint(len(fn.bodies), texts(words)), sc) {
 		return true
 	}
 	body := sc.in(words[0].text + "()")

@@ -17,7 +17,7 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 			sc.danger = "" // what is in <( ) was looked at with the word
 		}
 	}
-	if lang, ok := shells[name]; ok {
+	if lang, ok := shells[shellName(name)]; ok {
 		f.shell(sc, name, lang, words, i)
 		return
 	}
@@ -44,7 +44,7 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.find(sc, name, words)
 	case "fd", "fdfind":
 		f.fd(sc, name, words)
-	case "parallel":
+	case "parallel", "sem":
 		f.parallel(sc, words)
 	case "git":
 		f.git(sc, words)
@@ -56,16 +56,24 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.sed(sc, name, words)
 	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
 		f.editor(sc, name, words)
-	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "gnuplot":
+	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
 		f.bang(sc, name, words)
+		f.startedBy(sc, name, words)
 	case "nc", "ncat", "netcat", "socat":
 		f.netcat(sc, name, words)
 	case "set":
 		f.set(words)
-	case "su":
-		f.su(sc, words)
-		return
-	case "hyperfine":
+	case "su", "runuser":
+		if f.su(sc, name, words) {
+			return
+		}
+	case "capsh":
+		if end := slices.IndexFunc(words, func(w word) bool { return w.text == "--" }); end > 0 {
+			f.shell(sc, "bash", syntax.LangBash, words[end:], -1)
+		}
+	case "--":
+		f.call(sc.reading(name), words[1:]) // time -- command
+	case "hyperfine", "concurrently":
 		f.each(sc, name, words)
 		return
 	case "screen", "abduco", "dtach":
@@ -74,8 +82,10 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.afterDashes(sc, name, words)
 	case "at", "batch", "crontab":
 		f.later(sc, name, words)
-	case "perf", "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr", "op":
+	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
 		f.guessedStart(sc, name, words)
+	default:
+		f.startedBy(sc, name, words)
 	}
 	f.optionCommands(sc, name, words)
 	if subs, ok := subcommands[name]; ok {
@@ -231,6 +241,14 @@ func (f *finder) env(sc scope, words []word, i int) {
 	f.env(sc.in("env -S"), append(again, o.rest...), -1)
 }
 
+// shellName returns the name of a shell without its version.
+func shellName(name string) string {
+	if trimmed := strings.TrimRight(name, "0123456789.-"); trimmed != "" && trimmed != name && name != "ksh93" {
+		return trimmed
+	}
+	return name
+}
+
 // shells are the programs that run scripts, with their dialect.
 var shells = map[string]syntax.LangVariant{
 	"sh": syntax.LangPOSIX, "dash": syntax.LangPOSIX, "ash": syntax.LangPOSIX,
@@ -259,8 +277,16 @@ options:
 			break options
 		case strings.HasPrefix(w.text, "--"):
 			rest = rest[1:]
+			if w.text == "--version" || w.text == "--help" {
+				return
+			}
 			if w.text == "--rcfile" || w.text == "--init-file" {
 				plain = false
+				if len(rest) > 0 && rest[0].proc != nil {
+					from := sc
+					from.stdin = f.outputOf(sc, rest[0].proc.Stmts)
+					f.stdinScript(from, name+" "+w.text, lang, words[:1], -1)
+				}
 				rest = rest[min(1, len(rest)):]
 			}
 		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
@@ -308,8 +334,13 @@ func isStdin(w word) bool {
 func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, args []word, i int) {
 	in := sc.in(name + " <")
 	text := sc.stdin
+	if text.kind == inputNone {
+		text = f.input
+	}
 	in.stdin = input{}
 	switch text.kind {
+	case inputNone:
+		f.opaque(sc, texts(args), "%s runs what it is given later", name)
 	case inputText:
 		f.script(in, text.word, lang, args)
 		if i >= 0 && !text.word.hole && len(sc.assigns) == 0 {
@@ -385,16 +416,20 @@ func (f *finder) trap(sc scope, words []word) {
 	f.script(sc.in("trap"), rest[0], syntax.LangBash, sc.args)
 }
 
+func (f *finder) defineAlias(name, value string) {
+	if f.aliases == nil {
+		f.aliases = make(map[string]string)
+	}
+	f.aliases[name] = value
+}
+
 func (f *finder) alias(sc scope, words []word) {
 	for _, w := range words[1:] {
 		name, value, ok := strings.Cut(w.text, "=")
 		if !ok {
 			continue
 		}
-		if f.aliases == nil {
-			f.aliases = make(map[string]string)
-		}
-		f.aliases[name] = value
+		f.defineAlias(name, value)
 		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
@@ -443,11 +478,17 @@ func (f *finder) set(words []word) {
 	}
 }
 
-// su follows su, whose user's shell gets the arguments after the user.
-func (f *finder) su(sc scope, words []word) {
+// su follows su, whose user's shell gets the arguments after the user. It
+// reports whether that was all: runuser -u starts a command.
+func (f *finder) su(sc scope, name string, words []word) bool {
 	g := wrappers["su"]
+	g.values += "u"
+	g.long += " user="
 	o := g.parse(words[1:])
-	in := sc.in("su")
+	if _, ok := o.get("u user"); ok && name == "runuser" {
+		return false
+	}
+	in := sc.in(name)
 	if text, ok := o.get(g.script); ok {
 		f.script(in, text, syntax.LangBash, nil)
 	}
@@ -458,6 +499,7 @@ func (f *finder) su(sc scope, words []word) {
 	if len(rest) > 1 {
 		f.shell(in, "sh", syntax.LangBash, rest, -1)
 	}
+	return true
 }
 
 // each follows a program each of whose arguments is a script.
@@ -614,6 +656,35 @@ func (f *finder) afterDashes(sc scope, name string, words []word) {
 	f.call(in, words[end+1:])
 }
 
+// startedBy follows a program that is not known here but whose arguments look
+// like those of a wrapper: `NAME run … -- command`.
+func (f *finder) startedBy(sc scope, name string, words []word) {
+	switch name {
+	case "cargo", "dotnet", "bazel", "go", "gradle", "swift", "stack", "cabal", "mix", "git":
+		return // what they run gets the arguments
+	}
+	if subcommands[name] != nil || wrappers[name] != (wrapper{}) {
+		return
+	}
+	for i := 1; i < min(len(words), 8); i++ {
+		switch words[i].text {
+		case "run", "exec", "shell", "-E", "--args", "exec-env":
+		default:
+			continue
+		}
+		rest := words[i+1:]
+		if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "--" }); end >= 0 {
+			rest = rest[end+1:]
+		} else if words[i].text == "run" || words[i].text == "exec" || words[i].text == "shell" {
+			return
+		}
+		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
+			f.call(sc.reading(name), rest)
+		}
+		return
+	}
+}
+
 // guessedStart follows wrappers whose options are too many to know: each
 // argument that is no option may be the command.
 func (f *finder) guessedStart(sc scope, name string, words []word) {
@@ -658,7 +729,7 @@ func (f *finder) screen(sc scope, name string, words []word) {
 // start another.
 func (f *finder) optionCommands(sc scope, name string, words []word) {
 	long := commandOptions[name]
-	if long == "" {
+	if long == "" && name != "ssh" {
 		return
 	}
 	in := sc.in(name)
@@ -666,10 +737,10 @@ func (f *finder) optionCommands(sc scope, name string, words []word) {
 		t := words[i].text
 		for opt := range strings.FieldsSeq(long) {
 			switch {
-			case t == opt && !strings.HasSuffix(opt, "=") && i+1 < len(words):
+			case t == opt && i+1 < len(words):
 				f.script(in, words[i+1], syntax.LangBash, nil)
-			case strings.HasPrefix(opt, "--") && strings.HasPrefix(t, strings.TrimSuffix(opt, "=")+"="):
-				f.script(in, cutWord(words[i], len(strings.TrimSuffix(opt, "="))+1), syntax.LangBash, nil)
+			case len(opt) > 2 && strings.HasPrefix(t, opt+"="):
+				f.script(in, cutWord(words[i], len(opt)+1), syntax.LangBash, nil)
 			case len(opt) == 2 && len(t) > 2 && t[:2] == opt && name != "tar":
 				f.script(in, cutWord(words[i], 2), syntax.LangBash, nil)
 			}
@@ -687,34 +758,28 @@ func (f *finder) optionCommands(sc scope, name string, words []word) {
 
 // commandOptions are the options whose value is a command.
 var commandOptions = map[string]string{
-	"tar":          "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
-	"gtar":         "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
-	"bsdtar":       "--use-compress-program",
-	"rsync":        "-e --rsh",
-	"sort":         "--compress-program",
-	"split":        "--filter",
-	"rg":           "--pre --hostname-bin",
-	"man":          "-P --pager -H --html",
-	"zip":          "-TT --unzip-command",
-	"scp":          "-S",
-	"sftp":         "-S",
-	"ssh":          "--",
-	"fzf":          "--preview --bind",
-	"nodemon":      "-x --exec",
-	"watchexec":    "-x",
-	"concurrently": "--",
-	"cscope":       "--",
-	"gcc":          "-wrapper",
-	"pip":          "--editor",
-	"less":         "--",
-	"wget":         "--use-askpass",
-	"curl":         "--",
-	"restic":       "--password-command",
-	"journalctl":   "--",
-	"nmap":         "--",
-	"ip":           "--",
-	"cpio":         "--rsh-command",
-	"sshfs":        "--",
+	"tar":       "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
+	"gtar":      "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
+	"bsdtar":    "--use-compress-program",
+	"rsync":     "-e --rsh",
+	"sort":      "--compress-program",
+	"split":     "--filter",
+	"rg":        "--pre --hostname-bin",
+	"man":       "-P --pager -H --html",
+	"zip":       "-TT --unzip-command",
+	"scp":       "-S",
+	"sftp":      "-S",
+	"fzf":       "--preview --bind",
+	"nodemon":   "-x --exec",
+	"watchexec": "-x",
+	"gcc":       "-wrapper",
+	"go":        "-exec -toolexec -vettool",
+	"vagrant":   "-c --command",
+	"gcloud":    "--command",
+	"pip":       "--editor",
+	"wget":      "--use-askpass",
+	"restic":    "--password-command",
+	"cpio":      "--rsh-command",
 }
 
 // sshOption looks into -o Name=command.
@@ -982,7 +1047,14 @@ func (f *finder) awk(sc scope, name string, words []word) {
 	g := wrapper{flags: "hVcCtSOPrbnNIks", values: "fFvEielLDWpo", long: "file= field-separator= assign= source= exec= include= load="}
 	o := g.parse(words[1:])
 	var programs []word
-	if _, ok := o.get("f file E exec"); !ok && len(o.rest) > 0 {
+	file, isFile := o.get("f file E exec")
+	switch {
+	case file.proc != nil:
+		programs = append(programs, f.outputOf(sc, file.proc.Stmts).word)
+	case isFile && isStdin(file):
+		programs = append(programs, sc.stdin.word)
+	}
+	if !isFile && len(o.rest) > 0 {
 		programs = append(programs, o.rest[0])
 	}
 	for _, opt := range o.list {
@@ -1252,7 +1324,6 @@ var interpreters = map[string]interpreter{
 	"osascript":  {code: "e", values: "ls", stdin: true},
 	"pwsh":       {code: "c", long: "command encodedcommand", stdin: true},
 	"powershell": {code: "c", long: "command encodedcommand", stdin: true},
-	"cmd":        {},
 	"fish":       {code: "cC", long: "command init-command", stdin: true},
 	"csh":        {code: "c", stdin: true},
 	"tcsh":       {code: "c", stdin: true},
@@ -1266,7 +1337,6 @@ var interpreters = map[string]interpreter{
 	"elixir":     {code: "e", long: "eval", values: "rS", stdin: true},
 	"iex":        {code: "e", long: "eval", stdin: true},
 	"erl":        {long: "eval"},
-	"escript":    {},
 	"groovy":     {code: "e", stdin: true},
 	"scala":      {code: "e", stdin: true},
 	"swift":      {code: "e", stdin: true},
@@ -1279,8 +1349,8 @@ var interpreters = map[string]interpreter{
 	"clojure":    {code: "e", long: "eval", stdin: true},
 	"jshell":     {stdin: true},
 	"octave":     {long: "eval", stdin: true},
-	"bc":         {},
-	"jq":         {},
+	"m4":         {stdin: true},
+	"gnuplot":    {code: "e", stdin: true},
 }
 
 var version = regexp.MustCompile(`^(python|pypy|perl|ruby|lua|luajit|php|node|tclsh|ipython|pwsh)[0-9.]+(-[a-z]+)?w?$`)
@@ -1311,6 +1381,9 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			break
 		}
 		rest = rest[1:]
+		if t == "--version" || t == "--help" || t == "-V" || t == "-v" || t == "-h" {
+			return
+		}
 		if code, ok := in.codeOf(w, rest); ok {
 			sc.word, inner.word = code.pos, code.pos
 			f.opaque(sc, code.text, "%s code is not looked into", name)
@@ -1372,7 +1445,12 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 
 // codeInput names code that an interpreter reads from its input.
 func (f *finder) codeInput(sc scope, name string, words []word) {
+	if sc.stdin.kind == inputNone {
+		sc.stdin = f.input
+	}
 	switch sc.stdin.kind {
+	case inputNone:
+		f.opaque(sc, texts(words), "%s runs what it is given later", name)
 	case inputText:
 		f.opaque(sc, sc.stdin.word.text, "%s code is not looked into", name)
 		f.code(sc.in(name), sc.stdin.word.text)
@@ -1453,6 +1531,6 @@ func (f *finder) variable(sc scope, name string, value word) {
 		f.opaque(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 	if strings.HasPrefix(name, "PS") && len(name) == 3 && !value.hole {
-		f.source(sc.in(name+"="), ": \""+strings.ReplaceAll(value.text, `"`, `\"`)+"\"", syntax.LangBash, nil)
+		f.expanded(sc.in(name+"="), value.text)
 	}
 }

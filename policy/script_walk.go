@@ -180,6 +180,9 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	switch c := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		f.callExpr(sc, c)
+		if len(c.Args) == 1 && len(s.Redirs) > 0 && c.Args[0].Lit() == "exec" {
+			f.input = sc.stdin // for all commands that follow
+		}
 	case *syntax.BinaryCmd:
 		f.binary(sc, c)
 	case *syntax.Block:
@@ -250,9 +253,15 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	name := a.Name.Value
 	value := word{hole: true, text: "…", script: unknownVar}
 	switch {
+	case a.Index != nil && isAliasTable(name):
+		value = f.word(*sc, a.Value)
+		f.script(sc.in(name), value, syntax.LangBash, nil)
+		if w, ok := a.Index.(*syntax.Word); ok {
+			f.defineAlias(f.word(*sc, w).text, value.text)
+		}
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)
-	case a.Index == nil:
+	case a.Index == nil && a.Array != nil:
 		list := make([]word, 0, len(a.Array.Elems))
 		for _, e := range a.Array.Elems {
 			list = append(list, f.word(*sc, e.Value))
@@ -270,6 +279,16 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	if !keep {
 		sc.assigns = append(sc.assigns[:len(sc.assigns):len(sc.assigns)], name+"="+value.text)
 	}
+}
+
+// isAliasTable reports whether an array holds aliases or functions: a value
+// put into it becomes a command.
+func isAliasTable(name string) bool {
+	switch name {
+	case "BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands":
+		return true
+	}
+	return false
 }
 
 // remember notes a value that a variable may have.
@@ -759,6 +778,9 @@ func isText(p syntax.WordPart) bool {
 
 // paramExp notes the expansions that run code found in a variable's value.
 func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
+	if p.Flags != nil && strings.Contains(p.Flags.Value, "e") { // zsh
+		f.opaque(sc, sc.source(p), "the value is expanded again, which can run commands")
+	}
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
 		f.opaque(sc, sc.source(p), "the value is expanded as a prompt, which can run commands")
 		if p.Param != nil {
@@ -797,7 +819,14 @@ func (f *finder) subscript(sc scope, text string) {
 // expanded looks for substitutions in a text that is expanded later, as if it
 // stood in double quotes.
 func (f *finder) expanded(sc scope, text string) {
-	if strings.Contains(text, "$(") || strings.Contains(text, "`") {
-		f.source(sc, ": \""+strings.ReplaceAll(text, `"`, `\"`)+"\"", syntax.LangBash, nil)
+	if !strings.Contains(text, "$(") && !strings.Contains(text, "`") || nestsDeep(text) {
+		return
 	}
+	w, err := syntax.NewParser().Document(strings.NewReader(text))
+	if err != nil {
+		f.opaque(sc, text, "the text cannot be parsed: %s", parseFault(err))
+		return
+	}
+	sc.src = text
+	f.inside(sc, w)
 }
