@@ -1,0 +1,58 @@
+package sandbox_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/sandbox"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/sandbox.md anew")
+
+const document = "../docs/sandbox.md"
+
+// TestDocument compares the tables of the document with what TestEscape
+// requires: a cell that says stopped is a cell that it has tried.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	want := replaceBetween(t, string(text), "attempts", attemptTable())
+	if *update {
+		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(text), "the document is stale; run go test ./sandbox -run TestDocument -update")
+}
+
+// replaceBetween puts table between the marks of name.
+func replaceBetween(t *testing.T, text, name, table string) string {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+	head, rest, ok := strings.Cut(text, begin)
+	require.True(t, ok, "no mark %s", begin)
+	_, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok, "no mark %s", end)
+	return head + begin + "\n" + table + "\n" + end + tail
+}
+
+func attemptTable() string {
+	var b strings.Builder
+	b.WriteString("| attempt | full | bwrap | landlock |\n| --- | --- | --- | --- |\n")
+	for _, a := range attempts {
+		fmt.Fprintf(&b, "| %s |", strings.ReplaceAll(a.name, "_", " "))
+		for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap, sandbox.Landlock} {
+			cell := "stopped"
+			if why := a.open[level]; why != "" {
+				cell = "**open**: " + why
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
