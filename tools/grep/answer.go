@@ -54,6 +54,13 @@ func notesOf(found *results) []string {
 	default:
 		notes = append(notes, fmt.Sprintf("%d files or folders could not be read", n))
 	}
+	switch n := found.tooLong; n {
+	case 0:
+	case 1:
+		notes = append(notes, "1 file was not searched to its end, it is too long or has a line that is")
+	default:
+		notes = append(notes, fmt.Sprintf("%d files were not searched to their end, they are too long or have a line that is", n))
+	}
 	return notes
 }
 
@@ -98,7 +105,7 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 			found.stopped = true
 			break
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errTooLong) {
 			found.failed()
 		}
 	}
@@ -125,7 +132,7 @@ func countsOf(ctx context.Context, q query, found *results, named bool) (text, n
 			found.stopped = true
 			break
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errTooLong) {
 			found.failed()
 			continue
 		}

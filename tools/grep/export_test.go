@@ -31,3 +31,6 @@ func Rust(expr string, fold, multiline bool) (rust string, ok bool) {
 	}
 	return p.rust()
 }
+
+// FindRipgrep is the look-up of the rg program.
+var FindRipgrep = findRipgrep

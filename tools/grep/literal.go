@@ -298,12 +298,42 @@ func (f *finder) look(i, from int) int {
 	if f.fold {
 		n = indexFold(f.text[from:], f.pieces[i], f.rare[i])
 	} else {
-		n = bytes.Index(f.text[from:], []byte(f.pieces[i]))
+		n = indexRare(f.text[from:], f.pieces[i], f.rare[i])
 	}
 	if n < 0 {
 		return len(f.text)
 	}
 	return from + n
+}
+
+// indexRare returns where in text the piece begins, or -1. It looks for the
+// byte at rare, and for the whole piece when that byte turns out to be
+// frequent.
+func indexRare(text []byte, piece string, rare int) int {
+	c := piece[rare]
+	for at, wrong := rare, 0; ; wrong++ {
+		if at >= len(text) {
+			return -1
+		}
+		n := bytes.IndexByte(text[at:], c)
+		if n < 0 {
+			return -1
+		}
+		start := at + n - rare
+		if start+len(piece) > len(text) {
+			return -1
+		}
+		if string(text[start:start+len(piece)]) == piece {
+			return start
+		}
+		at += n + 1
+		if wrong > 8+at/64 {
+			if n = bytes.Index(text[start+1:], []byte(piece)); n < 0 {
+				return -1
+			}
+			return start + 1 + n
+		}
+	}
 }
 
 // indexFold returns where in text the piece begins, in whatever case, or -1.

@@ -225,7 +225,7 @@ func (m *machine) find(text []byte) int {
 		to := m.next[at*width+uint32(class)]
 		if to <= matched {
 			if to == unmade {
-				at, to = m.step(at, class)
+				to = m.step(at, class)
 			}
 			if to == matched {
 				return i
@@ -239,7 +239,7 @@ func (m *machine) find(text []byte) int {
 	}
 	to := m.next[at*width+uint32(m.end())]
 	if to == unmade {
-		_, to = m.step(at, m.end())
+		to = m.step(at, m.end())
 	}
 	if to == matched {
 		return len(text)
@@ -247,9 +247,9 @@ func (m *machine) find(text []byte) int {
 	return -1
 }
 
-// step makes the state that class leads to from the state at. The number of
-// that state can change, as the machine may start afresh.
-func (m *machine) step(at uint32, class uint16) (from, to uint32) {
+// step makes the state that class leads to from the state at, whose number may
+// be another afterwards: the machine may start afresh.
+func (m *machine) step(at uint32, class uint16) uint32 {
 	if len(m.next) > maxCells {
 		s := m.states[at]
 		m.reset()
@@ -257,9 +257,9 @@ func (m *machine) step(at uint32, class uint16) (from, to uint32) {
 	}
 	s := m.states[at]
 	r := m.samples[class]
-	to = m.advance(s, r)
+	to := m.advance(s, r)
 	m.next[int(at)*len(m.samples)+int(class)] = to
-	return at, to
+	return to
 }
 
 // advance follows s over the character r.

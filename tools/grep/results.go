@@ -33,6 +33,7 @@ type results struct {
 	kept       oldestFirst
 	total      int
 	unreadable int
+	tooLong    int  // files that were not searched to their end
 	stopped    bool // the search ended before everything was searched
 }
 
@@ -61,6 +62,13 @@ func (r *results) failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unreadable++
+}
+
+// cutOff counts a file that was not searched to its end.
+func (r *results) cutOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tooLong++
 }
 
 func (r *results) newest() []match {

@@ -18,32 +18,42 @@ import (
 // errRipgrep says that ripgrep gave no answer that counts.
 var errRipgrep = errors.New("ripgrep did not answer")
 
-// ripgrep returns the path of the rg program, or "" when there is none. One
-// that lies in the workspace is not taken: whoever can write there, the model
-// among them, would choose what runs.
+// ripgrep returns the path of the rg program, or "" when there is none. It is
+// looked up once.
 var ripgrep = sync.OnceValue(func() string {
-	path, err := exec.LookPath("rg")
-	if err != nil {
-		return ""
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return ""
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return ""
-	}
 	workspace, err := os.Getwd()
 	if err != nil {
 		return ""
 	}
-	if workspace, err = filepath.EvalSymlinks(workspace); err != nil {
-		return ""
-	}
-	if rel, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(rel) && filepath.Dir(workspace) != workspace {
-		return ""
-	}
-	return path
+	return findRipgrep(os.Getenv("PATH"), workspace)
 })
+
+// findRipgrep returns the first rg program in the folders of pathList that does
+// not lie in the workspace: whoever can write there, the model among them,
+// would choose what runs.
+func findRipgrep(pathList, workspace string) string {
+	workspace, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return ""
+	}
+	for _, dir := range filepath.SplitList(pathList) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		path, err := exec.LookPath(filepath.Join(dir, "rg"))
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(rel) {
+			continue
+		}
+		return path
+	}
+	return ""
+}
 
 // maxStderr is how much of ripgrep's complaints is read.
 const maxStderr = 64 << 10
@@ -51,6 +61,9 @@ const maxStderr = 64 << 10
 // searchRipgrep lets the program rg find the files. It returns errRipgrep when
 // rg could not do it, which is not to say that we cannot.
 func searchRipgrep(ctx context.Context, rg string, q query) (*results, error) {
+	if q.pattern.multiline {
+		return nil, errRipgrep // it takes ten times as long as we do (ripgrep 13)
+	}
 	expr, ok := q.pattern.rust()
 	if !ok || len(expr) > 64<<10 {
 		return nil, errRipgrep
@@ -58,9 +71,6 @@ func searchRipgrep(ctx context.Context, rg string, q query) (*results, error) {
 	args := []string{"--no-config", "--no-ignore-global", "--files-with-matches", "--null", "--color=never", "--case-sensitive", "-e", expr}
 	if q.include != "" {
 		args = append(args, "--glob", q.include)
-	}
-	if q.pattern.multiline {
-		args = append(args, "--multiline", fmt.Sprintf("--max-filesize=%d", maxWhole))
 	}
 	cmd := exec.CommandContext(ctx, rg, append(args, "--", q.root())...)
 	cmd.WaitDelay = 2 * time.Second

@@ -3,6 +3,7 @@ package grep
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"golang.org/x/text/encoding/unicode"
@@ -17,6 +18,9 @@ type searcher struct {
 	finder  *finder // of the literals that the pattern requires; nil without
 	buf     []byte
 }
+
+// errTooLong says that a text was not searched to its end.
+var errTooLong = errors.New("too long")
 
 const (
 	bufferSize = 64 << 10
@@ -79,7 +83,7 @@ func (s *searcher) blocks(ctx context.Context, r io.Reader, named bool, f func(b
 		have = copy(s.buf, s.buf[whole:have])
 		if have == len(s.buf) {
 			if have >= maxLine {
-				return nil
+				return errTooLong
 			}
 			s.buf = append(s.buf, make([]byte, len(s.buf))...)
 		}
@@ -122,7 +126,7 @@ func acceptNUL(b []byte, named bool) bool {
 	return true
 }
 
-// whole returns all of the text in r, nothing when it is binary or too long.
+// whole returns all of the text in r, nothing when it is binary.
 func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
 	r, n, err := s.begin(r)
 	for err == nil && n <= maxWhole {
@@ -137,7 +141,10 @@ func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
 		return nil, err
 	}
 	text := s.buf[:n]
-	if n > maxWhole || !acceptNUL(text[:min(n, bufferSize)], named) {
+	if n > maxWhole {
+		return nil, errTooLong
+	}
+	if !acceptNUL(text[:min(n, bufferSize)], named) {
 		return nil, nil
 	}
 	return text, nil

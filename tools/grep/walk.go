@@ -228,7 +228,10 @@ func searchFile(ctx context.Context, s *searcher, found *results, path, shown st
 	}
 	defer f.Close()
 	ok, err := s.matches(ctx, f, named)
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case errors.Is(err, errTooLong):
+		found.cutOff()
+	case err != nil && ctx.Err() == nil:
 		found.failed()
 	}
 	if ok {

@@ -1,0 +1,292 @@
+package grep_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/text/encoding/unicode"
+
+	"toolgate/tools/grep"
+)
+
+// What kinds of files match, and what is shown of them.
+func TestKinds(t *testing.T) {
+	utf16, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String("one\nneedle é\n")
+	require.NoError(t, err)
+	far := strings.Repeat("x\n", 40_000) // more than is read at a time
+	for _, test := range []struct {
+		name, content string
+		want          string // in output mode content; "" for no match
+		wantNamed     string // the same when the path is the file; "" as want
+	}{
+		{"text", "needle", "1:needle", ""},
+		{"bom", "\ufeffneedle", "1:needle", ""},
+		{"utf16", utf16, "2:needle é", ""},
+		{"latin1", "caf\xe9 needle", "1:caf\ufffd needle", ""},
+		{"nul behind", "needle\n\x00", "", "1:needle"},
+		{"nul before", "a\x00\nneedle\n", "", "3:needle"},
+		{"nul far behind", "needle\n" + far + "\x00", "1:needle", ""},
+		{"far", far + "needle", "40001:needle", ""},
+		{"crlf", "needle\r\n", "1:needle", ""},
+		{"long line", "needle" + strings.Repeat("x", 600), "1:needle" + strings.Repeat("x", 494) + " … (106 more bytes)", ""},
+		{"far in a line", strings.Repeat("x", 200_000) + "needle!" + strings.Repeat("y", 200), "1:(199606 bytes) … " + strings.Repeat("x", 394) + "needle!" + strings.Repeat("y", 99) + " … (101 more bytes)", ""},
+		{"empty", "", "", ""},
+	} {
+		for engine, rg := range engines(t) {
+			t.Run(test.name+"/"+engine, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				require.NoError(t, os.WriteFile("f", []byte(test.content), 0o644))
+				for path, want := range map[string]string{"": test.want, "f": test.wantNamed} {
+					if path == "f" && want == "" {
+						want = test.want
+					}
+					if want != "" {
+						want = "f\n" + want
+					} else {
+						want = "No matches found."
+					}
+					res := grep.RunWith(t.Context(), rg, args(t, map[string]any{"pattern": "needle", "path": path, "output_mode": "content"}))
+					require.False(t, res.IsError)
+					require.Equal(t, want, text(res), "path %q", path)
+				}
+			})
+		}
+	}
+}
+
+// Links are not followed, and what is no file is not opened.
+func TestOddFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links and odd names are of Unix")
+	}
+	for engine, rg := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			require.NoError(t, os.Mkdir("d", 0o755))
+			require.NoError(t, os.WriteFile("d/f", []byte("needle"), 0o644))
+			require.NoError(t, os.Symlink("d", "link to folder"))
+			require.NoError(t, os.Symlink("d/f", "link to file"))
+			require.NoError(t, os.Symlink(".", "d/loop"))
+			require.NoError(t, os.WriteFile("d/a\nb", []byte("needle"), 0o644))
+			age := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			require.NoError(t, os.Chtimes("d/f", age, age))
+			for path, want := range map[string]string{
+				"":               "\"d/a\\nb\"\nd/f",
+				"link to folder": "\"link to folder/a\\nb\"\nlink to folder/f",
+				"link to file":   "link to file",
+			} {
+				require.Equal(t, want, text(grep.RunWith(t.Context(), rg, args(t, map[string]any{"pattern": "needle", "path": path}))))
+			}
+		})
+	}
+}
+
+// Equal times are told apart by path, and the newest of many are the ones kept.
+func TestOrder(t *testing.T) {
+	for engine, rg := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			const n = 300
+			age := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			for i := range n {
+				name := fmt.Sprintf("f%03d", i)
+				require.NoError(t, os.WriteFile(name, []byte("needle"), 0o644))
+				at := age.Add(time.Duration(i/10) * time.Nanosecond)
+				require.NoError(t, os.Chtimes(name, at, at))
+			}
+			got := text(grep.RunWith(t.Context(), rg, args(t, map[string]any{"pattern": "needle", "limit": 12})))
+			require.Equal(t, "f290\nf291\nf292\nf293\nf294\nf295\nf296\nf297\nf298\nf299\nf280\nf281\n\n"+
+				"Note: 12 of 300 files shown, the newest; raise limit, search a smaller path or use include.", got)
+		})
+	}
+}
+
+// No result is longer than a client takes.
+func TestLong(t *testing.T) {
+	for engine, rg := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			dir := strings.Repeat("d", 200)
+			require.NoError(t, os.Mkdir(dir, 0o755))
+			line := strings.Repeat("needle ", 60) + "\n"
+			for i := range 500 {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(line), 0o644))
+			}
+			for mode, want := range map[string]string{
+				"files":   "of 500 files shown, the newest, more do not fit; search a smaller path or use include.",
+				"count":   "of 500 files shown, the newest, more do not fit; search a smaller path or use include.",
+				"content": "of 500 files, more do not fit; search a smaller path or use include.",
+			} {
+				got := text(grep.RunWith(t.Context(), rg, args(t, map[string]any{"pattern": "needle", "limit": 2000, "output_mode": mode})))
+				require.LessOrEqual(t, len(got), 40_300)
+				require.Greater(t, len(got), 39_000)
+				require.True(t, strings.HasSuffix(got, want), "%s: %s", mode, got[len(got)-200:])
+			}
+		})
+	}
+}
+
+func TestStopped(t *testing.T) {
+	for engine, rg := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			require.NoError(t, os.WriteFile("f", []byte("needle"), 0o644))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			res := grep.RunWith(ctx, rg, `{"pattern":"needle"}`)
+			require.True(t, res.IsError)
+			require.Equal(t, "grep_files: context canceled", text(res))
+
+			ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+			defer cancel()
+			res = grep.RunWith(ctx, rg, `{"pattern":"needle"}`)
+			require.False(t, res.IsError)
+			require.Contains(t, text(res), "Note: stopped after 30 seconds, so files are missing here")
+		})
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	if os.Getuid() == 0 || runtime.GOOS == "windows" {
+		t.Skip("root reads everything")
+	}
+	for engine, rg := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			require.NoError(t, os.WriteFile("f", []byte("needle"), 0o644))
+			require.NoError(t, os.WriteFile("g", []byte("needle"), 0o000))
+			require.NoError(t, os.Mkdir("shut", 0o000))
+			require.Equal(t, "f\n\nNote: 2 files or folders could not be read.", text(grep.RunWith(t.Context(), rg, `{"pattern":"needle"}`)))
+			require.Equal(t, "grep_files: g: permission denied by its owner and mode; choose another path", text(grep.RunWith(t.Context(), rg, `{"pattern":"needle","path":"g"}`)))
+			require.Equal(t, "grep_files: shut: permission denied by its owner and mode; choose another path", text(grep.RunWith(t.Context(), rg, `{"pattern":"needle","path":"shut"}`)))
+		})
+	}
+}
+
+// A program of that name in the workspace, or named by a relative path, is not
+// run.
+func TestFindRipgrep(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the programs are scripts")
+	}
+	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	t.Chdir(dir)
+	for _, sub := range []string{"workspace/bin", "outside", "empty"} {
+		require.NoError(t, os.MkdirAll(sub, 0o755))
+	}
+	require.NoError(t, os.WriteFile("workspace/bin/rg", []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.WriteFile("outside/rg", []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.Symlink("../workspace/bin/rg", "empty/rg"))
+	workspace := filepath.Join(dir, "workspace")
+	abs := func(dirs ...string) string {
+		for i := range dirs {
+			dirs[i] = filepath.Join(dir, dirs[i])
+		}
+		return strings.Join(dirs, string(filepath.ListSeparator))
+	}
+	for _, test := range []struct{ path, want string }{
+		{abs("outside"), "outside/rg"},
+		{abs("workspace/bin"), ""},
+		{abs("workspace/bin", "outside"), "outside/rg"},
+		{abs("empty"), ""},
+		{"outside", ""},
+		{"", ""},
+	} {
+		want := test.want
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		require.Equal(t, want, grep.FindRipgrep(test.path, workspace), test.path)
+	}
+}
+
+// When rg does not do it, we do.
+func TestBrokenRipgrep(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the programs are scripts")
+	}
+	work, bin := t.TempDir(), t.TempDir()
+	t.Chdir(work)
+	require.NoError(t, os.WriteFile("f", []byte("needle"), 0o644))
+	for i, script := range []string{
+		"#!/bin/sh\nexit 3\n",
+		"#!/bin/sh\necho 'Compiled regex exceeds size limit' >&2\nexit 2\n",
+		"#!/bin/sh\nprintf 'nonsense\\0'\nkill -9 $$\n",
+		"#!/no/such/interpreter\n",
+		"not a program",
+	} {
+		rg := filepath.Join(bin, fmt.Sprint(i))
+		require.NoError(t, os.WriteFile(rg, []byte(script), 0o755))
+		require.Equal(t, "f", text(grep.RunWith(t.Context(), rg, `{"pattern":"needle"}`)), script)
+	}
+}
+
+// FuzzTree compares the files that our own engine and rg search, under lists
+// of ignored files and an include glob.
+func FuzzTree(f *testing.F) {
+	rg := needRipgrep(f)
+	for _, s := range [][4]string{
+		{"a\n", "", "", ""},
+		{"*.c\n!a.c\n", "!b.c", "a.c\n", "*.c"},
+		{"d/\n", "", "!a\n", "!a"},
+		{"**/d/**\n", "/a\n", "", "**/a"},
+		{"/*\n!/d\n", "", "*\n!ab/\n", "d/**"},
+		{"!.b.c\n[!a]*\n", "{a,b}\n", "", "{a,b}"},
+		{"a**b", "", "", "d/*.{c,b}"},
+	} {
+		f.Add(s[0], s[1], s[2], s[3], false)
+	}
+	f.Add("0123456789", "abcdefghij", "klmnopqrst", "xy", true)
+	dir := f.TempDir()
+	put := func(t testing.TB, name, content string) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	}
+	for _, name := range []string{
+		".git/HEAD", "a", "b", "ab", "ba", "a.b", "a.c", ".a", ".b.c", "a b", "d/a", "d/b", "d/a.c", "d/.a", "d/ab/a", "d/ab/b.c", "d/ab/d/a", "ab.d/a", "ab.d/d/a", "c/c/c/c", "c/c/a", "c/d/c/a.b", ".d/a", "d/r/.git/HEAD", "d/r/a", "d/r/b.c",
+	} {
+		put(f, name, "needle")
+	}
+	f.Fuzz(func(t *testing.T, top, other, sub, include string, spelled bool) {
+		if spelled {
+			top, other, sub, include = spell(top, globPieces), spell(other, globPieces), spell(sub, globPieces), spell(include, globPieces)
+		}
+		if strings.ContainsAny(include, "\x00\n") || strings.Contains(include, "{") {
+			t.Skip("braces within braces are refused by older versions")
+		}
+		if strings.ContainsAny(top+other+sub, "\x00{}") || !isASCII(top+other+sub+include) {
+			t.Skip("likewise")
+		}
+		put(t, ".gitignore", top)
+		put(t, ".ignore", other)
+		put(t, "d/.gitignore", sub)
+		t.Chdir(dir)
+		call := args(t, map[string]any{"pattern": "needle", "include": include})
+		own := grep.RunWith(t.Context(), "", call)
+		with := grep.RunWith(t.Context(), rg, call)
+		require.Equal(t, text(with), text(own), ".gitignore %q, .ignore %q, d/.gitignore %q, include %q", top, other, sub, include)
+	})
+}
+
+var globPieces = []string{
+	"a", "b", "c", "d", "a", "*", "**", "/", "?", "[", "]", "!", "-", "\\", " ", "#", ".", "**/", "/**", "[ab]", "[!a]", "\n", "\n!", "\n", "r", "x",
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
