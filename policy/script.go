@@ -272,16 +272,28 @@ func (f *finder) call(sc scope, words []word) {
 		return
 	}
 	sc.parent = i + 1
-	words = slices.Clone(words)
-	for n := range words {
-		words[n].pos = n
-	}
+	words = placed(words)
 	f.callAlias(sc, words)
 	if f.callFunction(sc, words) {
 		f.found.Commands[i].Through = true // its body is listed
 		return
 	}
 	f.look(sc, name, words, i)
+}
+
+// placed returns words with their positions, for what is found in them.
+func placed(words []word) []word {
+	fresh := false
+	for n := range words {
+		if words[n].pos == n {
+			continue
+		}
+		if !fresh {
+			words, fresh = slices.Clone(words), true // others still look at them
+		}
+		words[n].pos = n
+	}
+	return words
 }
 
 // emit lists one command and returns its index, or -1 when the list is full.

@@ -235,6 +235,9 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 		f.inside(sc, w)
 	}
 	words := f.words(sc, c.Args)
+	for n := range words {
+		words[n].pos = n
+	}
 	if len(words) == 0 {
 		f.opaque(sc, sc.source(c), "the command's name is not known before it runs")
 	}
@@ -738,6 +741,11 @@ func (f *finder) inside(sc scope, node syntax.Node) {
 			return
 		}
 	}
+	f.substitutions(sc, node)
+}
+
+// substitutions walks a node for what inside looks for.
+func (f *finder) substitutions(sc scope, node syntax.Node) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if f.enough(sc) {
 			return false
