@@ -221,6 +221,7 @@ type request struct {
 
 	caller string            // whose call it is, "" for our own
 	client policy.ClientFunc // reaches the caller's client; may be nil
+	rounds bool              // the client takes questions in results
 }
 
 // params returns the request's params. Progress is asked for under token.

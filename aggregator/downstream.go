@@ -26,6 +26,7 @@ type Spec struct {
 
 	Prefix     *string // of its tools' names; nil: mcp__NAME__
 	NameBudget int     // 0: DefaultNameBudget
+	Verbatim   bool    // names and schemas are published as they are
 
 	Lazy     bool          // started at the first use
 	IdleStop time.Duration // ended when unused for so long; 0: never

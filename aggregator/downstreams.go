@@ -333,7 +333,11 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 		progress: c.Progress,
 		caller:   c.Caller,
 		client:   c.Client,
+		rounds:   c.Rounds,
+		headers:  headerValues(t.headers, args),
 	}
+	inputs, _ := parseOrdered(c.Inputs)
+	r.body = append(r.body, inputs...)
 	var timeout time.Duration
 	if d.spec.ToolTimeout != nil {
 		timeout = d.spec.ToolTimeout(t.Raw)

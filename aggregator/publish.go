@@ -26,6 +26,7 @@ type Tool struct {
 	Claims      policy.Claims
 
 	renamed map[string]string // published property → raw one
+	headers map[string]string // argument → header of the newer era over HTTP
 }
 
 // A Named is a resource, a template or a prompt as it is published.
@@ -96,6 +97,55 @@ func (d *Downstream) prefix() string {
 	return defaultPrefix(d.spec.Name)
 }
 
+// names returns the published names of raw ones.
+func (d *Downstream) names(raw []string) map[string]string {
+	if !d.spec.Verbatim {
+		return publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	}
+	same := map[string]string{}
+	for _, r := range raw {
+		same[r] = r
+	}
+	return same
+}
+
+// headersOf returns which arguments a server wants to see in headers too, by
+// argument ("x-mcp-header", specification 2026-07-28).
+func headersOf(schema json.RawMessage) map[string]string {
+	if !bytes.Contains(schema, []byte("x-mcp-header")) {
+		return nil
+	}
+	root, _ := parseOrdered(schema)
+	props, _ := parseOrdered(root.get("properties"))
+	headers := map[string]string{}
+	for _, p := range props {
+		o, _ := parseOrdered(p.value)
+		if h := o.text("x-mcp-header"); h != "" {
+			headers[p.key] = h
+		}
+	}
+	return headers
+}
+
+// headerValues returns the headers that go with these arguments.
+func headerValues(headers map[string]string, args json.RawMessage) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	o, _ := parseOrdered(args)
+	values := map[string]string{}
+	for name, header := range headers {
+		switch v := o.get(name); kindOf(v) {
+		case 0, 'n', '{', '[':
+		case '"':
+			values[header] = textOf(v)
+		default:
+			values[header] = string(v)
+		}
+	}
+	return values
+}
+
 // publishTools returns d's tools in published form, and what was left out.
 func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) {
 	type entry struct {
@@ -120,7 +170,7 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 			entries = append(entries, entry{name, def})
 		}
 	}
-	names := publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	names := d.names(raw)
 	for _, e := range entries {
 		t, err := d.publishTool(e.name, names[e.name], e.def)
 		if err != nil {
@@ -134,7 +184,13 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 
 func (d *Downstream) publishTool(raw, name string, def ordered) (Tool, error) {
 	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.text("title"), Description: def.text("description")}
+	t.headers = headersOf(def.get("inputSchema"))
 	schema, renamed, err := cleanInputSchema(def.get("inputSchema"))
+	if d.spec.Verbatim && err == nil {
+		if o, perr := parseOrdered(def.get("inputSchema")); perr == nil && o.text("type") == "object" {
+			schema, renamed = def.get("inputSchema"), nil
+		}
+	}
 	if err != nil {
 		return t, err
 	}
@@ -185,7 +241,7 @@ func (d *Downstream) publishPrompts(c *Catalogue) []Named {
 		def, _ := parseOrdered(b)
 		raw = append(raw, def.text("name"))
 	}
-	names := publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	names := d.names(raw)
 	var list []Named
 	for i, b := range c.Prompts {
 		def, err := parseOrdered(b)

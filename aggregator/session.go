@@ -123,16 +123,24 @@ func (s *session) discover(ctx context.Context) error {
 }
 
 // stamp returns meta as this hop sends it: without the keys of the hop before
-// it, and with those that the server's era asks for.
+// it, and with those that the server's era asks for. What the client can do
+// and wants logged holds for the server too, where each request says it.
 func (s *session) stamp(meta json.RawMessage) ordered {
 	o, _ := parseOrdered(meta)
+	capabilities, level := o.get(metaCapabilities), o.get(metaLogLevel)
 	for _, key := range hopKeys {
 		o.remove(key)
 	}
 	if s.modern {
+		if kindOf(capabilities) != '{' {
+			capabilities = json.RawMessage(clientCapabilities)
+		}
 		o.set(metaVersion, quote(modernEra))
-		o.set(metaCapabilities, json.RawMessage(clientCapabilities))
+		o.set(metaCapabilities, capabilities)
 		o.set(metaClient, s.clientInfo())
+		if level != nil {
+			o.set(metaLogLevel, level)
+		}
 	}
 	return o
 }
@@ -149,7 +157,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		s.mu.Unlock()
 	}()
 	res, err := s.link.do(ctx, r)
-	if err == nil && s.modern {
+	if err == nil && s.modern && !r.rounds {
 		return s.answerInputs(ctx, r, res)
 	}
 	return res, err

@@ -127,6 +127,17 @@ type Call struct {
 	Meta   json.RawMessage
 	Client ClientFunc
 
+	// Rounds says that the client takes the questions of a downstream server
+	// in results; Inputs then holds what it brought to an earlier one, and
+	// Approved says that a person said yes to this very call then.
+	Rounds   bool
+	Inputs   json.RawMessage
+	Approved bool
+
+	// Limit is the sandbox that the client is held to itself, nil when it
+	// says nothing of one.
+	Limit *Limit
+
 	// Denied resumes a call at the stage Widen: it ran before, the sandbox
 	// denied it, and Ask has the answer to whether it may run wider.
 	Denied *Denial
@@ -233,11 +244,15 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	if err := g.before(ctx, &c, &ev); err != nil {
 		return Outcome{}, err
 	}
-	c.Action.Arguments = c.Arguments
-	if g.Policy != nil {
-		c.Action = c.Action.In(g.Policy.Workspace)
+	if c.Limit != nil && c.Limit.Unknown != "" {
+		return Outcome{}, &Refused{Reason: "the client's own sandbox asks for what cannot be held here: " + c.Limit.Unknown}
 	}
-	d := g.Policy.Decide(c.Action)
+	c.policy = g.Policy.Within(c.Limit)
+	c.Action.Arguments = c.Arguments
+	if c.policy != nil {
+		c.Action = c.Action.In(c.policy.Workspace)
+	}
+	d := c.policy.Decide(c.Action)
 	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
 	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
 
@@ -321,7 +336,7 @@ func (g *Gate) permit(ctx context.Context, c Call, d Decision, ev *Event) error 
 }
 
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Event) error {
-	if !q.Each && g.approvals.covers(c.Caller, d.Keys) {
+	if c.Approved || !q.Each && g.approvals.covers(c.Caller, d.Keys) {
 		ev.answered("remembered", "memory")
 		return nil
 	}
@@ -396,7 +411,7 @@ func (g *Gate) heed(answer Answer, c Call, q Question, d Decision, ev *Event) er
 // binding names what a late answer holds for.
 func (g *Gate) binding(c Call, stage Stage) string {
 	h := sha256.New()
-	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, g.Policy.version()}) // strings marshal
+	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, c.policy.version()}) // strings marshal
 	h.Write(b)
 	h.Write(c.Arguments)
 	return hex.EncodeToString(h.Sum(nil))
@@ -456,7 +471,7 @@ func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
 // under never nobody is asked: then the denied result is the answer.
 func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *Event) (Outcome, error) {
 	ev.Denied = out.Denied
-	if !g.Policy.widens() || d.Profile.Mode == DangerFullAccess || c.Action.Server != "" {
+	if !c.policy.widens() || d.Profile.Mode == DangerFullAccess || c.Action.Server != "" {
 		return out, nil
 	}
 	d.Profile = outside

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -61,16 +62,24 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 // to ask for approval, and be parked while a downstream server asks.
 func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call policy.Call) (mcp.Result, error) {
 	p := req.Params
-	if p.RequestState != "" {
-		if st, err := s.seal.open(p.RequestState); err == nil && st.Park != "" {
-			return s.resume(ctx, caller, req, st, call.Progress)
+	round := &round{s: s, caller: caller, req: req}
+	st, err := s.stateOf(caller, p)
+	switch {
+	case err != nil:
+		return errorResult(p.Name, err), nil
+	case st != nil && st.Park != "":
+		return s.resume(ctx, caller, req, st, call.Progress)
+	case st != nil && st.Pass:
+		if !s.seal.use(st) {
+			return errorResult(p.Name, errStateSpent), nil
+		}
+		call.Approved, call.Inputs = true, inputs(st, req)
+	default:
+		if round, err = s.openRound(caller, req); err != nil {
+			return errorResult(p.Name, err), nil
 		}
 	}
-	round, err := s.openRound(caller, req)
-	if err != nil {
-		return errorResult(p.Name, err), nil
-	}
-	call.Ask, call.Denied = round.ask, round.denied
+	call.Ask, call.Denied, call.Rounds = round.ask, round.denied, true
 	if !s.isDownstream(p.Name) {
 		reply, err := s.call(ctx, p.Name, call)
 		if errors.Is(err, policy.ErrSuspended) {
@@ -106,7 +115,75 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	if errors.Is(err, policy.ErrSuspended) {
 		return round.suspend()
 	}
+	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
+		return s.passQuestions(raw, k)
+	}
 	return res, err
+}
+
+var errStateSpent = errors.New("requestState was used before or has expired; what the call has done is unknown; check before you send it again without it")
+
+// stateOf returns the state that a call brings, nil when it brings none.
+func (s *Server) stateOf(caller string, p *mcp.CallToolParamsRaw) (*state, error) {
+	if p.RequestState == "" {
+		return nil, nil
+	}
+	st, err := s.seal.open(p.RequestState)
+	if err != nil {
+		return nil, err
+	}
+	if st.Caller != caller || string(st.Digest) != string(callDigest(p)) {
+		return nil, errors.New("requestState belongs to another call; send this call again without it")
+	}
+	return st, nil
+}
+
+// inputs returns what a retry brings to the downstream server that asked.
+func inputs(st *state, req *mcp.CallToolRequest) json.RawMessage {
+	in := map[string]any{}
+	if raw := rawPart(req.Extra, rawAnswers); len(raw) > 0 {
+		in["inputResponses"] = raw
+	} else if len(req.Params.InputResponses) > 0 {
+		in["inputResponses"] = req.Params.InputResponses
+	}
+	if !st.Bare {
+		in["requestState"] = st.Inner
+	}
+	b, err := marshal(in)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// passQuestions puts the requestState of a result that asks for input into
+// one of our own, which names the call and the caller it belongs to: "servers
+// MUST treat requestState as attacker-controlled input".
+func (s *Server) passQuestions(res *rawResult, k *parked) (mcp.Result, error) {
+	var top struct {
+		Type  string  `json:"resultType"`
+		State *string `json:"requestState"`
+	}
+	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || json.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
+		return res, nil
+	}
+	st := state{ID: rand.Text(), Caller: k.caller, Digest: k.digest, Pass: true, Bare: top.State == nil, Until: time.Now().Add(s.opts.AskTimeout)}
+	if top.State != nil {
+		st.Inner = *top.State
+	}
+	sealed, err := s.seal.close(st)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(res.raw, &all); err != nil {
+		return nil, err
+	}
+	if all["requestState"], err = json.Marshal(sealed); err != nil {
+		return nil, err
+	}
+	raw, err := marshal(all)
+	return &rawResult{raw: raw, modern: true}, err
 }
 
 // resume takes a parked call up again with the answers that came.
@@ -114,10 +191,8 @@ func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolReq
 	p := req.Params
 	k := s.parking.get(st.Park)
 	switch {
-	case st.Caller != caller || string(st.Digest) != string(callDigest(p)):
-		return errorResult(p.Name, errors.New("requestState belongs to another call; send this call again without it")), nil
 	case !s.seal.use(st) || k == nil || !k.resume(progress):
-		return errorResult(p.Name, errors.New("requestState was used before or has expired; what the call has done is unknown; check before you send it again without it")), nil
+		return errorResult(p.Name, errStateSpent), nil
 	}
 	var answers map[string]json.RawMessage
 	if raw := rawPart(req.Extra, rawAnswers); len(raw) > 0 {
@@ -133,7 +208,11 @@ func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolReq
 		}
 	}
 	k.deliver(answers)
-	return s.round(ctx, k, p.Name)
+	res, err := s.round(ctx, k, p.Name)
+	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
+		return s.passQuestions(raw, k)
+	}
+	return res, err
 }
 
 // round waits until the call is done or asks something.
@@ -180,7 +259,7 @@ func (s *Server) ask(k *parked, questions map[string]any) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawResult{raw: b, modern: true}, nil
+	return &rawResult{raw: b, modern: true, ours: true}, nil
 }
 
 // ask is a [policy.ClientFunc]: it waits until a round brings the answer.

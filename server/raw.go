@@ -14,6 +14,7 @@ type rawResult struct {
 	mcp.ResultBase // holds the _meta that the SDK adds: serverInfo
 	raw            json.RawMessage
 	modern         bool
+	ours           bool // a question of our own making, which carries our state
 }
 
 // rawOf returns res in raw form. A result that we made always marshals.

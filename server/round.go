@@ -42,7 +42,10 @@ type state struct {
 	Stage  policy.Stage   `json:"stage"`
 	Action []byte         `json:"action,omitempty"` // digest of what the question was about
 	Denied *policy.Denial `json:"denied,omitempty"`
-	Park   string         `json:"park,omitempty"` // the parked call that the answers are for
+	Park   string         `json:"park,omitempty"`  // the parked call that the answers are for
+	Pass   bool           `json:"pass,omitempty"`  // the answers are for the downstream server itself
+	Inner  string         `json:"inner,omitempty"` // that server's own requestState
+	Bare   bool           `json:"bare,omitempty"`  // it gave none
 	Until  time.Time      `json:"until"`
 }
 

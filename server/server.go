@@ -41,6 +41,10 @@ type Options struct {
 	// five minutes. Then the answer is no.
 	AskTimeout time.Duration
 
+	// TempDir is the folder for temporary files that a client's sandbox means
+	// by tmpdir.
+	TempDir string
+
 	// Outside, if set, reports whether a caller's session runs outside the
 	// sandbox that a new command would have. To type into such a session is
 	// asked for, as Codex does.
@@ -115,7 +119,10 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}, &mcp.ServerOptions{
 		Instructions: s.opts.Instructions,
 		Logger:       s.log,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		Capabilities: &mcp.ServerCapabilities{
+			Tools:        &mcp.ToolCapabilities{ListChanged: true},
+			Experimental: map[string]any{sandboxStateKey: map[string]any{}},
+		},
 		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
 			behind.open()
 			s.sessionOpened(caller)
@@ -163,6 +170,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		Arguments: req.Params.Arguments,
 		Progress:  s.progress(ctx, req),
 		Meta:      rawPart(req.Extra, rawMeta),
+		Limit:     limitOf(req.Params.Meta, s.opts.TempDir),
 	}
 	call.Asks = "client"
 	if info := req.ClientInfo(); info != nil {
