@@ -87,7 +87,7 @@ func refused(path, dir string, errno syscall.Errno) *tools.Denial {
 	}
 	for _, op := range []string{"write", "read"} {
 		err := tools.AsDenial(&fs.PathError{Op: "open", Path: full, Err: errno}, op, path)
-		if d, ok := errors.AsType[*tools.Denial](err); ok && (op == "write" || unreadable(full)) {
+		if d, ok := errors.AsType[*tools.Denial](err); ok && refusedHere(full, op) {
 			d.Path = path
 			return d
 		}
@@ -95,35 +95,55 @@ func refused(path, dir string, errno syscall.Errno) *tools.Denial {
 	return nil
 }
 
-// unreadable reports whether path cannot be opened here either.
-func unreadable(path string) bool {
-	f, err := os.Open(path)
-	if err == nil {
-		f.Close()
+// refusedHere reports whether this process, which is confined as the command
+// was, cannot do op with path either. It changes nothing.
+func refusedHere(path, op string) bool {
+	if op == "read" {
+		f, err := os.Open(path)
+		if err == nil {
+			f.Close()
+		}
+		return errors.Is(err, fs.ErrPermission)
 	}
-	return errors.Is(err, fs.ErrPermission)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return !canCreate(filepath.Dir(path))
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		return err == nil && !canCreate(filepath.Dir(path))
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return true
+	}
+	f.Close()
+	return false
 }
 
 // quoted finds what stands between quotation marks.
 var quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
 
-// pathsIn returns what may be the path in a line that tells of an error.
+// pathsIn returns what may be the path in a line that tells of an error: what
+// is quoted, or else what stands before the words, as in "program: path: words"
+// and "open path: words".
 func pathsIn(line, words string) []string {
 	var paths []string
 	for _, m := range quoted.FindAllStringSubmatch(line, -1) {
 		paths = append(paths, m[1]+m[2]+m[3]+m[4])
 	}
 	at := strings.Index(strings.ToLower(line), words)
-	if at < 0 || at > len(line) {
+	if len(paths) > 0 || at < 0 || at > len(line) {
 		return paths
 	}
-	// "program: path: words", "open path: words"
 	before := strings.TrimRight(line[:at], ": ")
 	if i := strings.LastIndex(before, ": "); i >= 0 {
 		before = before[i+2:]
 	}
-	paths = append(paths, before)
-	return append(paths, strings.Fields(before)...)
+	fields := strings.Fields(before)
+	if len(fields) == 0 {
+		return nil
+	}
+	return []string{fields[len(fields)-1], before}
 }
 
 // networkReachable reports whether there is a way out of here. Nothing is

@@ -19,3 +19,14 @@ func readOnlyMount(path string) bool {
 	}
 	return st.Flags&unix.ST_RDONLY != 0
 }
+
+// canCreate reports whether a file could be created in folder. It creates one
+// without a name, which is gone at once.
+func canCreate(folder string) bool {
+	fd, err := unix.Open(folder, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}

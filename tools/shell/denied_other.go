@@ -3,3 +3,5 @@
 package shell
 
 func readOnlyMount(string) bool { return false }
+
+func canCreate(string) bool { return true }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"toolgate/policy"
+	"toolgate/sandbox"
 	"toolgate/tools"
 	"toolgate/tools/shell"
 )
@@ -22,15 +25,132 @@ import (
 const workerVariable = "TOOLGATE_TEST_WORKER"
 
 func TestMain(m *testing.M) {
+	sandbox.Main()
 	if os.Getenv(workerVariable) != "" {
-		log := slog.New(slog.DiscardHandler)
-		err := tools.Serve(context.Background(), "test", shell.Tools(shell.Options{}, nil), os.Stdin, os.Stdout, log)
+		var start func(*exec.Cmd) error
+		if plan, ok := sandbox.Current(); ok {
+			spawner, err := sandbox.NewSpawner(plan)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			start = spawner.Start
+		}
+		err := tools.Serve(context.Background(), "test", shell.Tools(shell.Options{}, start), os.Stdin, os.Stdout, slog.New(slog.DiscardHandler))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// levels returns the sandbox levels that this system has, each as a system
+// that has no better one.
+func levels(t *testing.T) map[string]sandbox.System {
+	found := make(map[string]sandbox.System)
+	system := sandbox.Probe()
+	for system.Level() != sandbox.None {
+		found[system.Level().String()] = system
+		if system.Level() == sandbox.Landlock {
+			break
+		}
+		system.Namespaces.OK = false
+	}
+	if len(found) == 0 {
+		if os.Getenv("REQUIRE_SANDBOX") != "" {
+			t.Fatal("no sandbox here, and REQUIRE_SANDBOX is set")
+		}
+		t.Skip("no sandbox here")
+	}
+	return found
+}
+
+// A confined is a worker in a sandbox, and a client of it.
+type confined struct {
+	t       *testing.T
+	cmd     *sandbox.Cmd
+	session *mcp.ClientSession
+	end     func() // closes the worker's stdin and waits for its end
+}
+
+// startConfined starts a worker that may write below root only.
+func startConfined(t *testing.T, system sandbox.System, root string) *confined {
+	plan, err := sandbox.NewPlan(policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{root}}, system)
+	require.NoError(t, err)
+	cmd := plan.Command("")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), workerVariable+"=1", "TOOLGATE_TEST="+t.Name())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	client := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: out, Writer: in}, nil)
+	require.NoError(t, err)
+	end := sync.OnceFunc(func() {
+		in.Close()
+		cmd.Wait()
+		session.Close()
+	})
+	t.Cleanup(end)
+	return &confined{t, cmd, session, end}
+}
+
+func (c *confined) call(tool string, args map[string]any) *mcp.CallToolResult {
+	c.t.Helper()
+	res, err := c.session.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+	require.NoError(c.t, err)
+	return res
+}
+
+// TestConfined runs what needs something of the system inside a sandbox, and
+// ends it the hard way: nothing may be left.
+func TestConfined(t *testing.T) {
+	for name, system := range levels(t) {
+		t.Run(name, func(t *testing.T) {
+			c := startConfined(t, system, t.TempDir())
+			res := c.call("exec_command", map[string]any{"cmd": "tty -s && stty size; read -r x; echo got $x", "tty": true, "wait_for": "24 80"})
+			text := textOf(res)
+			require.Contains(t, text, "24 80")
+			id := sessionID.FindStringSubmatch(text)[1]
+			res = c.call("write_stdin", map[string]any{"session_id": id, "chars": "hello\n", "wait_for": "exit"})
+			require.Contains(t, textOf(res), "got hello")
+			require.Contains(t, textOf(res), "Process exited with code 0")
+
+			res = c.call("shell", map[string]any{"command": []string{"seq", "1", "30000"}})
+			id = sessionID.FindStringSubmatch(textOf(res))[1]
+			res = c.call("read_output", map[string]any{"session_id": id, "offset": 80000, "limit": 6})
+			require.Contains(t, textOf(res), "Output:\n185\n15")
+
+			res = c.call("shell", map[string]any{"command": "sleep 1000 & (env -i setsid sleep 27182818 &); echo x"})
+			require.Contains(t, textOf(res), "x\nThe command left 2 processes (sleep) running in the background")
+
+			for range 5 {
+				res = c.call("exec_command", map[string]any{"cmd": "trap '' TERM HUP; (env -i setsid sleep 27182818 &); echo begun; while :; do sleep 1; done", "wait_for": "begun"})
+				require.Contains(t, textOf(res), "Process running with session ID")
+			}
+			require.NoError(t, c.cmd.Kill())
+			c.end()
+			require.Empty(t, processesWith("TOOLGATE_TEST="+t.Name()))
+			require.Empty(t, processesNamed("sleep 27182818"))
+		})
+	}
+}
+
+// processesNamed returns the processes with that command line.
+func processesNamed(line string) []string {
+	var found []string
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		b, _ := os.ReadFile(file)
+		if strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")) == line {
+			found = append(found, file)
+		}
+	}
+	return found
 }
 
 // TestGateGone starts ten sessions in a worker, some of them hard to end, and
