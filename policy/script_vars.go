@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // commandVar reports whether a variable's value is a command that programs
@@ -48,4 +50,20 @@ func loadsCode(name string, value word) bool {
 		}
 	}
 	return false
+}
+
+// variable looks at a value that is given to a variable which programs act on.
+func (f *finder) variable(sc scope, name string, value word) {
+	if commandVar(name) {
+		if value.hole || value.text != "" {
+			f.script(sc.in(name+"="), value, syntax.LangBash, nil)
+		}
+		return
+	}
+	if loadsCode(name, value) {
+		f.opaque(sc, name+"="+value.text, "%s changes which code runs", name)
+	}
+	if strings.HasPrefix(name, "PS") && len(name) == 3 && !value.hole {
+		f.expanded(sc.in(name+"="), value.text)
+	}
 }
