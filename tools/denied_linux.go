@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +13,8 @@ import (
 // refusedBySandbox returns why the sandbox refused, or "" when err does not
 // come from the sandbox.
 //
-// A sandbox shows itself in two ways. A read-only mount answers EROFS.
+// A sandbox shows itself in two ways. A read-only mount answers EROFS, and
+// EBUSY when the mount itself is to be removed or renamed.
 // Landlock answers EACCES and a seccomp filter EPERM, and neither is seen by
 // access(2), which goes by owner and mode: where access(2) finds nothing to
 // forbid, something else forbade it.
@@ -24,10 +26,13 @@ func refusedBySandbox(err error, op, path string) string {
 	if errno == unix.EROFS {
 		return "it is read-only in the sandbox"
 	}
+	tried := attempts(err, op, path)
+	if errno == unix.EBUSY && slices.ContainsFunc(tried, attempt.readOnlyMount) {
+		return "it is read-only in the sandbox"
+	}
 	if errno != unix.EACCES && errno != unix.EPERM {
 		return ""
 	}
-	tried := attempts(err, op, path)
 	for _, a := range tried {
 		if !a.permitted(errno) {
 			return ""
@@ -85,6 +90,12 @@ func (a attempt) permitted(errno unix.Errno) bool {
 		return accessible(parent, unix.W_OK|unix.X_OK) && !sticky(parent, a.path, errno)
 	}
 	return accessible(a.path, a.want) && !sticky(parent, a.path, errno)
+}
+
+// readOnlyMount reports whether the attempt is on a file of a read-only mount.
+func (a attempt) readOnlyMount() bool {
+	var st unix.Statfs_t
+	return unix.Statfs(a.path, &st) == nil && st.Flags&unix.ST_RDONLY != 0
 }
 
 // accessible asks the kernel about owner, mode and access list, for the

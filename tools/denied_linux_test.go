@@ -126,6 +126,15 @@ func TestReadOnlyMountIsADenial(t *testing.T) {
 			require.ErrorIs(t, err, unix.EROFS, d.name)
 			requireDenied(t, err, d.name)
 		}
+		// The mount itself, and not only what is in it.
+		file := filepath.Join(dir, "file")
+		require.NoError(t, unix.Mount(file, file, "", unix.MS_BIND, ""))
+		remountReadOnly(t, file)
+		for _, d := range deeds[3:6] {
+			if d.name != "mkdir" {
+				requireDenied(t, d.do(dir), d.name)
+			}
+		}
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReadOnlyMountIsADenial$", "-test.v")
@@ -146,6 +155,10 @@ func TestReadOnlyMountIsADenial(t *testing.T) {
 func mountReadOnly(t *testing.T, dir string) {
 	require.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	require.NoError(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
+	remountReadOnly(t, dir)
+}
+
+func remountReadOnly(t *testing.T, dir string) {
 	var st unix.Statfs_t
 	require.NoError(t, unix.Statfs(dir, &st))
 	// A mount of another user namespace keeps its nosuid, nodev and noexec.

@@ -20,12 +20,15 @@ import (
 	"toolgate/tools/applypatch"
 )
 
-// escapes are patches that write outside the workspace, or where it is
-// read-only, each after a change inside.
-var escapes = []struct {
+// An escape is a patch that writes where it may not, after a change where it
+// may.
+type escape struct {
 	name, patch string
 	path        string // that the denial names
-}{
+}
+
+// escapes write outside the workspace.
+var escapes = []escape{
 	{"add", "*** Add File: ../outside/new.txt\n+x\n", "../outside/new.txt"},
 	{"add in a new folder", "*** Add File: ../outside/sub/new.txt\n+x\n", "../outside/sub/new.txt"},
 	{"update", "*** Update File: ../outside/file.txt\n@@\n-text\n+changed\n", "../outside/file.txt"},
@@ -185,8 +188,17 @@ func insideReadOnlyMount(t *testing.T, dir string) {
 	require.NoError(t, err)
 	require.Equal(t, "B\n", string(got))
 
+	// A file below the workspace that is read-only, as .git is.
+	write(t, "protected.txt", "text\n")
+	require.NoError(t, unix.Mount("protected.txt", "protected.txt", "", unix.MS_BIND, ""))
+	require.NoError(t, unix.Mount("", "protected.txt", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|kept, ""))
+
 	before := wholeTree(t, dir)
-	for _, e := range escapes {
+	for _, e := range append(escapes, []escape{
+		{"update protected", "*** Update File: protected.txt\n@@\n-text\n+changed\n", "protected.txt"},
+		{"delete protected", "*** Delete File: protected.txt\n", "protected.txt"},
+		{"move protected", "*** Update File: protected.txt\n*** Move to: p.txt\n", "protected.txt"},
+	}...) {
 		args, err := json.Marshal(patchArgs{escapePatch(e.patch)})
 		require.NoError(t, err)
 		requireDenied(t, applypatch.New(applypatch.Options{})[0].Run(t.Context(), args), e.path)

@@ -298,7 +298,7 @@ func (a *action) do(d *disk) error {
 		return a.kept()
 	case rename:
 		err := d.renameNew(a.Path, a.To)
-		if errors.Is(err, syscall.EXDEV) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		if errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			// Another mount; or refused, and a copy shows for which side.
 			return &detourError{detour{rename, a.To}, err}
 		}
