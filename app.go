@@ -321,6 +321,7 @@ func (p *program) open() (*app, error) {
 		Instructions: instructions(s),
 		Catalog:      catalog(offered, nil),
 		Outside:      a.outside,
+		TempDir:      os.TempDir(),
 		Gate:         gate,
 		Downstreams:  a.downstreams,
 		Log:          s.log,

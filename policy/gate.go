@@ -148,6 +148,8 @@ type Call struct {
 
 	// Notes are a hook's words for the model, to be added to the result.
 	Notes []string
+
+	policy *Policy // the gate's, within Limit
 }
 
 // An Event is the record of one call, whatever became of it.
