@@ -1,5 +1,7 @@
 package sandbox
 
+import "golang.org/x/sys/unix"
+
 // ProbeBwrap returns whether bubblewrap works here, which Probe finds out only
 // where namespaces of one's own do not.
 func ProbeBwrap() (path string, s Support) {
@@ -9,3 +11,18 @@ func ProbeBwrap() (path string, s Support) {
 
 // ProbeNamespaces is what Probe does, uncached.
 var ProbeNamespaces = probeNamespaces
+
+// RefuseCalls makes the kernel answer calls on this thread, and in what it
+// starts or becomes, with errno, as the filter of a container does. Mask, if
+// not 0, is for bits of the first argument that a call must have one of.
+func RefuseCalls(errno uint32, mask uint32, calls ...uint32) error {
+	r := rule{calls: calls, do: refuse(errno)}
+	if mask != 0 {
+		r.when = []cond{bits(0, mask)}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, err := installFilter(assemble(auditArch, []rule{r}), 0)
+	return err
+}
