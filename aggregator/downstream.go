@@ -335,8 +335,8 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		cancel(errEnding)
 		work.Wait()
 	}()
-	d.set.reopened(d, s)
 	d.move(Ready, s, nil)
+	work.Go(func() { d.restore(ctx, s) }) // ends with ctx
 	idle := time.NewTicker(d.idleCheck())
 	defer idle.Stop()
 	for {

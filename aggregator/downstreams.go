@@ -26,9 +26,10 @@ type DownstreamOptions struct {
 
 // A Notice is a notification of a downstream server that concerns clients.
 type Notice struct {
-	Server string
-	Method string
-	Params json.RawMessage
+	Server  string
+	Method  string
+	Params  json.RawMessage
+	Callers []string // whose calls were under way on the server
 }
 
 // Listener is told of what happens behind; its functions must not block and
@@ -62,6 +63,7 @@ type Downstreams struct {
 	next      int
 
 	running sync.WaitGroup
+	wishes  wishes
 }
 
 // NewDownstreams returns a set without servers.
@@ -381,6 +383,3 @@ func (d *Downstream) catalogue() *Catalogue {
 	defer d.mu.Unlock()
 	return d.saved
 }
-
-// reopened brings a new session to the state that the last one had.
-func (s *Downstreams) reopened(*Downstream, *session) {}

@@ -306,8 +306,21 @@ func (s *session) onNotify(method string, params json.RawMessage) {
 		default: // one is waiting already
 		}
 	case "notifications/resources/updated", "notifications/message":
-		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params)})
+		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params), Callers: s.callers()})
 	}
+}
+
+// callers returns whose calls are under way.
+func (s *session) callers() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for r := range s.calls {
+		if r.caller != "" && !slices.Contains(list, r.caller) {
+			list = append(list, r.caller)
+		}
+	}
+	return list
 }
 
 func (s *session) onJunk(bad *wire.LineError) {

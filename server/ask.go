@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -13,6 +14,20 @@ import (
 
 // errCannotAsk says why the person at this client cannot be asked.
 var errCannotAsk error = cannotAsk("this client has no way to ask its user: it does not declare elicitation")
+
+// errUnseen is a client's own answer in place of its user's.
+var errUnseen error = unseen{}
+
+type unseen struct{}
+
+func (unseen) Error() string { return "the client said no without showing the question" }
+
+func (unseen) Is(target error) bool {
+	return target == policy.ErrCannotAsk || target == policy.ErrUnseen
+}
+
+// fasterThanAnybody reads a question and answers it.
+const fasterThanAnybody = 200 * time.Millisecond
 
 // A cannotAsk is a [policy.ErrCannotAsk] with its reason.
 type cannotAsk string
@@ -39,11 +54,12 @@ func (s *Server) elicit(req *mcp.CallToolRequest) policy.AskFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
 		defer cancel()
+		asked := time.Now()
 		res, err := req.Session.Elicit(ctx, form(q))
 		if err != nil {
 			return policy.No, fmt.Errorf("the question got no answer: %w", err)
 		}
-		return answer(q, res)
+		return answer(q, res, time.Since(asked))
 	}
 }
 
@@ -82,8 +98,15 @@ func form(q policy.Question) *mcp.ElicitParams {
 
 // answer reads what came back. Only accept with one of the offered words is a
 // yes: decline, cancel, accept without the field or with another word are no.
-func answer(q policy.Question, res *mcp.ElicitResult) (policy.Answer, error) {
+//
+// A decline or cancel that comes faster than anybody can read is the
+// client's own: Codex's exec and Claude Code's -p answer so without showing the
+// question. It is a no, and the user may still be reached by the waiting list.
+func answer(q policy.Question, res *mcp.ElicitResult, after time.Duration) (policy.Answer, error) {
 	if res == nil || res.Action != "accept" {
+		if after < fasterThanAnybody {
+			return policy.No, errUnseen
+		}
 		return policy.No, nil
 	}
 	word, _ := res.Content[decisionField].(string)

@@ -146,11 +146,16 @@ func (s *Server) askLegacy(c *client, req interface {
 const (
 	rawMeta    = "Toolgate-Meta"
 	rawAnswers = "Toolgate-Answers"
+	rawParams  = "Toolgate-Params" // all of them, of forwarded methods
 )
 
 // keepRaw notes the raw parts of msg that a downstream server is to get.
 func keepRaw(msg jsonrpc.Message) {
 	req, ok := msg.(*jsonrpc.Request)
+	if ok && forwarded[req.Method] && req.Extra == nil {
+		req.Extra = &mcp.RequestExtra{Header: http.Header{rawParams: {string(req.Params)}}}
+		return
+	}
 	if !ok || req.Extra != nil || !req.IsCall() || !bytes.Contains(req.Params, []byte(`"_meta"`)) && !bytes.Contains(req.Params, []byte(`"inputResponses"`)) {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -141,101 +140,4 @@ func errorResult(tool string, err error) *rawResult {
 // unknownTool is the error for a call of a tool that is not there.
 func unknownTool(name string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
-}
-
-// A behind is one connection's view of what is behind the gate: it passes
-// requests on, and news back.
-type behind struct {
-	s      *Server
-	caller string
-	client *client
-	srv    *mcp.Server
-	remove []func()
-
-	mu     sync.Mutex
-	opened bool              // the handshake is over
-	held   aggregator.Change // news from before that
-	roots  bool
-}
-
-// attach connects srv, which serves one connection, with what is behind.
-// detach must be called.
-func (s *Server) attach(caller string, c *client, srv *mcp.Server) *behind {
-	if s.opts.Downstreams == nil {
-		return nil
-	}
-	b := &behind{s: s, caller: caller, client: c, srv: srv}
-	b.remove = append(b.remove, s.opts.Downstreams.Listen(aggregator.Listener{Changed: b.changed, Notice: b.notice}))
-	return b
-}
-
-func (b *behind) detach() {
-	if b == nil {
-		return
-	}
-	for _, f := range b.remove {
-		f()
-	}
-}
-
-// open says that the client may be sent news now.
-func (b *behind) open() {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	b.opened = true
-	held := b.held
-	b.held = aggregator.Change{}
-	b.mu.Unlock()
-	b.tell(held)
-}
-
-// changed tells the client that lists have changed, once the handshake is
-// over: some clients take anything before that for a broken server.
-func (b *behind) changed(c aggregator.Change) {
-	b.mu.Lock()
-	if !b.opened {
-		b.held.Tools = b.held.Tools || c.Tools
-		b.held.Resources = b.held.Resources || c.Resources
-		b.held.Prompts = b.held.Prompts || c.Prompts
-		b.mu.Unlock()
-		return
-	}
-	b.mu.Unlock()
-	b.tell(c)
-}
-
-// tell has the SDK send what it sends when its own lists change: to sessions
-// of the older era, and to those of the newer one that listen for it. The
-// lists themselves we answer, so that what is added here is never seen.
-func (b *behind) tell(c aggregator.Change) {
-	const name = "toolgate-change"
-	if c.Tools {
-		b.srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return nil, unknownTool(name)
-		})
-		b.srv.RemoveTools(name)
-	}
-}
-
-func (b *behind) notice(aggregator.Notice) {}
-
-// handle answers what concerns the servers behind. ok is false for what the
-// SDK answers.
-func (b *behind) handle(ctx context.Context, _ string, req mcp.Request) (res mcp.Result, ok bool, err error) {
-	if b == nil {
-		return nil, false, nil
-	}
-	v, is := req.(interface{ ProtocolVersion() string })
-	modern := is && v.ProtocolVersion() >= statelessEra
-	if modern {
-		b.open() // there is no handshake in that era
-	}
-	switch req.(type) {
-	case *mcp.ListToolsRequest:
-		res, err = b.s.listTools(ctx, modern)
-		return res, true, err
-	}
-	return nil, false, nil
 }

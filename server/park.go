@@ -116,7 +116,7 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 		return round.suspend()
 	}
 	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
-		return s.passQuestions(raw, k)
+		return s.passQuestions(raw, k.caller, k.digest)
 	}
 	return res, err
 }
@@ -159,7 +159,7 @@ func inputs(st *state, req *mcp.CallToolRequest) json.RawMessage {
 // passQuestions puts the requestState of a result that asks for input into
 // one of our own, which names the call and the caller it belongs to: "servers
 // MUST treat requestState as attacker-controlled input".
-func (s *Server) passQuestions(res *rawResult, k *parked) (mcp.Result, error) {
+func (s *Server) passQuestions(res *rawResult, caller string, digest []byte) (mcp.Result, error) {
 	var top struct {
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
@@ -167,7 +167,7 @@ func (s *Server) passQuestions(res *rawResult, k *parked) (mcp.Result, error) {
 	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || json.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
 		return res, nil
 	}
-	st := state{ID: rand.Text(), Caller: k.caller, Digest: k.digest, Pass: true, Bare: top.State == nil, Until: time.Now().Add(s.opts.AskTimeout)}
+	st := state{ID: rand.Text(), Caller: caller, Digest: digest, Pass: true, Bare: top.State == nil, Until: time.Now().Add(s.opts.AskTimeout)}
 	if top.State != nil {
 		st.Inner = *top.State
 	}
@@ -210,7 +210,7 @@ func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolReq
 	k.deliver(answers)
 	res, err := s.round(ctx, k, p.Name)
 	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
-		return s.passQuestions(raw, k)
+		return s.passQuestions(raw, k.caller, k.digest)
 	}
 	return res, err
 }

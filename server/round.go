@@ -81,7 +81,8 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 func (r *round) ask(_ context.Context, q policy.Question) (policy.Answer, error) {
 	// A hook may have made another action of the same call since.
 	if r.given != nil && r.given.Stage == q.Stage && bytes.Equal(r.given.Action, actionDigest(q.Action)) {
-		return answer(q, r.answer)
+		asked := r.given.Until.Add(-r.s.opts.AskTimeout)
+		return answer(q, r.answer, time.Since(asked))
 	}
 	if !canAsk(r.req) {
 		return policy.No, errCannotAsk

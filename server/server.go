@@ -116,18 +116,24 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // mcpServer returns the SDK's server for one caller's connection.
 func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 	var behind *behind
-	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}, &mcp.ServerOptions{
+	opts := &mcp.ServerOptions{
 		Instructions: s.opts.Instructions,
 		Logger:       s.log,
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:        &mcp.ToolCapabilities{ListChanged: true},
 			Experimental: map[string]any{sandboxStateKey: map[string]any{}},
 		},
-		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
-			behind.open()
+		InitializedHandler: func(_ context.Context, req *mcp.InitializedRequest) {
+			behind.initialized(req)
 			s.sessionOpened(caller)
 		},
-	})
+	}
+	if s.opts.Downstreams != nil {
+		addCapabilities(opts.Capabilities)
+		opts.SubscribeHandler = func(ctx context.Context, req *mcp.SubscribeRequest) error { return behind.subscribe(ctx, req) }
+		opts.UnsubscribeHandler = func(ctx context.Context, req *mcp.UnsubscribeRequest) error { return behind.unsubscribe(ctx, req) }
+	}
+	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}, opts)
 	for _, t := range s.opts.Catalog {
 		srv.AddTool(t.MCP(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, errors.New("bug: a call went round the gate")
@@ -140,7 +146,7 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 				behind.open()
 				s.sessionOpened(caller)
 			}
-			if res, ok, err := behind.handle(ctx, method, req); ok {
+			if res, ok, err := behind.handle(ctx, method, req, next); ok {
 				return res, err
 			}
 			call, ok := req.(*mcp.CallToolRequest)

@@ -1,0 +1,457 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolgate/policy"
+)
+
+// A Forward is a request of a client that goes to a downstream server as it
+// is, such as prompts/get.
+type Forward struct {
+	Method   string
+	Params   json.RawMessage // as the client sent them
+	Caller   string
+	Client   policy.ClientFunc
+	Rounds   bool // the client takes questions in results
+	Progress func(json.RawMessage)
+}
+
+// An UnknownError says that no server offers what was asked for.
+type UnknownError struct{ What, Name string }
+
+func (e *UnknownError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Name) }
+
+// Resources, Templates and Prompts return what is published, by key. The
+// slices are shared and must not be changed.
+func (s *Downstreams) Resources() []Named { return s.published.Load().resources }
+func (s *Downstreams) Templates() []Named { return s.published.Load().templates }
+func (s *Downstreams) Prompts() []Named   { return s.published.Load().prompts }
+
+// Serves reports whether some server declares the capability, or may: one
+// that was never seen counts as declaring all.
+func (s *Downstreams) Serves(capability ...string) bool {
+	return slices.ContainsFunc(s.all(), func(d *Downstream) bool {
+		c := d.catalogue()
+		return c == nil || c.has(capability...)
+	})
+}
+
+// Instructions returns what the servers say about themselves, by name.
+func (s *Downstreams) Instructions() (names, texts []string) {
+	for _, d := range s.all() {
+		if c := d.catalogue(); c != nil && c.Instructions != "" {
+			names, texts = append(names, d.spec.Name), append(texts, c.Instructions)
+		}
+	}
+	return names, texts
+}
+
+// Forward passes a request on to the server that it concerns and returns the
+// result's bytes. Its errors are an [*RPCError] as the server sent it, an
+// [*UnknownError], and those of a server that does not run.
+func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
+	body, err := parseOrdered(f.Params)
+	if err != nil {
+		return nil, &RPCError{Code: -32602, Message: "params is " + err.Error()}
+	}
+	meta, _ := parseOrdered(body.get("_meta"))
+	body.remove("_meta")
+	r := &request{method: f.Method, body: body, meta: meta, progress: f.Progress, caller: f.Caller, client: f.Client, rounds: f.Rounds}
+	switch f.Method {
+	case "prompts/get":
+		server, raw, err := s.prompt(body.text("name"))
+		if err != nil {
+			return nil, err
+		}
+		r.body.set("name", quote(raw))
+		return s.send(ctx, server, r)
+	case "completion/complete":
+		return s.complete(ctx, r)
+	case "resources/read":
+		return s.read(ctx, r, body.text("uri"))
+	}
+	return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
+}
+
+func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {
+	d, err := s.server(server)
+	if err != nil {
+		return nil, err
+	}
+	return d.do(ctx, r, d.spec.requestTimeout(), true)
+}
+
+// requestTimeout is that of requests which call no tool.
+func (s Spec) requestTimeout() time.Duration {
+	if s.ToolTimeout == nil {
+		return 0
+	}
+	return s.ToolTimeout("")
+}
+
+func (s *Downstreams) prompt(name string) (server, raw string, err error) {
+	for _, p := range s.Prompts() {
+		if p.Key == name {
+			return p.Server, p.Raw, nil
+		}
+	}
+	return "", "", &UnknownError{"prompt", name}
+}
+
+func (s *Downstreams) complete(ctx context.Context, r *request) (json.RawMessage, error) {
+	ref, err := parseOrdered(r.body.get("ref"))
+	if err != nil {
+		return nil, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
+	}
+	ref = slices.Clone(ref)
+	switch ref.text("type") {
+	case "ref/prompt":
+		server, raw, err := s.prompt(ref.text("name"))
+		if err != nil {
+			return nil, err
+		}
+		ref.set("name", quote(raw))
+		r.body.set("ref", ref.bytes())
+		return s.send(ctx, server, r)
+	case "ref/resource":
+		for _, l := range [][]Named{s.Templates(), s.Resources()} {
+			if i := slices.IndexFunc(l, func(n Named) bool { return n.Key == ref.text("uri") }); i >= 0 {
+				ref.set("uri", quote(l[i].Raw))
+				r.body.set("ref", ref.bytes())
+				return s.send(ctx, l[i].Server, r)
+			}
+		}
+		return nil, &UnknownError{"resource", ref.text("uri")}
+	}
+	return nil, &RPCError{Code: -32602, Message: "ref has an unknown type"}
+}
+
+// read reads a resource from the server that has it. A URI that no server
+// lists, such as one in a tool's result, is asked for where a template fits,
+// and then everywhere.
+func (s *Downstreams) read(ctx context.Context, r *request, uri string) (json.RawMessage, error) {
+	var last error = &UnknownError{"resource", uri}
+	for _, owner := range s.owners(uri) {
+		try := *r
+		try.body = slices.Clone(r.body)
+		try.body.set("uri", quote(owner.Raw))
+		res, err := s.send(ctx, owner.Server, &try)
+		if err == nil || ctx.Err() != nil {
+			return res, err
+		}
+		last = err
+	}
+	return nil, last
+}
+
+// owners returns the servers that may have the resource, the likeliest first:
+// one that lists it has it.
+func (s *Downstreams) owners(uri string) []Named {
+	for _, n := range s.Resources() {
+		if n.Key == uri {
+			return []Named{n}
+		}
+	}
+	var list []Named
+	add := func(server, raw string) {
+		if !slices.ContainsFunc(list, func(n Named) bool { return n.Server == server }) {
+			list = append(list, Named{Key: uri, Server: server, Raw: raw})
+		}
+	}
+	for _, t := range s.Templates() {
+		if fits(t.Key, uri) {
+			// The published template may begin with its server.
+			add(t.Server, strings.TrimPrefix(uri, strings.TrimSuffix(t.Key, t.Raw)))
+		}
+	}
+	for _, d := range s.all() {
+		if d.catalogue().has("resources") {
+			add(d.spec.Name, uri)
+		}
+	}
+	return list
+}
+
+// fits reports whether the URI could come from the template: whether the
+// template's fixed parts stand in it in order.
+func fits(template, uri string) bool {
+	first := true
+	for {
+		fixed, rest, more := strings.Cut(template, "{")
+		if !more {
+			return !first && strings.HasSuffix(uri, fixed) || first && uri == fixed
+		}
+		i := strings.Index(uri, fixed)
+		if i < 0 || first && i != 0 {
+			return false
+		}
+		uri, first = uri[i+len(fixed):], false
+		if _, template, more = strings.Cut(rest, "}"); !more {
+			return false
+		}
+	}
+}
+
+// wishes is what the clients want of the servers beyond answers: what a new
+// session is brought to when an old one has ended.
+type wishes struct {
+	mu         sync.Mutex
+	watched    map[watch]int
+	levels     map[string]string // log level by caller
+	generation chan struct{}     // closed and made anew when watched changes
+}
+
+// A watch is a resource whose updates somebody wants.
+type watch struct{ server, uri string }
+
+// Subscribe has the updates of a resource told to the listeners until
+// Unsubscribe is called as often.
+func (s *Downstreams) Subscribe(ctx context.Context, uri string) error {
+	owners := s.owners(uri)
+	if len(owners) == 0 {
+		return &UnknownError{"resource", uri}
+	}
+	var last error
+	for _, o := range owners {
+		w := watch{o.Server, o.Raw}
+		if !s.wishes.watch(w, 1) {
+			return nil // somebody has subscribed already
+		}
+		if last = s.subscribe(ctx, w, "resources/subscribe"); last == nil {
+			return nil
+		}
+		s.wishes.watch(w, -1)
+	}
+	return last
+}
+
+// Unsubscribe takes back a Subscribe.
+func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
+	for _, o := range s.owners(uri) {
+		w := watch{o.Server, o.Raw}
+		if s.wishes.has(w) {
+			if s.wishes.watch(w, -1) {
+				return s.subscribe(ctx, w, "resources/unsubscribe")
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Downstreams) subscribe(ctx context.Context, w watch, method string) error {
+	d, err := s.server(w.server)
+	if err != nil {
+		return err
+	}
+	session, err := d.get(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	if session.modern {
+		return nil // its stream of news is opened anew with what is watched
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	_, err = session.link.do(ctx, &request{method: method, body: ordered{{"uri", quote(w.uri)}}})
+	return err
+}
+
+// watch counts a wish, and reports whether it is the first or was the last.
+func (w *wishes) watch(what watch, by int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watched == nil {
+		w.watched = map[watch]int{}
+	}
+	before := w.watched[what]
+	w.watched[what] = before + by
+	if w.watched[what] <= 0 {
+		delete(w.watched, what)
+	}
+	edge := before == 0 || before+by == 0
+	if edge && w.generation != nil {
+		close(w.generation)
+		w.generation = nil
+	}
+	return edge
+}
+
+func (w *wishes) has(what watch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watched[what] > 0
+}
+
+// of returns what is watched of the server, and a channel that closes when
+// that may have changed.
+func (w *wishes) of(server string) ([]string, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var uris []string
+	for k := range w.watched {
+		if k.server == server {
+			uris = append(uris, k.uri)
+		}
+	}
+	slices.Sort(uris)
+	if w.generation == nil {
+		w.generation = make(chan struct{})
+	}
+	return uris, w.generation
+}
+
+// logLevels are the levels of MCP, the most talkative first.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// level returns the most talkative level that somebody wants, "" for none.
+func (w *wishes) level() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	best := ""
+	for _, l := range w.levels {
+		if best == "" || slices.Index(logLevels, l) < slices.Index(logLevels, best) {
+			best = l
+		}
+	}
+	return best
+}
+
+// SetLevel has the servers log at the level that a client wants; "" takes the
+// wish back. It returns at once.
+func (s *Downstreams) SetLevel(client, level string) {
+	s.wishes.mu.Lock()
+	if s.wishes.levels == nil {
+		s.wishes.levels = map[string]string{}
+	}
+	if level == "" {
+		delete(s.wishes.levels, client)
+	} else {
+		s.wishes.levels[client] = level
+	}
+	s.wishes.mu.Unlock()
+	for _, d := range s.all() {
+		if session := d.open(); session != nil {
+			go d.setLevel(s.life, session) // ends with the answer
+		}
+	}
+}
+
+// TellRoots tells the servers that the roots of a client have changed.
+func (s *Downstreams) TellRoots() {
+	for _, d := range s.all() {
+		if session := d.open(); session != nil && !session.modern {
+			go session.link.notifyRaw("notifications/roots/list_changed", nil) // ends when it is written
+		}
+	}
+}
+
+// open returns the session that is open now, nil when there is none.
+func (d *Downstream) open() *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.session
+}
+
+func (d *Downstream) setLevel(ctx context.Context, s *session) {
+	level := d.set.wishes.level()
+	if s.modern || level == "" || !s.opened.has("logging") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: ordered{{"level", quote(level)}}}); err != nil {
+		d.log.Debug("log level not set", "err", err)
+	}
+}
+
+// restore brings a new session to the state that the last one had. It returns
+// when ctx ends, for a server of the newer era whose news it listens to.
+func (d *Downstream) restore(ctx context.Context, s *session) {
+	d.setLevel(ctx, s)
+	if s.modern {
+		s.listen(ctx)
+		return
+	}
+	uris, _ := d.set.wishes.of(d.spec.Name)
+	for _, uri := range uris {
+		if err := d.set.subscribe(ctx, watch{d.spec.Name, uri}, "resources/subscribe"); err != nil {
+			d.log.Warn("subscription not renewed", "uri", uri, "err", err)
+		}
+	}
+}
+
+// listen keeps a stream of news open with a server of the newer era that
+// declares some.
+func (s *session) listen(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		uris, changed := s.d.set.wishes.of(s.d.spec.Name)
+		want := ordered{}
+		for _, l := range [][2]string{{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"}} {
+			if s.opened.has(l[0], "listChanged") {
+				want.set(l[1], json.RawMessage("true"))
+			}
+		}
+		if len(uris) > 0 && s.opened.has("resources", "subscribe") {
+			b, err := json.Marshal(uris)
+			if err != nil {
+				return
+			}
+			want.set("resourceSubscriptions", b)
+		}
+		if len(want) == 0 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		lctx, cancel := context.WithCancel(ctx)
+		stop := make(chan struct{})
+		go func() { // ends with the stream
+			select {
+			case <-changed:
+				cancel()
+			case <-stop:
+			}
+		}()
+		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: ordered{{"notifications", want.bytes()}}, meta: s.stamp(nil)})
+		close(stop)
+		again := lctx.Err() != nil
+		cancel()
+		if again {
+			continue // what is watched has changed, or ctx has ended
+		}
+		if _, refused := errors.AsType[*RPCError](err); refused {
+			return // its lists are polled
+		}
+		if _, refused := errors.AsType[*statusError](err); refused {
+			return
+		}
+		failures++
+		select {
+		case <-time.After(backoff(failures)):
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// PublicURI returns the URI under which clients know a server's resource.
+func (s *Downstreams) PublicURI(server, raw string) string {
+	for _, n := range s.Resources() {
+		if n.Server == server && n.Raw == raw {
+			return n.Key
+		}
+	}
+	return raw
+}

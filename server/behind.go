@@ -1,0 +1,384 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+)
+
+// A behind is one connection's view of what is behind the gate: it passes
+// requests on, and news back.
+type behind struct {
+	s      *Server
+	id     string // of the connection
+	caller string
+	client *client
+	srv    *mcp.Server
+
+	mu     sync.Mutex
+	remove []func()
+	opened bool              // the handshake is over
+	held   aggregator.Change // news from before that
+	level  string            // of log messages that the client wants; "" is its default
+	legacy bool              // it opened with initialize
+}
+
+// addCapabilities adds all that servers behind may have; a handshake's result
+// is trimmed to what they do have.
+func addCapabilities(c *mcp.ServerCapabilities) {
+	c.Prompts = &mcp.PromptCapabilities{ListChanged: true}
+	c.Resources = &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}
+	c.Completions = &mcp.CompletionCapabilities{}
+	c.Logging = &mcp.LoggingCapabilities{}
+}
+
+// attach connects srv, which serves one connection, with what is behind.
+// detach must be called.
+func (s *Server) attach(caller string, c *client, srv *mcp.Server) *behind {
+	if s.opts.Downstreams == nil {
+		return nil
+	}
+	b := &behind{s: s, id: rand.Text(), caller: caller, client: c, srv: srv}
+	b.remove = append(b.remove, s.opts.Downstreams.Listen(aggregator.Listener{Changed: b.changed, Notice: b.notice}))
+	return b
+}
+
+func (b *behind) detach() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	remove := b.remove
+	b.mu.Unlock()
+	for _, f := range remove {
+		f()
+	}
+	b.s.opts.Downstreams.SetLevel(b.id, "")
+}
+
+// initialized says that a client of the older era has opened its session. One
+// that has roots is asked for them when a server behind wants to know.
+func (b *behind) initialized(req *mcp.InitializedRequest) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.legacy = true
+	b.mu.Unlock()
+	b.open()
+	p := req.Session.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil {
+		return
+	}
+	remove := b.s.opts.Downstreams.AddClient(func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return b.client.ask(ctx, method, params)
+	})
+	b.mu.Lock()
+	b.remove = append(b.remove, remove)
+	b.mu.Unlock()
+	b.s.opts.Downstreams.TellRoots()
+}
+
+// open says that the client may be sent news now.
+func (b *behind) open() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.opened = true
+	held := b.held
+	b.held = aggregator.Change{}
+	b.mu.Unlock()
+	b.tell(held)
+}
+
+// changed tells the client that lists have changed, once the handshake is
+// over: some clients take anything before that for a broken server.
+func (b *behind) changed(c aggregator.Change) {
+	b.mu.Lock()
+	if !b.opened {
+		b.held.Tools = b.held.Tools || c.Tools
+		b.held.Resources = b.held.Resources || c.Resources
+		b.held.Prompts = b.held.Prompts || c.Prompts
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
+	b.tell(c)
+}
+
+// tell has the SDK send what it sends when its own lists change: to sessions
+// of the older era, and to those of the newer one that listen for it. The
+// lists themselves we answer, so that what is added here is never seen.
+func (b *behind) tell(c aggregator.Change) {
+	const name = "toolgate-change"
+	if c.Tools {
+		b.srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, unknownTool(name)
+		})
+		b.srv.RemoveTools(name)
+	}
+	if c.Prompts {
+		b.srv.AddPrompt(&mcp.Prompt{Name: name}, nil)
+		b.srv.RemovePrompts(name)
+	}
+	if c.Resources {
+		b.srv.AddResource(&mcp.Resource{URI: "toolgate:change", Name: name}, nil)
+		b.srv.RemoveResources("toolgate:change")
+	}
+}
+
+// notice passes a server's notification on: updates of resources to those who
+// subscribed, log messages to the client whose calls are under way.
+func (b *behind) notice(n aggregator.Notice) {
+	switch n.Method {
+	case "notifications/resources/updated":
+		var p struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(n.Params, &p) != nil || p.URI == "" {
+			return
+		}
+		uri := b.s.opts.Downstreams.PublicURI(n.Server, p.URI)
+		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri}) // ends when it is written
+	case "notifications/message":
+		if b.wantsLog(n) && b.client != nil {
+			// An error means that the client has gone, which others see too.
+			_ = b.client.conn.Write(context.Background(), &jsonrpc.Request{Method: n.Method, Params: n.Params})
+		}
+	}
+}
+
+// severities are the levels of log messages, the least first.
+var severities = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// wantsLog reports whether the client is to see a log message: one of the
+// older era, at its level, and no other client's call can be what it is about.
+func (b *behind) wantsLog(n aggregator.Notice) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.opened || !b.legacy || slices.ContainsFunc(n.Callers, func(c string) bool { return c != b.caller }) {
+		return false
+	}
+	var p struct {
+		Level string `json:"level"`
+	}
+	return json.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
+}
+
+// forwarded are the methods whose requests go to a server behind as they are.
+var forwarded = map[string]bool{"prompts/get": true, "resources/read": true, "completion/complete": true}
+
+// handle answers what concerns the servers behind. ok is false for what the
+// SDK answers.
+func (b *behind) handle(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (res mcp.Result, ok bool, err error) {
+	if b == nil {
+		return nil, false, nil
+	}
+	v, is := req.(interface{ ProtocolVersion() string })
+	modern := is && v.ProtocolVersion() >= statelessEra
+	if modern {
+		b.open() // there is no handshake in that era
+	}
+	set := b.s.opts.Downstreams
+	switch method {
+	case "initialize", "server/discover":
+		res, err = next(ctx, method, req)
+		b.declare(res)
+	case "tools/list":
+		res, err = b.s.listTools(ctx, modern)
+	case "prompts/list":
+		res = namedResult("prompts", set.Prompts(), modern)
+	case "resources/list":
+		res = namedResult("resources", set.Resources(), modern)
+	case "resources/templates/list":
+		res = namedResult("resourceTemplates", set.Templates(), modern)
+	case "logging/setLevel":
+		res, err = next(ctx, method, req)
+		if p, is := req.GetParams().(*mcp.SetLoggingLevelParams); is && err == nil {
+			b.mu.Lock()
+			b.level = string(p.Level)
+			b.mu.Unlock()
+			set.SetLevel(b.id, string(p.Level))
+		}
+	case "notifications/roots/list_changed":
+		set.TellRoots()
+		return nil, false, nil
+	default:
+		if !forwarded[method] {
+			return nil, false, nil
+		}
+		res, err = b.forward(ctx, method, req, modern)
+	}
+	return res, true, err
+}
+
+// declare makes the capabilities in the result of a handshake those that are
+// really served, and passes on what the servers say of themselves.
+func (b *behind) declare(res mcp.Result) {
+	set := b.s.opts.Downstreams
+	trim := func(c *mcp.ServerCapabilities) {
+		if !set.Serves("prompts") {
+			c.Prompts = nil
+		}
+		if !set.Serves("resources") {
+			c.Resources = nil
+		}
+		if !set.Serves("completions") {
+			c.Completions = nil
+		}
+		if !set.Serves("logging") {
+			c.Logging = nil
+		}
+	}
+	switch r := res.(type) {
+	case *mcp.InitializeResult:
+		trim(r.Capabilities)
+		r.Instructions = b.instructions(r.Instructions)
+	case *mcp.DiscoverResult:
+		trim(r.Capabilities)
+		r.Instructions = b.instructions(r.Instructions)
+	}
+}
+
+// maxInstructions bounds what the servers behind add to our instructions;
+// clients cut them at a few thousand characters.
+const maxInstructions = 4000
+
+// instructions returns ours with those of the servers behind it, each under
+// its server's name. Without our own they are those of the one server there
+// is, word for word.
+func (b *behind) instructions(own string) string {
+	names, texts := b.s.opts.Downstreams.Instructions()
+	if own == "" && len(texts) == 1 {
+		return texts[0]
+	}
+	var all strings.Builder
+	all.WriteString(own)
+	for i, t := range texts {
+		if len(t) > maxInstructions/len(texts) {
+			t = strings.ToValidUTF8(t[:maxInstructions/len(texts)], "") + "…"
+		}
+		fmt.Fprintf(&all, "\n\nThe server %s says of its tools: %s", names[i], t)
+	}
+	return all.String()
+}
+
+func namedResult(key string, list []aggregator.Named, modern bool) *rawResult {
+	var defs []json.RawMessage
+	for _, n := range list {
+		defs = append(defs, n.Definition)
+	}
+	return listResult(key, defs, modern)
+}
+
+// forward passes a request on and its result back, as bytes.
+func (b *behind) forward(ctx context.Context, method string, req mcp.Request, modern bool) (mcp.Result, error) {
+	f := aggregator.Forward{Method: method, Caller: b.caller, Rounds: modern}
+	if e, is := req.(interface{ GetExtra() *mcp.RequestExtra }); is {
+		f.Params = rawPart(e.GetExtra(), rawParams)
+	}
+	if f.Params == nil {
+		p, err := json.Marshal(req.GetParams())
+		if err != nil {
+			return nil, err
+		}
+		f.Params = p
+	}
+	digest, err := b.unseal(method, &f.Params)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	if c, is := req.(interface {
+		ClientCapabilities() *mcp.ClientCapabilities
+	}); is && !modern {
+		f.Client = b.s.askLegacy(b.client, c)
+	}
+	raw, err := b.s.opts.Downstreams.Forward(ctx, f)
+	if err != nil {
+		return nil, forwardError(err, modern)
+	}
+	res := &rawResult{raw: raw, modern: modern}
+	if !modern {
+		return res, nil
+	}
+	return b.s.passQuestions(res, b.caller, digest)
+}
+
+// forwardError returns err as the client's era words it.
+func forwardError(err error, modern bool) error {
+	if rpc, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return rpcError(rpc)
+	}
+	if unknown, ok := errors.AsType[*aggregator.UnknownError](err); ok {
+		code := int64(jsonrpc.CodeInvalidParams)
+		if unknown.What == "resource" && !modern {
+			code = -32002 // "resource not found", until 2025-11-25
+		}
+		return &jsonrpc.Error{Code: code, Message: unknown.Error()}
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+}
+
+// unseal replaces our requestState in params by the server's own that it
+// holds. digest is that of the request without its rounds.
+func (b *behind) unseal(method string, params *json.RawMessage) (digest []byte, err error) {
+	var in map[string]json.RawMessage
+	if json.Unmarshal(*params, &in) != nil {
+		return nil, errors.New("params is not an object")
+	}
+	h := sha256.New()
+	for _, key := range []string{"name", "uri", "arguments", "ref", "argument"} {
+		fmt.Fprintf(h, "%q %q %q\n", method, key, in[key])
+	}
+	digest = h.Sum(nil)
+	var sealed string
+	if json.Unmarshal(in["requestState"], &sealed) != nil || sealed == "" {
+		return digest, nil
+	}
+	st, err := b.s.seal.open(sealed)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Pass || st.Caller != b.caller || !bytes.Equal(st.Digest, digest) || !b.s.seal.use(st) {
+		return nil, errors.New("requestState is not for this request or was used before; send it again without it")
+	}
+	delete(in, "requestState")
+	if !st.Bare {
+		if in["requestState"], err = json.Marshal(st.Inner); err != nil {
+			return nil, err
+		}
+	}
+	*params, err = marshal(in)
+	return digest, err
+}
+
+// subscribe and unsubscribe are the SDK's handlers of subscriptions.
+func (b *behind) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
+	if err := b.s.opts.Downstreams.Subscribe(ctx, req.Params.URI); err != nil {
+		return forwardError(err, false)
+	}
+	return nil
+}
+
+func (b *behind) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
+	if err := b.s.opts.Downstreams.Unsubscribe(context.WithoutCancel(ctx), req.Params.URI); err != nil {
+		return forwardError(err, false)
+	}
+	return nil
+}
