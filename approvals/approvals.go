@@ -89,7 +89,10 @@ func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error)
 		}
 	}
 	wait := l.Wait
-	if wait == 0 {
+	switch {
+	case w.NoWait:
+		wait = 0
+	case wait == 0:
 		wait = 20 * time.Second
 	}
 	deadline := time.After(max(wait, 0))

@@ -57,6 +57,11 @@ var ErrSuspended = errors.New("suspended until the client retries with an answer
 // a person. Then the waiting list is tried.
 var ErrCannotAsk = errors.New("no way to ask the user")
 
+// ErrUnseen is wrapped beside [ErrCannotAsk] when the client has said no by
+// itself. Then the question goes on the waiting list, and the call waits no
+// longer: nobody is at that client.
+var ErrUnseen = errors.New("the client said no by itself")
+
 // A Waiting is a question on its way to the waiting list. An answer to it
 // holds for what Binding stands for and nothing else: the caller, the tool,
 // its arguments to the letter, the stage, and the policy.
@@ -64,6 +69,7 @@ type Waiting struct {
 	Binding  string
 	Caller   string
 	Question Question
+	NoWait   bool // return at once when it is not answered yet
 }
 
 // A StillWaiting is the error for a question that nobody has answered yet.
@@ -382,7 +388,7 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, ev *Event) (An
 		}
 		return answer, err
 	}
-	answer, err = g.Later(ctx, Waiting{Binding: g.binding(c, q.Stage), Caller: c.Caller, Question: q})
+	answer, err = g.Later(ctx, Waiting{Binding: g.binding(c, q.Stage), Caller: c.Caller, Question: q, NoWait: errors.Is(err, ErrUnseen)})
 	if err == nil {
 		ev.answered(string(answer), "waiting list")
 	}
