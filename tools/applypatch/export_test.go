@@ -5,7 +5,7 @@ import "toolgate/tools"
 // NewFaulty returns the tools as New does, with fault called before every
 // change of the file system; an error takes the change's place.
 func NewFaulty(o Options, fault func(op, path string) error) []tools.Tool {
-	return newTools(o, &disk{fault: fault})
+	return newSession(o, &disk{fault: fault}).tools()
 }
 
 // RecoverFaulty is Recover with faults.
@@ -16,4 +16,11 @@ func RecoverFaulty(stateDir string, fault func(op, path string) error) ([]string
 	}
 	leave()
 	return notes, nil
+}
+
+// NewBounded returns the tools with a history of so many steps and bytes.
+func NewBounded(o Options, steps int, bytes int64) []tools.Tool {
+	s := newSession(o, &disk{})
+	s.store.mostSteps, s.store.most = steps, bytes
+	return s.tools()
 }

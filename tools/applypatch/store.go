@@ -20,7 +20,8 @@ import (
 //	base-SUM          a content that base refers to
 type store struct {
 	folder
-	most int64 // bytes that are kept
+	most      int64 // bytes that are kept
+	mostSteps int   // steps that are kept
 }
 
 const (
@@ -39,9 +40,9 @@ const (
 // newStore returns the store in dir, or one in memory when dir is empty.
 func newStore(dir string, d *disk) *store {
 	if dir == "" {
-		return &store{memoryFolder{}, mostKeptMem}
+		return &store{memoryFolder{}, mostKeptMem, mostSteps}
 	}
-	return &store{&diskFolder{dir, d}, mostKept}
+	return &store{&diskFolder{dir, d}, mostKept, mostSteps}
 }
 
 // A step is one set of changes that was made together.
@@ -261,7 +262,7 @@ func (s *store) prune() error {
 		if err != nil {
 			return err
 		}
-		if len(done) <= mostSteps && size <= s.most {
+		if len(done) <= s.mostSteps && size <= s.most {
 			return nil
 		}
 		st, err := s.load(stepName(done[0]))

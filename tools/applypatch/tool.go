@@ -59,10 +59,9 @@ type Options struct {
 
 // New returns apply_patch, undo_patch and turn_diff. They touch nothing before
 // they are run.
-func New(o Options) []tools.Tool { return newTools(o, &disk{}) }
+func New(o Options) []tools.Tool { return newSession(o, &disk{}).tools() }
 
-func newTools(o Options, d *disk) []tools.Tool {
-	s := newSession(o, d)
+func (s *session) tools() []tools.Tool {
 	return []tools.Tool{
 		tools.New(tools.Def{
 			Name:        "apply_patch",

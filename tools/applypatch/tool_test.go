@@ -174,28 +174,47 @@ func TestUndoLinksAndModes(t *testing.T) {
 	require.Equal(t, before, wholeTree(t, "."))
 }
 
-// The history of a session is bounded; what its files were at first is not
-// forgotten.
+// The history of a session is bounded, in steps and in bytes; what its files
+// were at first is not forgotten.
 func TestHistoryIsBounded(t *testing.T) {
-	t.Chdir(t.TempDir())
-	state := filepath.Join(t.TempDir(), "state")
-	all := applypatch.New(applypatch.Options{StateDir: state})
-	write(t, "a.txt", "line 0\n")
-	const steps = 210
-	for i := range steps {
-		must(t, all[0], updatePatch("a.txt", fmt.Sprint("line ", i), fmt.Sprint("line ", i+1)))
-	}
-	entries, err := os.ReadDir(state)
-	require.NoError(t, err)
-	require.Less(t, len(entries), 2*steps)
-	require.Equal(t, `diff --git a/a.txt b/a.txt
+	for name, tc := range map[string]struct {
+		steps int
+		bytes int64
+	}{"steps": {5, 1 << 30}, "bytes": {1000, 20_000}} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			state := filepath.Join(t.TempDir(), "state")
+			all := applypatch.NewBounded(applypatch.Options{StateDir: state}, tc.steps, tc.bytes)
+			write(t, "a.txt", "line 0\n"+strings.Repeat("and more\n", 100))
+			const steps = 30
+			for i := range steps {
+				must(t, all[0], updatePatch("a.txt", fmt.Sprint("line ", i), fmt.Sprint("line ", i+1)))
+			}
+			var size int64
+			entries, err := os.ReadDir(state)
+			require.NoError(t, err)
+			for _, e := range entries {
+				info, err := e.Info()
+				require.NoError(t, err)
+				size += info.Size()
+			}
+			require.LessOrEqual(t, len(entries), tc.steps+len([]string{"lock", "base", "base-SUM"}))
+			require.LessOrEqual(t, size, tc.bytes)
+			require.Equal(t, `diff --git a/a.txt b/a.txt
 --- a/a.txt
 +++ b/a.txt
-@@ -1,1 +1,1 @@
+@@ -1,4 +1,4 @@
 -line 0
-+line 210
++line 30
+ and more
+ and more
+ and more
 `, must(t, all[2], nil))
-	require.Contains(t, mustFail(t, all[1], map[string]int{"id": 1}), "there is no step 1")
+			require.Contains(t, mustFail(t, all[1], map[string]int{"id": 1}), "there is no step 1")
+			must(t, all[1], nil)
+			require.Equal(t, "line 29", strings.Split(read(t, "a.txt"), "\n")[0])
+		})
+	}
 }
 
 func TestTurnDiff(t *testing.T) {
