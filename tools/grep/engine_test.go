@@ -267,6 +267,11 @@ func FuzzTree(f *testing.F) {
 		if strings.ContainsAny(top+other+sub, "\x00{}") || !isASCII(top+other+sub+include) {
 			t.Skip("likewise")
 		}
+		for l := range strings.SplitSeq(top+"\n"+other+"\n"+sub+"\n"+include, "\n") {
+			if l = strings.TrimSpace(l); l == "!" || l == "/" || l == "!/" {
+				t.Skip("a pattern of nothing: git passes over it, to ripgrep it is everything")
+			}
+		}
 		put(t, ".gitignore", top)
 		put(t, ".ignore", other)
 		put(t, "d/.gitignore", sub)

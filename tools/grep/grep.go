@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -103,7 +104,7 @@ const (
 )
 
 func check(in input) (query, error) {
-	q := query{path: in.Path, include: in.Include, context: in.Context, limit: defaultLimit}
+	q := query{path: in.Path, include: strings.TrimSpace(in.Include), context: in.Context, limit: defaultLimit}
 	if in.Limit != nil {
 		q.limit = min(*in.Limit, maxLimit)
 	}
@@ -132,8 +133,8 @@ func check(in input) (query, error) {
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
 		return query{}, err
 	}
-	if in.Include != "" {
-		if q.globs, err = ignore.ParseGlob(in.Include); err != nil {
+	if q.include != "" {
+		if q.globs, err = ignore.ParseGlob(q.include); err != nil {
 			return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)}
 		}
 	}
@@ -167,15 +168,11 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 
 // search returns the files that match, by ripgrep or by ourselves.
 func search(ctx context.Context, q query, folder bool) (*results, error) {
-	if !folder {
-		// A folder that cannot be read is found out below; a file is the whole
-		// question.
-		f, err := openNonblocking(q.root())
-		if err != nil {
-			return nil, explain(q.root(), err)
-		}
-		f.Close()
+	f, err := openNonblocking(q.root())
+	if err != nil {
+		return nil, explain(q.root(), err)
 	}
+	f.Close()
 	if rg := ripgrep(); rg != "" {
 		found, err := searchRipgrep(ctx, rg, q)
 		if err == nil || !errors.Is(err, errRipgrep) {

@@ -70,7 +70,11 @@ func searchRipgrep(ctx context.Context, rg string, q query) (*results, error) {
 	}
 	args := []string{"--no-config", "--no-ignore-global", "--files-with-matches", "--null", "--color=never", "--case-sensitive", "-e", expr}
 	if q.include != "" {
-		args = append(args, "--glob", q.include)
+		glob := q.include
+		if strings.HasPrefix(glob, "#") {
+			glob = `\` + glob // to ripgrep it would be a comment
+		}
+		args = append(args, "--glob", glob)
 	}
 	cmd := exec.CommandContext(ctx, rg, append(args, "--", q.root())...)
 	cmd.WaitDelay = 2 * time.Second

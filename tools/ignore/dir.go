@@ -13,7 +13,8 @@ const (
 	// Git reads .gitignore and .git/info/exclude, also outside a repository.
 	Git Flavor = iota
 	// Ripgrep reads these in a repository only, and .ignore and .rgignore
-	// everywhere; they come first. {a,b} means a or b in all of them.
+	// everywhere; they come first. In all of them {a,b} means a or b, and a
+	// class can match a slash.
 	Ripgrep
 )
 
@@ -72,19 +73,18 @@ func anyName(string) bool { return true }
 
 func load(above *Dir, path string, flavor Flavor, has func(name string) bool) *Dir {
 	d := &Dir{above: above, path: strings.TrimSuffix(filepath.ToSlash(path), "/"), flavor: flavor}
-	braces := flavor == Ripgrep
 	read := func(name string) *List {
 		if !has(name) {
 			return nil
 		}
-		return readList(filepath.Join(path, name), braces)
+		return readList(filepath.Join(path, name), flavor)
 	}
 	d.git = read(".gitignore")
 	if flavor == Ripgrep {
 		d.first = [2]*List{read(".rgignore"), read(".ignore")}
 	}
 	if has(".git") {
-		d.repository, d.exclude = readRepository(filepath.Join(path, ".git"), braces)
+		d.repository, d.exclude = readRepository(filepath.Join(path, ".git"), flavor)
 	}
 	d.inside = d.repository || above != nil && above.inside
 	d.empty = !d.repository && d.git == nil && d.first == [2]*List{}
@@ -93,12 +93,12 @@ func load(above *Dir, path string, flavor Flavor, has func(name string) bool) *D
 
 // readRepository reports whether there is a repository at dotGit, and returns
 // its list.
-func readRepository(dotGit string, braces bool) (bool, *List) {
+func readRepository(dotGit string, flavor Flavor) (bool, *List) {
 	info, err := os.Lstat(dotGit)
 	if err != nil {
 		return false, nil
 	}
-	return true, readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), braces)
+	return true, readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), flavor)
 }
 
 // commonDir returns the folder that .git stands for: itself, or the one that
@@ -126,12 +126,12 @@ func commonDir(dotGit string, info os.FileInfo) string {
 	return common
 }
 
-func readList(path string, braces bool) *List {
+func readList(path string, flavor Flavor) *List {
 	text, err := readSmall(path)
 	if err != nil {
 		return nil
 	}
-	return Parse(text, braces)
+	return Parse(text, flavor)
 }
 
 // Match returns what holds for the entry name of d.

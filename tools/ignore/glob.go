@@ -35,11 +35,12 @@ const (
 	rest                   // everything
 )
 
-// compile reads a pattern without its leading and trailing slash. Strict is
-// about ** that does not begin an element: it is * there, but git takes it for
-// one that does when all before it is literal.
-func compile(pattern string, strict bool) (glob, error) {
-	tokens, err := tokenize(pattern, strict)
+// compile reads a pattern without its leading and trailing slash, by the rules
+// of the flavor. They differ in two things. A ** that does not begin an element
+// is * to both, but git takes it for one that does when all before it is
+// literal. And a class can match a slash in ripgrep.
+func compile(pattern string, flavor Flavor) (glob, error) {
+	tokens, err := tokenize(pattern, flavor)
 	if err != nil {
 		return glob{}, err
 	}
@@ -66,7 +67,7 @@ func literal(tokens []token) (string, bool) {
 	return string(b), true
 }
 
-func tokenize(p string, strict bool) ([]token, error) {
+func tokenize(p string, flavor Flavor) ([]token, error) {
 	var tokens []token
 	for i := 0; i < len(p); {
 		switch p[i] {
@@ -80,7 +81,7 @@ func tokenize(p string, strict bool) ([]token, error) {
 			tokens = append(tokens, token{kind: any})
 			i++
 		case '[':
-			set, n, err := parseClass(p[i:])
+			set, n, err := parseClass(p[i:], flavor)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +92,7 @@ func tokenize(p string, strict bool) ([]token, error) {
 			for i+n < len(p) && p[i+n] == '*' {
 				n++
 			}
-			element := n > 1 && (i == 0 || p[i-1] == '/' || !strict && !strings.ContainsAny(p[:i], `*?[\`))
+			element := n > 1 && (i == 0 || p[i-1] == '/' || flavor == Git && !strings.ContainsAny(p[:i], `*?[\`))
 			switch {
 			case element && i+n == len(p):
 				tokens = append(tokens, token{kind: rest})
@@ -129,7 +130,7 @@ func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // parseClass reads the class that p begins with and returns its length.
-func parseClass(p string) (*[256]bool, int, error) {
+func parseClass(p string, flavor Flavor) (*[256]bool, int, error) {
 	var set [256]bool
 	i := 1
 	negated := i < len(p) && (p[i] == '!' || p[i] == '^')
@@ -142,12 +143,12 @@ func parseClass(p string) (*[256]bool, int, error) {
 		case i >= len(p):
 			return nil, 0, fmt.Errorf("%q has a [ without its ]", p)
 		case p[i] == ']' && !first:
-			set['/'] = false
 			if negated {
 				for c := range set {
-					set[c] = !set[c] && c != '/'
+					set[c] = !set[c]
 				}
 			}
+			set['/'] = set['/'] && flavor == Ripgrep
 			return &set, i + 1, nil
 		case p[i] == '[' && i+1 < len(p) && p[i+1] == ':':
 			end := strings.Index(p[i+2:], ":]")
@@ -181,6 +182,11 @@ func parseClass(p string) (*[256]bool, int, error) {
 			i++
 		}
 	}
+}
+
+// crosses reports whether a class of g matches a slash.
+func (g *glob) crosses() bool {
+	return slices.ContainsFunc(g.tokens, func(t token) bool { return t.kind == class && t.set['/'] })
 }
 
 // match reports whether g matches all of path.

@@ -41,13 +41,12 @@ type pattern struct {
 	basename bool // compared with the last path element
 }
 
-// Parse reads patterns, one a line, as git writes them in .gitignore. With
-// braces, {a,b} in a pattern means a or b, as ripgrep has it. A pattern that
+// Parse reads patterns, one a line, as they stand in .gitignore. A pattern that
 // makes no sense matches nothing.
-func Parse(text string, braces bool) *List {
+func Parse(text string, flavor Flavor) *List {
 	l := &List{}
 	for s := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
-		l.addLine(strings.TrimSuffix(s, "\r"), braces)
+		l.addLine(strings.TrimSuffix(s, "\r"), flavor)
 	}
 	if len(l.patterns) == 0 {
 		return nil
@@ -56,48 +55,54 @@ func Parse(text string, braces bool) *List {
 	return l
 }
 
-// ParseGlob reads one pattern, with braces, and says what is wrong with it.
+// ParseGlob reads one pattern, as ripgrep has it, and says what is wrong with
+// it.
 func ParseGlob(s string) (*List, error) {
 	l := &List{}
-	if err := l.addPattern(s, true); err != nil {
+	if err := l.addPattern(s, Ripgrep); err != nil {
 		return nil, err
 	}
 	l.index()
 	return l, nil
 }
 
-func (l *List) addLine(s string, braces bool) {
+func (l *List) addLine(s string, flavor Flavor) {
 	s = trimSpaces(s)
 	if s == "" || s[0] == '#' {
 		return
 	}
-	_ = l.addPattern(s, braces) // git, too, passes over what makes no sense
+	_ = l.addPattern(s, flavor) // git, too, passes over what makes no sense
 }
 
-func (l *List) addPattern(s string, braces bool) error {
+func (l *List) addPattern(s string, flavor Flavor) error {
 	var p pattern
 	if s, p.negated = strings.CutPrefix(s, "!"); s == "" {
 		return nil
 	}
 	s, p.dirOnly = strings.CutSuffix(s, "/")
-	p.basename = !strings.Contains(s, "/")
+	basename := !strings.Contains(s, "/")
 	s = strings.TrimPrefix(s, "/")
 	if s == "" {
 		return nil
 	}
 	alternatives := []string{s}
-	if braces {
+	if flavor == Ripgrep {
 		var err error
 		if alternatives, err = expandBraces(s); err != nil {
 			return err
 		}
 	}
 	for _, a := range alternatives {
-		g, err := compile(a, braces)
+		g, err := compile(a, flavor)
 		if err != nil {
 			return err
 		}
-		p.glob = g
+		p.glob, p.basename = g, basename
+		if p.basename && g.crosses() {
+			// The slash that it matches may lie anywhere in the path.
+			p.basename = false
+			p.glob.tokens = append([]token{{kind: dirs}}, g.tokens...)
+		}
 		l.patterns = append(l.patterns, p)
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestMatch(t *testing.T) {
 		{"/", "a", false, none},
 		{"!", "a", false, none},
 	} {
-		require.Equal(t, test.want, ignore.Parse(test.patterns, false).Match(test.path, test.dir), "%q on %s", test.patterns, test.path)
+		require.Equal(t, test.want, ignore.Parse(test.patterns, ignore.Git).Match(test.path, test.dir), "%q on %s", test.patterns, test.path)
 	}
 }
 
@@ -85,6 +85,8 @@ func TestGlob(t *testing.T) {
 		{`\{a,b\}`, "{a,b}", ignore.Ignored},
 		{"[{]a", "{a", ignore.Ignored},
 		{"!*.go", "a.go", ignore.Included},
+		{"[!a][!a]b", "a/b", ignore.None},
+		{"[!a][!a]b", "c/b", ignore.Ignored},
 	} {
 		l, err := ignore.ParseGlob(test.glob)
 		require.NoError(t, err)
@@ -98,9 +100,9 @@ func TestGlob(t *testing.T) {
 
 // A pattern of many stars takes no time to speak of.
 func TestManyStars(t *testing.T) {
-	l := ignore.Parse(strings.Repeat("*a", 40)+"*b", false)
+	l := ignore.Parse(strings.Repeat("*a", 40)+"*b", ignore.Git)
 	require.Equal(t, ignore.None, l.Match(strings.Repeat("a", 250), false))
-	l = ignore.Parse(strings.Repeat("**/a/", 40)+"b", false)
+	l = ignore.Parse(strings.Repeat("**/a/", 40)+"b", ignore.Git)
 	require.Equal(t, ignore.None, l.Match(strings.Repeat("a/", 120)+"c", false))
 }
 
