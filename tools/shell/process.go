@@ -247,12 +247,18 @@ func (p *process) drain(r *os.File, buf []byte) {
 }
 
 // end asks the command and everything it started to end, and kills what is
-// left after grace. It returns when nothing is left.
-func (h *host) end(p *process, grace time.Duration) {
+// left after grace. It returns when nothing is left, or false when the command
+// could not be ended: one that hangs in the kernel cannot.
+func (h *host) end(p *process, grace time.Duration) bool {
 	p.stopped.Store(true)
 	p.stop.Do(func() { kin.end(p, grace, h.gone) })
-	<-p.done
+	select {
+	case <-p.done:
+	case <-time.After(time.Second):
+		return p.hasEnded()
+	}
 	p.group.remove()
+	return true
 }
 
 // exitCode returns the exit code of an ended process as a shell has it.
@@ -278,7 +284,7 @@ func command(l launch) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("workdir %s: is not a folder; give a folder", l.dir)
 		}
 	}
-	path, err := lookup(l.argv[0], l.dir, l.env)
+	path, err := lookup(l.argv[0], l.env)
 	if err != nil {
 		return nil, err
 	}
@@ -286,8 +292,8 @@ func command(l launch) (*exec.Cmd, error) {
 }
 
 // lookup returns the file that the program name is, for a command that runs
-// in dir with env.
-func lookup(name, dir string, env []string) (string, error) {
+// with env.
+func lookup(name string, env []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		path, err := exec.LookPath(name)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
@@ -299,15 +305,11 @@ func lookup(name, dir string, env []string) (string, error) {
 		return name, nil // the kernel takes it as relative to dir
 	}
 	for _, folder := range filepath.SplitList(variable(env, "PATH")) {
+		if !filepath.IsAbs(folder) {
+			continue // a program of the workspace is named with a slash
+		}
 		path := filepath.Join(folder, name)
-		if !filepath.IsAbs(path) {
-			path = "." + string(filepath.Separator) + path // a relative folder counts from dir
-		}
-		at := path
-		if !filepath.IsAbs(path) {
-			at = filepath.Join(dir, path)
-		}
-		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return path, nil
 		}
 	}

@@ -150,6 +150,17 @@ func (t *table) endTold(s *session) bool {
 	return s.told
 }
 
+// evict gives up a session that left the table.
+func (h *host) evict(s *session) {
+	if s == nil {
+		return
+	}
+	h.ending.Go(func() { // ends with the command
+		h.end(s.process, grace)
+		s.out.close()
+	})
+}
+
 // Session ids have 15 digits: too many to be guessed, and few enough to
 // survive a client that reads numbers as floating point.
 var (

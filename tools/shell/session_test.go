@@ -323,3 +323,12 @@ func watch() (peak func() int64) {
 		return <-result
 	}
 }
+
+// TestLastWords finds what is printed just before the end.
+func TestLastWords(t *testing.T) {
+	b := newBench(t, shell.Options{})
+	for range 50 {
+		text := b.ask("exec_command", `{"cmd":"echo begun; echo the end","wait_for":"the end"}`)
+		require.Contains(t, text, `Waited for: "the end", which was printed`)
+	}
+}

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -166,17 +165,16 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	if limit == 0 {
 		limit = h.options.yield()
 	}
+	what := p.await(ctx, call, limit, nil)
+	if what == expired && in.TimeoutMS == 0 || what != ended && !h.end(p, grace) {
+		return h.sessionAnswer(p, nil, h.options.budget(), p.started, ""), nil
+	}
 	note := ""
-	switch p.await(ctx, call, limit, nil) {
+	switch what {
 	case expired:
-		if in.TimeoutMS == 0 {
-			return h.answer(answer{process: p, budget: h.options.budget(), started: p.started}), nil
-		}
-		h.end(p, grace)
 		p.code = timeoutExit
 		note = fmt.Sprintf("command timed out after %d milliseconds\n", in.TimeoutMS)
 	case cancelled:
-		h.end(p, grace)
 		note = "the call was cancelled and the command ended\n"
 	}
 	return h.shellAnswer(p, note), nil
@@ -188,44 +186,9 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 func findShell(asked string, l launch) (string, error) {
 	name := shellName(asked)
 	for _, shell := range []string{name, "sh", "pwsh", "powershell"} {
-		if _, err := lookup(shell, l.dir, l.env); err == nil {
+		if _, err := lookup(shell, l.env); err == nil {
 			return shell, nil
 		}
 	}
 	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; give shell, or use the tool shell with a program", name)
-}
-
-// shellAnswer returns the answer for an ended command, with note before what
-// it printed. Output that does not fit is kept.
-func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
-	total, lines := p.out.size()
-	limit := h.options.budget() * tools.BytesPerToken
-	var s, evicted *session
-	if total > int64(limit) {
-		s, evicted = h.sessions.keep(p)
-		h.sessions.take(s, true)
-		h.evict(evicted)
-	}
-	text, cut := p.out.text(0, total, limit, howToRead(s))
-	var b strings.Builder
-	fmt.Fprintf(&b, "Exit code: %d\n", p.code)
-	fmt.Fprintf(&b, "Wall time: %.1f seconds\n", p.wall.Seconds())
-	if cut {
-		fmt.Fprintf(&b, "Total output lines: %d\n", lines)
-	}
-	b.WriteString(endedNote(evicted))
-	b.WriteString("Output:\n")
-	b.WriteString(note)
-	b.WriteString(text)
-	appendLine(&b, leftBehind(p.left))
-	d := h.denied(p, text)
-	appendLine(&b, deniedLine(d))
-	if s == nil {
-		p.out.close()
-	}
-	res := tools.Text(b.String())
-	if d != nil {
-		tools.MarkDenied(res, d)
-	}
-	return res
 }

@@ -48,6 +48,9 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 		}
 		select {
 		case <-p.done:
+			if until != nil && until.look(p.out) {
+				return matched // the last thing printed
+			}
 			return ended
 		case <-more:
 		case <-expiry:
@@ -58,6 +61,23 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 			call.Progress(p.lastLine())
 		}
 	}
+}
+
+// waited says in a line how waiting for something went.
+func waited(waitFor string, what outcome) string {
+	switch {
+	case waitFor == "":
+		return ""
+	case what == matched:
+		return fmt.Sprintf("Waited for: %q, which was printed\n", waitFor)
+	case what == expired && waitFor == "exit":
+		return "Waited for: exit, which has not come yet\n"
+	case what == expired:
+		return fmt.Sprintf("Waited for: %q, which was not printed yet\n", waitFor)
+	case what == ended && waitFor != "exit":
+		return fmt.Sprintf("Waited for: %q, which was not printed before the end\n", waitFor)
+	}
+	return ""
 }
 
 // settle waits a moment for what belongs to a line that was just printed, such

@@ -1,0 +1,118 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/tools"
+)
+
+// A page is what one answer tells of a command and its output.
+type page struct {
+	process  *process
+	session  *session // nil when the answer tells everything
+	evicted  *session // the session that had to make room, or nil
+	finished bool     // the command has ended
+	chunk    chunk
+	text     string // the output, with its middle cut when it does not fit
+	cut      bool
+	denied   *tools.Denial // what the sandbox refused, or nil
+}
+
+// page takes what p printed since the last answer about s, which is nil for
+// the first. A command that still runs, or whose output does not fit, becomes
+// a session.
+func (h *host) page(p *process, s *session, budget int) page {
+	limit := budget * tools.BytesPerToken
+	g := page{process: p, session: s, finished: p.hasEnded()}
+	total, lines := p.out.size()
+	g.chunk = chunk{0, total, lines}
+	if s == nil && (!g.finished || total > int64(limit)) {
+		g.session, g.evicted = h.sessions.keep(p)
+		h.evict(g.evicted)
+	}
+	if g.session != nil {
+		g.chunk = h.sessions.take(g.session, g.finished)
+	}
+	g.text, g.cut = p.out.text(g.chunk.from, g.chunk.to, limit, g.howToRead)
+	if g.finished {
+		g.denied = h.denied(p, g.text)
+	}
+	if g.session == nil {
+		p.out.close()
+	}
+	return g
+}
+
+// howToRead tells the model how to get what was cut out at offset.
+func (g page) howToRead(offset int64) string {
+	if g.session == nil {
+		return ""
+	}
+	return fmt.Sprintf("read_output with session_id %d and offset %d returns them", g.session.id, offset)
+}
+
+// result returns the result whose first lines are head, and whose output
+// begins with note.
+func (g page) result(head, note string) *mcp.CallToolResult {
+	var b strings.Builder
+	b.WriteString(head)
+	if g.cut {
+		fmt.Fprintf(&b, "Total output lines: %d\n", g.chunk.lines)
+	}
+	if g.evicted != nil && !g.evicted.hasEnded() {
+		fmt.Fprintf(&b, "Session ID %d (%s) was ended, because there are more than %d sessions\n", g.evicted.id, g.evicted.title(), maxSessions)
+	}
+	b.WriteString("Output:\n")
+	b.WriteString(note)
+	b.WriteString(g.text)
+	if g.finished {
+		appendLine(&b, leftBehind(g.process.left))
+		appendLine(&b, deniedLine(g.denied))
+	}
+	res := tools.Text(b.String())
+	if g.denied != nil {
+		tools.MarkDenied(res, g.denied)
+	}
+	if g.session != nil && !g.finished {
+		tools.MarkSession(res, g.session.idText())
+	}
+	return res
+}
+
+// appendLine adds a line, if it is not empty, on a line of its own.
+func appendLine(b *strings.Builder, line string) {
+	if line == "" {
+		return
+	}
+	if !strings.HasSuffix(b.String(), "\n") {
+		b.WriteByte('\n')
+	}
+	b.WriteString(line)
+}
+
+// shellAnswer is the answer about an ended command, in the lines that Codex's
+// shell has.
+func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
+	g := h.page(p, nil, h.options.budget())
+	return g.result(fmt.Sprintf("Exit code: %d\nWall time: %.1f seconds\n", p.code, p.wall.Seconds()), note)
+}
+
+// sessionAnswer is the answer about a command that may still run, in the lines
+// that Codex's exec_command has. Waited says how waiting for something went.
+func (h *host) sessionAnswer(p *process, s *session, budget int, started time.Time, waited string) *mcp.CallToolResult {
+	g := h.page(p, s, budget)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Wall time: %.4f seconds\n", time.Since(started).Seconds())
+	if g.finished {
+		fmt.Fprintf(&b, "Process exited with code %d\n", p.code)
+	} else {
+		fmt.Fprintf(&b, "Process running with session ID %d\n", g.session.id)
+	}
+	b.WriteString(waited)
+	fmt.Fprintf(&b, "Original token count: %d\n", tools.Tokens(g.chunk.to-g.chunk.from))
+	return g.result(b.String(), "")
+}

@@ -1,0 +1,160 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+var stdinDef = tools.Def{
+	Name:  "write_stdin",
+	Title: "Write to a session",
+	Description: "Writes to a session that exec_command or shell left running, waits, and returns what it printed since the last answer. " +
+		"With neither chars nor keys it only waits. Do not poll in a loop: give wait_for. " +
+		"keys [\"ctrl-c\"] or chars \"\\u0003\" interrupts any session; other input needs one started with tty true.",
+	Destructive: true,
+	OpenWorld:   true,
+}
+
+type stdinInput struct {
+	SessionID       sessionArgument `json:"session_id" jsonschema:"the session ID of an earlier answer"`
+	Chars           string          `json:"chars,omitempty" jsonschema:"text to type, sent as it is; end a line with \\n"`
+	Keys            []string        `json:"keys,omitempty" jsonschema:"keys to press after chars, by name: enter, tab, escape, up, down, left, right, ctrl-c, alt-f, f1 ..."`
+	WaitFor         string          `json:"wait_for,omitempty" jsonschema:"answer as soon as a line printed from now on matches this regular expression (RE2), or, given the word exit, when the command ends"`
+	YieldTimeMS     *int64          `json:"yield_time_ms,omitempty" jsonschema:"how long to wait before answering: default 250 after input, 5000 without, 25000 with wait_for; at most 30000 after input, else 300000"`
+	MaxOutputTokens *int            `json:"max_output_tokens,omitempty" jsonschema:"most output to return; the middle is cut from more"`
+	Rows            int             `json:"rows,omitempty" jsonschema:"new number of rows of the terminal; give cols too"`
+	Cols            int             `json:"cols,omitempty" jsonschema:"new number of columns of the terminal; give rows too"`
+	Kill            bool            `json:"kill,omitempty" jsonschema:"end the command and everything it started"`
+}
+
+// input returns what is typed.
+func (in stdinInput) input(application bool) (string, error) {
+	keys, err := keyText(in.Keys, application)
+	return in.Chars + keys, err
+}
+
+func describeStdin(in stdinInput) (policy.Action, error) {
+	text, err := in.input(false)
+	if err != nil {
+		return policy.Action{}, err
+	}
+	if (in.Rows == 0) != (in.Cols == 0) {
+		return policy.Action{}, errors.New("a terminal's size is rows and cols; give both")
+	}
+	if _, err := sizeOf(in.Rows, in.Cols); err != nil {
+		return policy.Action{}, err
+	}
+	if err := checkNumbers(in.YieldTimeMS, in.MaxOutputTokens); err != nil {
+		return policy.Action{}, err
+	}
+	if _, err := newMatcher(in.WaitFor, 0); err != nil {
+		return policy.Action{}, err
+	}
+	return policy.Action{
+		Session:  fmt.Sprint(int64(in.SessionID)),
+		Preview:  text,
+		ReadOnly: text == "" && !in.Kill && in.Rows == 0,
+	}, nil
+}
+
+func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*mcp.CallToolResult, error) {
+	started := time.Now()
+	if _, err := describeStdin(in); err != nil {
+		return nil, err
+	}
+	s, err := h.sessions.find(in.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	text, _ := in.input(s.keys.application.Load())
+	until, err := in.matcher(h, s, text)
+	if err != nil {
+		return nil, err
+	}
+	if in.Rows != 0 {
+		if err := s.resize(terminalSize{in.Rows, in.Cols}); err != nil {
+			return nil, err
+		}
+	}
+	note := ""
+	if text != "" && s.hasEnded() {
+		if h.sessions.endTold(s) {
+			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command", s.id, s.code)
+		}
+		note = "The input was not sent: the command has ended\n"
+	} else if text != "" {
+		if err := s.typeText(text); err != nil {
+			return nil, err
+		}
+	}
+	if in.Kill {
+		h.end(s.process, grace)
+	}
+	what := s.await(ctx, call, in.yield(text), until)
+	if what == cancelled {
+		// Nobody reads this; what was printed is for the next call.
+		return tools.Text("the call was cancelled; the session goes on\n"), nil
+	}
+	note += waited(in.WaitFor, what)
+	return h.sessionAnswer(s.process, s, h.budget(in.MaxOutputTokens), started, note), nil
+}
+
+// matcher returns what looks for the expression of wait_for: in what the model
+// has not seen, or, after input, in what is printed from then on.
+func (in stdinInput) matcher(h *host, s *session, text string) (*matcher, error) {
+	from, total := h.sessions.unread(s)
+	if text != "" {
+		from = total
+	}
+	return newMatcher(in.WaitFor, from)
+}
+
+func (in stdinInput) yield(text string) time.Duration {
+	const longest = 300 * time.Second
+	switch {
+	case in.WaitFor != "":
+		return clamp(in.YieldTimeMS, defaultYield, 250*time.Millisecond, longest)
+	case text != "" || in.Rows != 0 || in.Kill:
+		return clamp(in.YieldTimeMS, 250*time.Millisecond, 250*time.Millisecond, 30*time.Second)
+	}
+	return clamp(in.YieldTimeMS, 5*time.Second, 5*time.Second, longest)
+}
+
+// typeText gives text to the session's command.
+func (s *session) typeText(text string) error {
+	if s.terminal == nil {
+		if text != interrupt {
+			return errors.New("stdin is closed for this session; run exec_command again with tty true to keep it open, or interrupt with keys [\"ctrl-c\"]")
+		}
+		return interruptGroup(s.process)
+	}
+	s.typing.Lock()
+	defer s.typing.Unlock()
+	s.terminal.SetWriteDeadline(time.Now().Add(typingLimit))
+	n, err := s.terminal.WriteString(text)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("the program took %d of %d bytes and reads no more now; send the rest later", n, len(text))
+	}
+	if err != nil && !s.hasEnded() {
+		return fmt.Errorf("writing to the terminal: %s", reason(err))
+	}
+	return nil
+}
+
+func (s *session) resize(size terminalSize) error {
+	if s.terminal == nil {
+		return errors.New("this session has no terminal; run exec_command again with tty true")
+	}
+	if err := resizeTerminal(s.terminal, size); err != nil && !s.hasEnded() {
+		return fmt.Errorf("setting the size: %w", err)
+	}
+	return nil
+}
