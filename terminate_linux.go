@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,15 +25,22 @@ func terminate(pid int) error {
 	return errors.Join(errs...)
 }
 
+// childrenOf returns the children of all threads of the process.
 func childrenOf(pid int) []int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		return nil
 	}
 	var pids []int
-	for _, word := range strings.Fields(string(text)) {
-		if n, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, n)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if n, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, n)
+			}
 		}
 	}
 	return pids

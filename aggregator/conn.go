@@ -172,6 +172,7 @@ func (c *Conn) onResponse(m envelope) {
 	c.mu.Lock()
 	ch, ok := c.waiting[key]
 	delete(c.waiting, key)
+	delete(c.progress, key) // "progress MUST stop after completion"; what comes later is dropped
 	c.mu.Unlock()
 	if !ok {
 		return // given up, or never asked

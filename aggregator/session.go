@@ -410,12 +410,16 @@ func (s *session) end(cause error) {
 		return
 	}
 	s.proc.In.Close()
+	grace := s.d.set.opts.Grace
+	if s.d.set.life.Err() != nil {
+		grace /= 2 // whoever ends us does not wait for ever either
+	}
 	steps := []func() error{s.proc.Term, s.proc.Kill}
 	for _, step := range steps {
 		select {
 		case <-s.gone:
 			return
-		case <-time.After(s.d.set.opts.Grace):
+		case <-time.After(grace):
 		}
 		if step != nil {
 			step()
