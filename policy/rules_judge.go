@@ -96,9 +96,9 @@ func (r *Rules) Judge(argv []string) Judgement {
 		j.Ruling = Prompted
 		m := possible[0]
 		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", joinArgv(m.Command), m.Rule)
-	case len(opaque) > 0 && r.Restricts():
+	case hides(opaque) >= 0 && r.Restricts():
 		j.Ruling = Prompted
-		o := opaque[0]
+		o := opaque[hides(opaque)]
 		j.Reason = fmt.Sprintf("rules restrict commands, and here %s", o.Reason)
 		if o.Source != "" {
 			j.Reason += ": " + o.Source
@@ -133,6 +133,11 @@ func covered(found RuleMatch, c Command, cover []int) int {
 // in.
 func (o origin) isCovered(cover []int) bool {
 	return o.parent > 0 && cover[o.parent-1] > o.word
+}
+
+// hides returns the first opaque part that can hide a command, or -1.
+func hides(opaque []Opaque) int {
+	return slices.IndexFunc(opaque, func(o Opaque) bool { return !o.NoAllow })
 }
 
 // whole returns the rule whose pattern is argv word by word.

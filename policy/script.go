@@ -70,6 +70,9 @@ type Opaque struct {
 	Reason string `json:"reason"`
 	Source string `json:"source,omitempty"` // the text in question, cut to a line
 	Path   string `json:"path,omitempty"`
+	// NoAllow is set where no command is hidden, but none may be permitted
+	// either: a variable changes which code the programs load.
+	NoAllow bool `json:"no_allow,omitempty"`
 
 	origin
 }
@@ -159,7 +162,8 @@ type finder struct {
 	funcs     map[string]*function
 	funcNames []string // in the order of their definition
 	aliases   map[string]string
-	input     input // what exec < file made the standard input of the script
+	files     map[string]word // text of the files that the call writes
+	input     input           // what exec < file made the standard input of the script
 }
 
 // A function is a shell function and the place that defines it.
@@ -220,10 +224,15 @@ func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptD
 
 // opaque names something that stays unknown.
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
-	if len(args) > 0 {
-		reason = fmt.Sprintf(reason, args...)
-	}
-	o := Opaque{Reason: reason, Source: oneLine(source), Path: sc.at.String(), origin: sc.origin}
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), origin: sc.origin})
+}
+
+// taint names something that keeps an allow from covering the call.
+func (f *finder) taint(sc scope, source, reason string, args ...any) {
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), NoAllow: true, origin: sc.origin})
+}
+
+func (f *finder) addOpaque(o Opaque) {
 	if len(f.found.Opaque) < maxOpaque && !slices.Contains(f.found.Opaque, o) {
 		f.found.Opaque = append(f.found.Opaque, o)
 	}

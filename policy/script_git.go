@@ -26,7 +26,7 @@ func (f *finder) git(sc scope, words []word) {
 			f.opaque(sc, opt.value.text, "git takes a setting from the environment")
 		case "exec-path":
 			if opt.value.text != "" {
-				f.opaque(sc, texts(words), "git runs its programs from %s", opt.value.text)
+				f.taint(sc, texts(words), "git runs its programs from %s", opt.value.text)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 			f.script(sc.in("git "+key), value, syntax.LangBash, nil)
 		}
 	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."), key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
-		f.opaque(sc, w.text, "git takes code from %s", value.text)
+		f.taint(sc, w.text, "git takes code from %s", value.text)
 	}
 }
 

@@ -23,7 +23,7 @@ func (f *finder) makeTool(sc scope, name string, words []word) {
 			}
 		case ok && (key == "SHELL" || key == ".SHELLFLAGS" || key == "MAKE"):
 			f.script(in.in(key+"="), cutWord(w, len(t)-len(value)), syntax.LangBash, nil)
-			f.opaque(sc, t, "make runs its recipes with another shell")
+			f.taint(sc, t, "make runs its recipes with another shell")
 		case ok:
 			f.makeText(in, t)
 		case (t == "-f" || t == "--file" || t == "--makefile") && i+2 < len(words) && isStdin(words[i+2]), t == "-f-", t == "--file=-":
@@ -94,7 +94,7 @@ func (f *finder) awk(sc scope, name string, words []word) {
 			f.code(sc.in(name), p.text)
 		}
 		if awkWrites.MatchString(bare) {
-			f.opaque(sc, p.text, "the %s program can write files", name)
+			f.taint(sc, p.text, "the %s program can write files", name)
 		}
 	}
 }
@@ -405,6 +405,13 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		f.code(inner, rest[1].text)
 		return
 	}
+	if len(rest) > 0 {
+		if text, ok := f.file(rest[0]); ok {
+			f.opaque(sc, text.text, "%s code is not looked into", name)
+			f.code(inner, text.text)
+			return
+		}
+	}
 	if in.stdin && (len(rest) == 0 || isStdin(rest[0]) || rest[0].proc != nil) {
 		if len(rest) > 0 && rest[0].proc != nil {
 			sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
@@ -464,7 +471,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, sc.stdin.from)
 	case inputFile:
-		f.opaque(sc, texts(words), "%s runs a file as its input", name)
+		f.taint(sc, texts(words), "%s runs a file as its input", name)
 	}
 }
 

@@ -59,6 +59,10 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.startedBy(sc, name, words)
 	case "nc", "ncat", "netcat", "socat":
 		f.netcat(sc, name, words)
+	case "tee":
+		for _, w := range words[1:] {
+			f.wrote(w, sc.stdin, false)
+		}
 	case "set":
 		f.set(words)
 	case "su", "runuser":
@@ -86,6 +90,7 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.startedBy(sc, name, words)
 	}
 	f.optionCommands(sc, name, words)
+	f.runsFile(sc, words)
 	if subs, ok := subcommands[name]; ok {
 		f.subcommand(sc, name, subs, words)
 	}

@@ -85,6 +85,10 @@ options:
 	case rest[0].proc != nil:
 		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
 		f.stdinScript(sc, name, lang, rest, -1)
+	default:
+		if text, ok := f.file(rest[0]); ok {
+			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
+		}
 	}
 }
 
@@ -116,7 +120,7 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, text.from)
 	case inputFile:
-		f.opaque(sc, texts(args), "%s runs a file as its input", name)
+		f.taint(sc, texts(args), "%s runs a file as its input", name)
 	}
 }
 
@@ -168,6 +172,10 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
 	case isStdin(w):
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
+	default:
+		if text, ok := f.file(w); ok {
+			f.script(sc.in(name+" "+w.text), text, syntax.LangBash, nil)
+		}
 	}
 }
 
@@ -220,10 +228,13 @@ func (f *finder) builtin(sc scope, name string, words []word) {
 		f.script(sc.in(name), text, syntax.LangBash, nil)
 	}
 	if _, ok := o.get("f"); ok && name == "enable" {
-		f.opaque(sc, texts(words), "enable loads code into the shell")
+		f.taint(sc, texts(words), "enable loads code into the shell")
 	}
 	if w, ok := o.get("p"); ok && name == "hash" {
-		f.opaque(sc, texts(words), "hash makes a name stand for %s", w.text)
+		f.taint(sc, texts(words), "hash makes a name stand for %s", w.text)
+		for _, n := range o.rest {
+			f.defineAlias(n.text, w.text)
+		}
 	}
 }
 

@@ -179,6 +179,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	}
 	switch c := s.Cmd.(type) {
 	case *syntax.CallExpr:
+		f.writesText(sc, s)
 		f.callExpr(sc, c)
 		if len(c.Args) == 1 && len(s.Redirs) > 0 && c.Args[0].Lit() == "exec" {
 			f.input = sc.stdin // for all commands that follow
@@ -453,7 +454,7 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	case syntax.DplIn:
 		// <&3 reads from something opened elsewhere.
 		if stdin && sc.stdin.kind == inputNone {
-			sc.stdin = input{kind: inputFile}
+			sc.stdin = input{kind: inputPipe, from: []string{"<&" + f.word(*sc, r.Word).text}}
 		}
 	case syntax.DplOut:
 		if w := f.word(*sc, r.Word); w.hole || !isDescriptor(w.text) {
@@ -468,10 +469,26 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 
 // fileInput returns what `< file` feeds to a command.
 func (f *finder) fileInput(sc scope, w *syntax.Word) input {
-	if word := f.word(sc, w); word.proc != nil {
+	word := f.word(sc, w)
+	if word.proc != nil {
 		return f.outputOf(sc, word.proc.Stmts)
 	}
+	if text, ok := f.file(word); ok {
+		return input{kind: inputText, word: text}
+	}
 	return input{kind: inputFile}
+}
+
+// writesText remembers what a statement such as cat > file <<EOF writes.
+func (f *finder) writesText(sc scope, s *syntax.Stmt) {
+	for _, r := range s.Redirs {
+		switch r.Op {
+		case syntax.RdrOut, syntax.RdrClob, syntax.AppOut, syntax.AppClob:
+			if r.N == nil || r.N.Value == "1" {
+				f.wrote(f.word(sc, r.Word), f.output(sc, s), r.Op == syntax.AppOut || r.Op == syntax.AppClob)
+			}
+		}
+	}
 }
 
 // isDescriptor reports whether the operand of >& is a descriptor.

@@ -296,6 +296,8 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 		for i, a := range b.sc.args[1:] {
 			if i > 0 && !(name == "*" && quoted) {
 				b.end()
+			} else if i > 0 && (len(b.f.vars["IFS"]) > 0 || b.f.unsure["IFS"]) {
+				b.addHole("", false) // IFS says what stands between them
 			} else if i > 0 {
 				b.add(" ")
 			}
