@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -59,13 +61,9 @@ func layout(plan Plan) (carvings []carving, notes []string, err error) {
 			return nil, nil, fmt.Errorf("writable root %s: %w", root, errReplaced)
 		}
 		carvings = append(carvings, c)
-		s := search{patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), roots: plan.Profile.WritableRoots, root: root}
-		if len(s.patterns) > 0 {
-			s.folder(root)
-		}
-		carvings = append(carvings, s.found...)
-		notes = append(notes, s.notes...)
 	}
+	protected, notes := searchRoots(plan.Profile.WritableRoots, splitPatterns(plan.Profile.ReadOnlySubpaths))
+	carvings = append(carvings, protected...)
 	for _, path := range plan.Profile.Hidden {
 		c, err := look(path, hidden)
 		// What this process, with its capabilities, cannot reach, no other
@@ -135,7 +133,10 @@ func splitPatterns(subpaths []string) []pattern {
 }
 
 // optional reports whether what p names may be missing.
-func (p pattern) optional() bool { return strings.ContainsAny(strings.Join(p, ""), "*?[") }
+func (p pattern) optional() bool { return strings.ContainsAny(strings.Join(p, ""), wildcards) }
+
+// wildcards are the characters that mean something in a pattern.
+const wildcards = `*?[\`
 
 // matches reports whether the part of a pattern names name. Case does not
 // count: some file systems fold it.
@@ -143,59 +144,118 @@ func matches(part, name string) bool {
 	if strings.EqualFold(part, name) {
 		return true
 	}
+	if !strings.ContainsAny(part, wildcards) {
+		return false
+	}
 	ok, err := filepath.Match(strings.ToLower(part), strings.ToLower(name))
 	return err == nil && ok
 }
 
-// A search looks for protected names below a root.
+// A search looks for protected names below the writable roots.
 type search struct {
 	patterns []pattern
-	roots    []string // all writable roots
-	root     string
+	first    [256]bool // what a protected name may begin with
+	roots    []string
+	done     map[string]bool // folders that need no search again
+	buf      []byte
+
 	searched int
 	found    []carving
 	notes    []string
 }
 
-// folder searches the folders from dir down, those nearer to it first, so
-// that a limit cuts off what lies deep.
-func (s *search) folder(dir string) {
-	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
-		entries, err := readFolder(queue[0])
-		if err != nil {
-			continue // what cannot be read with every capability cannot be written either
+// searchRoots returns what is to be protected below roots, and notes on what
+// was left out.
+func searchRoots(roots []string, patterns []pattern) ([]carving, []string) {
+	s := search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
+	for _, p := range patterns {
+		for c := range 256 {
+			folded := strings.EqualFold(p[0][:1], string(rune(c)))
+			s.first[c] = s.first[c] || folded || c >= 0x80 || strings.ContainsAny(p[0][:1], wildcards)
 		}
-		for _, e := range entries {
-			path := queue[0] + "/" + e.Name()
-			if s.searched++; s.searched > maxSearched || len(s.found) > maxProtected {
-				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", s.root, path))
-				return
-			}
-			switch {
-			case s.protect(path, e):
-			case e.IsDir():
+	}
+	// Innermost first: the search of an outer one then passes it by.
+	inward := slices.Clone(roots)
+	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, root := range inward {
+		s.searched = 0
+		s.tree(root)
+		s.done[root] = true
+	}
+	return s.found, s.notes
+}
+
+// tree searches the folders from root down, those nearer to it first, so that
+// a limit cuts off what lies deep.
+func (s *search) tree(root string) {
+	if len(s.patterns) == 0 {
+		return
+	}
+	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
+		if s.searched > maxSearched || len(s.found) > maxProtected {
+			s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, queue[0]))
+			return
+		}
+		for _, e := range s.entries(queue[0]) {
+			path := queue[0] + "/" + e.name
+			if !s.protect(path, e) && e.kind == unix.S_IFDIR && !s.done[path] {
 				queue = append(queue, path)
 			}
 		}
 	}
 }
 
-// readFolder returns the entries of dir, unsorted.
-func readFolder(dir string) ([]os.DirEntry, error) {
-	f, err := os.Open(dir)
+// An entry is a name in a folder, and its file type bits.
+type entry struct {
+	name string
+	kind uint32
+}
+
+// entries returns the entries of dir that are folders or may be protected.
+// Everything else is most of a tree, and is passed by without more work than
+// reading its name. A folder that cannot be read has none: this process has
+// every capability, and what it cannot read nobody inside can.
+func (s *search) entries(dir string) []entry {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	defer f.Close()
-	return f.ReadDir(-1)
+	defer unix.Close(fd)
+	var found []entry
+	for {
+		n, err := unix.Getdents(fd, s.buf)
+		if err != nil || n <= 0 {
+			return found
+		}
+		for rest := s.buf[:n]; len(rest) > 0; {
+			// struct linux_dirent64: inode, offset, 16 bits of length, type, name.
+			size := binary.NativeEndian.Uint16(rest[16:])
+			kind := uint32(rest[18]) << 12 // as in a mode
+			name := rest[19:size]
+			name = name[:bytes.IndexByte(name, 0)]
+			rest = rest[size:]
+			s.searched++
+			if kind != unix.S_IFDIR && kind != 0 && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
+				continue
+			}
+			e := entry{string(name), kind}
+			if kind == 0 { // the file system does not say
+				var st unix.Stat_t
+				if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+					e.kind = st.Mode & unix.S_IFMT
+				}
+			}
+			found = append(found, e)
+		}
+	}
 }
 
 // protect adds what is needed when the entry at path has a protected name,
 // and reports whether it has.
-func (s *search) protect(path string, e os.DirEntry) bool {
+func (s *search) protect(path string, e entry) bool {
 	var below []pattern
 	for _, p := range s.patterns {
-		if !matches(p[0], e.Name()) {
+		if !matches(p[0], e.name) {
 			continue
 		}
 		if len(p) == 1 {
@@ -208,7 +268,7 @@ func (s *search) protect(path string, e os.DirEntry) bool {
 	if len(below) == 0 {
 		return false
 	}
-	if !e.IsDir() || !s.protectBelow(path, below) {
+	if e.kind != unix.S_IFDIR || !s.protectBelow(path, below) {
 		s.add(path, readOnly)
 		s.pointers(path, e)
 	}
@@ -257,12 +317,12 @@ func (s *search) add(path string, kind carvingKind) {
 // pointers protects what the protected entry at path stands for elsewhere: a
 // symlink's target, and the folder that the .git file of a worktree or
 // submodule names.
-func (s *search) pointers(path string, e os.DirEntry) {
+func (s *search) pointers(path string, e entry) {
 	var target string
 	switch {
-	case e.Type()&os.ModeSymlink != 0:
+	case e.kind == unix.S_IFLNK:
 		target = path
-	case e.Type().IsRegular() && strings.EqualFold(e.Name(), ".git"):
+	case e.kind == unix.S_IFREG && strings.EqualFold(e.name, ".git"):
 		if target = gitdir(path); target == "" {
 			return
 		}

@@ -220,3 +220,10 @@ func (p Plan) seal() Plan {
 	p.Digest = hex.EncodeToString(sum[:8])
 	return p
 }
+
+// Without returns p with one writable root less: a narrower plan, such as
+// commands have where their worker may write a folder of its own.
+func (p Plan) Without(root string) Plan {
+	p.Profile.WritableRoots = slices.DeleteFunc(slices.Clone(p.Profile.WritableRoots), func(r string) bool { return r == root })
+	return p.seal()
+}
