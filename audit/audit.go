@@ -2,16 +2,27 @@
 //
 //	log, err := audit.Open(dir)
 //	gate.Record = log.Record
+//	…
+//	err = audit.Read(dir, audit.Filter{Tool: "shell"}, func(e audit.Entry) error { … })
 //
 // The file holds what calls asked for, so it is readable by its owner alone,
-// and lies where no tool can read or write it.
+// and lies where no tool can read or write it. Secrets are taken out as far as
+// their names and shapes give them away, see [Redact], and long values are
+// cut. When the file has grown, it is put aside under a number, and the oldest
+// is dropped. Several processes may write and read it at once.
+//
+// A line is written when its call has ended: what ran while the gate itself
+// was killed is not in it.
 package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"toolgate/policy"
@@ -19,88 +30,157 @@ import (
 
 const (
 	fileName = "audit.jsonl"
-	maxFile  = 16 << 20 // bytes in a file before it is put aside
-	maxArgs  = 4 << 10  // bytes of a call's arguments that are kept
+	lockName = "audit.lock"
 )
 
-// A Log is an open record. Close it.
+// Options are the limits of a record. Zero values mean the defaults.
+type Options struct {
+	MaxBytes int64 // in a file before it is put aside; default 16 MiB
+	Keep     int   // files put aside; default 5
+}
+
+// A Log is an open record. Close it. It may be used concurrently.
 type Log struct {
 	path string
+	opts Options
+	lock *fileLock
 
 	mu   sync.Mutex
-	file *os.File
-	size int64
 	err  error // the first write that failed
+	lost int   // events that could not be written
 }
 
 // Open opens the record in dir, which is made if it is missing.
-func Open(dir string) (*Log, error) {
+func Open(dir string) (*Log, error) { return OpenWith(dir, Options{}) }
+
+// OpenWith is [Open] with other limits.
+func OpenWith(dir string, o Options) (*Log, error) {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 16 << 20
+	}
+	if o.Keep <= 0 {
+		o.Keep = 5
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the record: %w", err)
 	}
-	l := &Log{path: filepath.Join(dir, fileName)}
-	if err := l.open(); err != nil {
+	l := &Log{path: filepath.Join(dir, fileName), opts: o}
+	f, err := l.open()
+	if err != nil {
+		return nil, fmt.Errorf("opening the record: %w", err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("closing the record to others: %w", err)
+	}
+	if l.lock, err = openLock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("opening the record: %w", err)
 	}
 	return l, nil
 }
 
-func (l *Log) open() error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (l *Log) open() (*os.File, error) {
+	return os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+}
+
+// Record appends one event. What cannot be written is reported by [Log.Close].
+func (l *Log) Record(e policy.Event) {
+	line := encode(e)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.write(line); err != nil {
+		l.lost++
+		if l.err == nil {
+			l.err = err
+		}
+	}
+}
+
+// encode returns the line for an event, without what must not be kept.
+func encode(e policy.Event) []byte {
+	e = clean(e)
+	line, err := json.Marshal(e)
+	if err != nil {
+		// Nothing but arguments of odd bytes can be at fault.
+		e.Args, e.Rewritten = nil, nil
+		if line, err = json.Marshal(e); err != nil {
+			line, _ = json.Marshal(policy.Event{Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome, Error: "the event does not marshal: " + err.Error()})
+		}
+	}
+	return append(line, '\n')
+}
+
+// write appends line with one call, so that it stays whole whoever else
+// writes. The file is opened anew each time: another process may have put it
+// aside.
+func (l *Log) write(line []byte) error {
+	unlock, alone := l.lock.take()
+	defer unlock()
+	f, size, err := l.openSized()
 	if err != nil {
 		return err
+	}
+	if alone && size > 0 && size+int64(len(line)) > l.opts.MaxBytes {
+		f.Close()
+		if err := l.rotate(); err != nil {
+			return err
+		}
+		if f, size, err = l.openSized(); err != nil {
+			return err
+		}
+	}
+	last := []byte{'\n'}
+	if size > 0 {
+		if _, err := f.ReadAt(last, size-1); err != nil {
+			last[0] = '\n'
+		}
+	}
+	if last[0] != '\n' {
+		line = append([]byte{'\n'}, line...) // behind what a crash left unfinished
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Close())
+}
+
+func (l *Log) openSized() (*os.File, int64, error) {
+	f, err := l.open()
+	if err != nil {
+		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return err
+		return nil, 0, err
 	}
-	l.file, l.size = f, info.Size()
+	return f, info.Size(), nil
+}
+
+// rotate puts the file aside as number 1, and the others one further.
+func (l *Log) rotate() error {
+	for n := l.opts.Keep; n > 0; n-- {
+		err := os.Rename(aside(l.path, n-1), aside(l.path, n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return nil
 }
 
-// Record appends one event. Each event is written with one call, so that
-// several processes can share the file. What cannot be written is reported by
-// [Log.Close].
-func (l *Log) Record(e policy.Event) {
-	if len(e.Args) > maxArgs {
-		e.Args, _ = json.Marshal(fmt.Sprintf("%d bytes, not kept", len(e.Args)))
+// aside is the path of the file put aside as number n; 0 is the current one.
+func aside(path string, n int) string {
+	if n == 0 {
+		return path
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		e.Args = nil // arguments that are not JSON were refused before they did anything
-		line, err = json.Marshal(e)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil && l.size > maxFile {
-		err = l.rotate()
-	}
-	if err == nil {
-		var n int
-		n, err = l.file.Write(append(line, '\n'))
-		l.size += int64(n)
-	}
-	if l.err == nil {
-		l.err = err
-	}
-}
-
-// rotate puts the full file aside, in place of the one put aside before.
-func (l *Log) rotate() error {
-	l.file.Close()
-	if err := os.Rename(l.path, l.path+".1"); err != nil {
-		return err
-	}
-	return l.open()
+	return path + "." + strconv.Itoa(n)
 }
 
 // Close closes the record and returns the first error there was in writing it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.file.Close(); l.err == nil {
-		l.err = err
+	l.lock.close()
+	if l.err != nil {
+		return fmt.Errorf("%d calls are not recorded: %w", l.lost, l.err)
 	}
-	return l.err
+	return nil
 }
