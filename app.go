@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,9 +95,11 @@ type settings struct {
 	rules     *ruleBook
 	policy    *policy.Policy
 	noRoots   string   // why there is no workspace to write in, "" when there is
+	verbatim  bool     // wrap: names and schemas as they are
 	environ   []string // of the worker
 	configDir string
 	stateDir  string
+	workDir   string // of workers: what they must remember, see [settings.private]
 	log       *slog.Logger
 }
 
@@ -108,12 +113,14 @@ func (p *program) settings() (*settings, error) {
 	s.log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
 
 	var err error
-	if s.configDir, s.stateDir, err = folders(); err != nil {
+	if s.configDir, s.stateDir, s.workDir, err = folders(); err != nil {
 		return nil, err
 	}
 	// It must be there before the sandbox is planned, or it could not be hidden.
-	if err := os.MkdirAll(s.stateDir, 0o700); err != nil {
-		s.log.Debug("no folder for the state", "err", err)
+	for _, dir := range []string{s.stateDir, filepath.Join(s.configDir, "rules")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			s.log.Debug("a folder of our own is missing", "err", err)
+		}
 	}
 	if s.config, err = config.Load(filepath.Join(s.configDir, "config.toml")); err != nil {
 		return nil, err
@@ -132,24 +139,26 @@ func (p *program) settings() (*settings, error) {
 	return s, err
 }
 
-// folders returns where the config and the state live: $TOOLGATE_HOME holds
-// both, else the XDG folders.
-func folders() (configDir, stateDir string, err error) {
+// folders returns where the config, the state and the workers' own files live:
+// below $TOOLGATE_HOME, else in the XDG folders. The last is apart from the
+// others because no worker may see those.
+func folders() (configDir, stateDir, workDir string, err error) {
 	if home := os.Getenv("TOOLGATE_HOME"); home != "" {
 		home, err := filepath.Abs(home)
-		return home, home, err
+		return home, filepath.Join(home, "state"), filepath.Join(home, "worker"), err
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", "", fmt.Errorf("finding the config: %w (set TOOLGATE_HOME to a folder)", err)
+		return "", "", "", fmt.Errorf("finding the config: %w (set TOOLGATE_HOME to a folder)", err)
 	}
 	from := func(name, fallback string) string {
 		if dir := os.Getenv(name); filepath.IsAbs(dir) {
-			return filepath.Join(dir, "toolgate")
+			return dir
 		}
-		return filepath.Join(home, fallback, "toolgate")
+		return filepath.Join(home, fallback)
 	}
-	return from("XDG_CONFIG_HOME", ".config"), from("XDG_STATE_HOME", ".local/state"), nil
+	state := from("XDG_STATE_HOME", ".local/state")
+	return filepath.Join(from("XDG_CONFIG_HOME", ".config"), "toolgate"), filepath.Join(state, "toolgate"), filepath.Join(state, "toolgate-worker"), nil
 }
 
 // policy builds the policy in force; noRoots says why nothing is writable
@@ -261,7 +270,7 @@ func (p *program) roots(workspace string, s *settings) ([]string, error) {
 // hidden returns the paths that nothing run for a model may read: ours, and
 // the user's credentials.
 func hidden(s *settings) []string {
-	paths := []string{s.configDir, s.stateDir}
+	paths := []string{filepath.Join(s.configDir, "config.toml"), filepath.Join(s.configDir, "rules"), s.stateDir}
 	if home, err := os.UserHomeDir(); err == nil {
 		paths = append(paths, sandbox.Credentials(home)...)
 	}
@@ -285,6 +294,7 @@ type app struct {
 	workers     *aggregator.Workers
 	downstreams *aggregator.Downstreams
 	offered     toolSettings
+	session     string     // names this process's folder among those of workers
 	audit       *audit.Log // nil when there is none
 	self        string     // program to run workers with, "" is this one
 }
@@ -299,9 +309,10 @@ func (p *program) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{settings: s, offered: offered}
+	a := &app{settings: s, offered: offered, session: strings.ToLower(rand.Text()[:12])}
 	a.workers = aggregator.NewWorkers(a.launch, s.log)
-	a.downstreams = s.newDownstreams(offered)
+	words, builtin := p.front(s, offered)
+	a.downstreams = s.newDownstreams(builtin)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	if a.audit, err = audit.Open(s.stateDir); err != nil {
 		s.log.Warn("calls are not recorded", "err", err)
@@ -318,8 +329,8 @@ func (p *program) open() (*app, error) {
 	}
 	a.server = server.New(server.Options{
 		Version:      version(),
-		Instructions: instructions(s),
-		Catalog:      catalog(offered, nil),
+		Instructions: words,
+		Catalog:      builtin,
 		Outside:      a.outside,
 		TempDir:      os.TempDir(),
 		Gate:         gate,
@@ -381,25 +392,36 @@ const workerEnv = "TOOLGATE_WORKER"
 // workerSettings is the value of workerEnv.
 type workerSettings struct {
 	Version string       `json:"version"`
+	Private string       `json:"private,omitempty"` // folder that the worker may write and its commands may not
 	Tools   toolSettings `json:"tools"`
 }
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
 func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
+	know := workerSettings{Version: version(), Tools: a.offered}
 	plan, err := sandbox.NewPlan(f, sandbox.Probe())
 	if err != nil {
 		return nil, err
 	}
+	if own := a.private(f, plan); own != "" {
+		with := f
+		with.WritableRoots = append(slices.Clone(f.WritableRoots), own)
+		if plan, err = sandbox.NewPlan(with, sandbox.Probe()); err != nil {
+			return nil, err
+		}
+		know.Private = own
+		know.Tools.Patch.StateDir = filepath.Join(own, a.session)
+	}
 	for _, what := range plan.Unenforced {
 		a.log.Info("not enforced", "level", plan.Level.String(), "what", what)
 	}
-	know, err := json.Marshal(workerSettings{Version: version(), Tools: a.offered})
+	settings, err := json.Marshal(know)
 	if err != nil {
 		return nil, err
 	}
 	cmd := plan.Command(a.self, "worker")
 	cmd.Dir = a.dir()
-	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(know))
+	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(settings))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -452,6 +474,57 @@ func instructions(s *settings) string {
 	return b.String()
 }
 
+// private returns the folder that a worker of this workspace may write for
+// itself, "" when there is none: when nothing would keep its commands out of
+// it, or nothing is written anyway.
+func (a *app) private(f policy.Profile, plan sandbox.Plan) string {
+	if f.Mode != policy.WorkspaceWrite || plan.ABI == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(a.policy.Workspace))
+	dir := filepath.Join(a.workDir, hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		a.log.Warn("patches are not safe against a crash", "err", err)
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || slices.ContainsFunc(f.WritableRoots, func(root string) bool { return policy.Below(real, root) }) {
+		return "" // below a folder that commands may write, it would not be private
+	}
+	return real
+}
+
+// keepSessions is how long what a session's patches replaced is kept.
+const keepSessions = 7 * 24 * time.Hour
+
+// recoverPatches brings to an end what workers of this workspace left in the
+// middle of a patch, and removes what old sessions kept for undo_patch. A
+// session's folder is locked while its patch is under way.
+func recoverPatches(know workerSettings, log *slog.Logger) {
+	if know.Private == "" {
+		return
+	}
+	sessions, err := os.ReadDir(know.Private)
+	if err != nil {
+		log.Warn("looking for unfinished patches", "err", err)
+		return
+	}
+	for _, s := range sessions {
+		dir := filepath.Join(know.Private, s.Name())
+		notes, err := applypatch.Recover(dir)
+		for _, n := range notes {
+			log.Warn("an unfinished patch", "note", n)
+		}
+		if err != nil {
+			log.Warn("recovering an unfinished patch", "err", err)
+			continue
+		}
+		if info, err := s.Info(); err == nil && time.Since(info.ModTime()) > keepSessions {
+			os.RemoveAll(dir)
+		}
+	}
+}
+
 // workerMain is the worker: the tools, on stdin and stdout, confined by whoever
 // started it.
 func (p *program) workerMain(ctx context.Context) error {
@@ -462,6 +535,9 @@ func (p *program) workerMain(ctx context.Context) error {
 	os.Unsetenv(workerEnv)
 	var start func(*exec.Cmd) error
 	if plan, ok := sandbox.Current(); ok {
+		if know.Private != "" {
+			plan = plan.Without(know.Private)
+		}
 		spawner, err := sandbox.NewSpawner(plan)
 		if err != nil {
 			return fmt.Errorf("preparing to start commands: %w", err)
@@ -469,6 +545,7 @@ func (p *program) workerMain(ctx context.Context) error {
 		start = spawner.Start
 	}
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	recoverPatches(know, log)
 	err := tools.Serve(ctx, know.Version, catalog(know.Tools, start), p.stdin, p.stdout, log)
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -77,7 +77,7 @@ func need(t *testing.T, variable string, ok bool) bool {
 }
 
 func waitingID(ts *testscript.TestScript, n int) {
-	list, err := approvals.Open(filepath.Join(ts.Getenv("TOOLGATE_HOME"), "approvals"))
+	list, err := approvals.Open(filepath.Join(ts.Getenv("TOOLGATE_HOME"), "state", "approvals"))
 	ts.Check(err)
 	waiting, err := list.Waiting()
 	ts.Check(err)
