@@ -1,0 +1,78 @@
+package sandbox_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+func TestSeatbelt(t *testing.T) {
+	rules := func(p policy.Profile) []string {
+		text, err := sandbox.Seatbelt(p)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(text, "(version 1)\n(deny default)\n"))
+		require.Equal(t, strings.Count(text, "("), strings.Count(text, ")"), "balanced, as no path here has a bracket")
+		_, own, ok := strings.Cut(text, "ptmx)$\"))\n")
+		require.True(t, ok)
+		return strings.Split(strings.TrimSuffix(own, "\n"), "\n")
+	}
+	require.Equal(t, []string{""}, rules(policy.Profile{}), "the zero profile writes nothing and has no network")
+	require.Equal(t, []string{""}, rules(policy.Profile{Mode: policy.ReadOnly, WritableRoots: []string{"/w"}}))
+
+	p := policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{"/w"}, Hidden: []string{"/home/u/.ssh"}}
+	require.Equal(t, []string{
+		`(allow file-write* (subpath "/w"))`,
+		`(deny file-read* file-write* (subpath "/home/u/.ssh"))`,
+	}, rules(p))
+
+	p.Network = policy.NetworkAll
+	require.Contains(t, rules(p), `(allow network-outbound (remote ip))`)
+}
+
+func TestSeatbeltQuotes(t *testing.T) {
+	text, err := sandbox.Seatbelt(workspace(`/w/a "b" \c`))
+	require.NoError(t, err)
+	require.Contains(t, text, `(subpath "/w/a \"b\" \\c")`)
+	_, err = sandbox.Seatbelt(workspace("/"))
+	require.Error(t, err)
+}
+
+// The expressions of protected names are those of Go too, so what they match
+// can be tried here.
+func TestSeatbeltProtected(t *testing.T) {
+	p := workspace("/w.x")
+	p.ReadOnlySubpaths = append(sandbox.Protected(false), "a*c/d?")
+	text, err := sandbox.Seatbelt(p)
+	require.NoError(t, err)
+	var denied []*regexp.Regexp
+	for _, m := range regexp.MustCompile(`\(deny file-write\* \(regex #"(.*)"\)\)`).FindAllStringSubmatch(text, -1) {
+		denied = append(denied, regexp.MustCompile(m[1]))
+	}
+	require.Len(t, denied, len(p.ReadOnlySubpaths))
+	for path, want := range map[string]bool{
+		"/w.x/.git":                  true,
+		"/w.x/.git/hooks/x":          true,
+		"/w.x/.GIT/config":           true,
+		"/w.x/a/b/.git/config":       true,
+		"/w.x/.github/workflows":     false,
+		"/w.x/x.git":                 false,
+		"/wax/.git":                  false,
+		"/w.x/.claude/settings.json": true,
+		"/w.x/.claude/skills":        false,
+		"/w.x/sub/.mcp.json":         true,
+		"/w.x/main.go":               false,
+		"/w.x/abc/d1":                true,
+		"/w.x/a/c/d1":                false,
+	} {
+		got := false
+		for _, re := range denied {
+			got = got || re.MatchString(path)
+		}
+		require.Equal(t, want, got, path)
+	}
+}
