@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -66,6 +67,7 @@ func TestCancel(t *testing.T) {
 	for _, c := range []struct{ tool, args, want string }{
 		{"shell", `{"command":"echo $$ > begun; echo begun; sleep 1000","workdir":%q}`, "Exit code: 143\n"},
 		{"shell", `{"command":"trap '' TERM; echo $$ > begun; (setsid sleep 1000 &); while :; do sleep 1; done","workdir":%q}`, "Exit code: 137\n"},
+		{"shell", `{"command":"trap '' TERM; while :; do setsid sh -c 'echo > begun; sleep 1000' & sleep 0.02; done","workdir":%q}`, "Exit code: 137\n"},
 		{"exec_command", `{"cmd":"echo $$ > begun; sleep 1000","workdir":%q}`, "the call was cancelled and the command ended\n"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -331,4 +333,25 @@ func TestLastWords(t *testing.T) {
 		text := b.ask("exec_command", `{"cmd":"echo begun; echo the end","wait_for":"the end"}`)
 		require.Contains(t, text, `Waited for: "the end", which was printed`)
 	}
+}
+
+// TestNoBash runs scripts with sh where there is no bash, and says so where
+// there is neither. A relative folder in PATH is not looked in.
+func TestNoBash(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh here")
+	}
+	folder := t.TempDir()
+	require.NoError(t, os.Symlink(sh, folder+"/sh"))
+	b := newBench(t, shell.Options{Environment: shell.Environment{Set: map[string]string{"PATH": ".:" + folder}}})
+	require.Contains(t, b.ask("shell", `{"command":"echo $0"}`), "Output:\nsh\n")
+	require.Contains(t, b.ask("exec_command", `{"cmd":"echo $0","shell":"zsh"}`), "Output:\nsh\n")
+	require.NoError(t, os.Symlink(sh, b.folder+"/mine"))
+	require.Equal(t, "shell: cannot start mine: not found on PATH", textOf(b.call("shell", `{"command":["mine","-c","echo x"]}`)))
+	require.Contains(t, b.ask("shell", `{"command":["./mine","-c","echo x"]}`), "Output:\nx\n")
+
+	b = newBench(t, shell.Options{Environment: shell.Environment{Set: map[string]string{"PATH": ""}}})
+	require.Equal(t, "shell: there is no bash and no sh on PATH to run a script; use the tool shell with the path of a program", textOf(b.call("shell", `{"command":"echo x"}`)))
+	require.Contains(t, b.ask("shell", `{"command":[%q,"-c","echo x"]}`, sh), "Output:\nx\n")
 }

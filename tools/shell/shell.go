@@ -190,5 +190,5 @@ func findShell(asked string, l launch) (string, error) {
 			return shell, nil
 		}
 	}
-	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; give shell, or use the tool shell with a program", name)
+	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; use the tool shell with the path of a program", name)
 }
