@@ -20,8 +20,9 @@ type program struct {
 	stdout, stderr io.Writer
 
 	flags   flags
-	started bool // a command has begun
-	oneCall bool // this is `toolgate call`
+	wrapped *wrapped // the one server to serve, nil for all
+	started bool     // a command has begun
+	oneCall bool     // this is `toolgate call`
 }
 
 // flags are the common flags, in Codex's letters.
@@ -63,7 +64,7 @@ workspace, and asks you before anything reaches further.`,
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
 
-	root.AddCommand(p.serveCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.versionCommand(), p.workerCommand())
+	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.versionCommand(), p.workerCommand())
 	return root
 }
 

@@ -18,13 +18,14 @@ import (
 	"toolgate/config"
 	"toolgate/policy"
 	"toolgate/sandbox"
+	"toolgate/tools"
 )
 
 // newDownstreams returns the set of the config's servers, which are being
 // started.
-func (s *settings) newDownstreams(offered toolSettings) *aggregator.Downstreams {
+func (s *settings) newDownstreams(builtin []tools.Tool) *aggregator.Downstreams {
 	var reserved []string
-	for _, t := range catalog(offered, nil) {
+	for _, t := range builtin {
 		reserved = append(reserved, t.Name())
 	}
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
@@ -36,6 +37,17 @@ func (s *settings) newDownstreams(offered toolSettings) *aggregator.Downstreams 
 	})
 	set.Update(s.specs(s.config.MCPServers))
 	return set
+}
+
+// front returns what the server says and offers of its own: for wrap nothing,
+// its one server is published as it is.
+func (p *program) front(s *settings, offered toolSettings) (instruct string, builtin []tools.Tool) {
+	if p.wrapped == nil {
+		return instructions(s), catalog(offered, nil)
+	}
+	s.config.MCPServers = map[string]config.MCPServer{p.wrapped.name: p.wrapped.server}
+	s.verbatim = true
+	return "", nil
 }
 
 // specs returns the enabled downstream servers of the config.
@@ -60,6 +72,7 @@ func (s *settings) spec(name string, server config.MCPServer) aggregator.Spec {
 	spec := aggregator.Spec{
 		Name:           name,
 		Digest:         digest(server, profile),
+		Verbatim:       s.verbatim,
 		Prefix:         server.Prefix,
 		NameBudget:     server.NameBudget,
 		Lazy:           server.Startup == "lazy",

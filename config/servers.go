@@ -189,6 +189,15 @@ func (c *Config) checkServers(text []byte, file string) error {
 	return nil
 }
 
+// CheckServer returns what is wrong with a server that does not come from a
+// file, as an *[Error].
+func CheckServer(name string, s MCPServer) error {
+	if msg, hint := s.fault(name); msg != "" {
+		return &Error{File: name, Msg: msg, Hint: hint}
+	}
+	return nil
+}
+
 // fault returns what is wrong with s, "" when nothing is.
 func (s MCPServer) fault(name string) (msg, hint string) {
 	if !validName(name) {
