@@ -20,9 +20,9 @@ import (
 	"toolgate/tools"
 )
 
-// maxOutput is how many bytes of text a result holds at most, about 10,000
-// tokens: clients cut or refuse longer ones.
-const maxOutput = 40_000
+// maxOutput is how many bytes of text a result holds at most: clients cut or
+// refuse longer ones.
+const maxOutput = tools.DefaultBudget * tools.BytesPerToken
 
 // maxColumn is how many bytes of a line or a name are shown.
 const maxColumn = 500

@@ -3,8 +3,10 @@ package grep_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -294,4 +296,42 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
+}
+
+// On ASCII our own engine finds the lines that package regexp finds.
+func TestRegexp(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tried := 0
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		expr := randomExpr(r, 3)
+		if strings.Contains(expr, `\n`) || strings.Contains(expr, `\A`) || strings.Contains(expr, `\z`) {
+			continue
+		}
+		lines := strings.Split(strings.Map(func(r rune) rune {
+			if r >= 0x80 {
+				return 'k'
+			}
+			return r
+		}, randomText(r)), "\n")
+		re := regexp.MustCompile(expr)
+		var want []string
+		for i, l := range lines {
+			if i == len(lines)-1 && l == "" {
+				break // behind the last line end
+			}
+			if re.MatchString(l) {
+				want = append(want, fmt.Sprintf("%d:%s", i+1, l))
+			}
+		}
+		require.NoError(t, os.WriteFile("f", []byte(strings.Join(lines, "\n")), 0o644))
+		got := text(grep.RunWith(t.Context(), "", args(t, map[string]any{"pattern": expr, "output_mode": "content", "limit": 2000})))
+		if want == nil {
+			require.Equal(t, "No matches found.", got, "%q in %q", expr, lines)
+			continue
+		}
+		require.Equal(t, "f\n"+strings.Join(want, "\n"), got, "%q in %q", expr, lines)
+		tried++
+	}
+	require.Greater(t, tried, 500)
 }

@@ -50,7 +50,7 @@ const (
 	defaultLimit = 100
 	maxLimit     = 2000
 	maxContext   = 100
-	maxOutput    = 40_000 // bytes of text in a result, about 10,000 tokens
+	maxOutput    = tools.DefaultBudget * tools.BytesPerToken // bytes of text in a result
 	maxTime      = 30 * time.Second
 )
 
