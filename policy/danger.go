@@ -6,7 +6,8 @@ import (
 )
 
 // Dangerous returns why argv, one simple command, destroys what cannot be had
-// back, or "".
+// back, or "". The reason goes on where the command stops: `rm -rf x` "deletes
+// without asking".
 func Dangerous(argv []string) string {
 	return Command{Argv: argv}.Dangerous()
 }
@@ -57,8 +58,8 @@ func wholeProgram(name string) string {
 		return "removes an account"
 	case "dropdb", "dropuser":
 		return "drops a database or its user"
-	case "killall", "killall5":
-		return "ends every process of a name"
+	case "killall5":
+		return "ends every process that it may"
 	case "pvremove", "vgremove", "lvremove":
 		return "removes a volume"
 	}
@@ -72,11 +73,8 @@ func wholeProgram(name string) string {
 var dangers = map[string]func(args []string) string{
 	"rm":       rmDanger,
 	"grm":      rmDanger,
-	"rmdir":    func(args []string) string { return ifAny(args, "removes folders and their parents", "-p", "--parents") },
-	"unlink":   nil,
 	"find":     findDanger,
 	"gfind":    findDanger,
-	"fd":       nil,
 	"git":      gitDanger,
 	"dd":       ddDanger,
 	"gdd":      ddDanger,
@@ -105,8 +103,7 @@ var dangers = map[string]func(args []string) string{
 	"zpool":      first("destroys a pool", "destroy", "labelclear"),
 	"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
 	"init":       first("stops the machine", "0", "6"),
-	"systemctl":  first("stops services or the machine", "poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "stop", "disable", "mask", "isolate", "kill", "rescue", "emergency"),
-	"launchctl":  first("stops services", "remove", "unload", "bootout", "kill"),
+	"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
 	"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
 	"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
 	"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
@@ -116,15 +113,15 @@ var dangers = map[string]func(args []string) string{
 	"nerdctl":    containerDanger,
 	"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
 	"oc":         first("deletes what runs in a cluster", "delete"),
-	"helm":       first("removes a release", "uninstall", "delete", "rollback"),
+	"helm":       first("removes a release", "uninstall", "delete"),
 	"terraform":  terraformDanger,
 	"tofu":       terraformDanger,
 	"terragrunt": terraformDanger,
 	"pulumi":     first("destroys a stack", "destroy"),
 	"aws":        awsDanger,
-	"gcloud":     func(args []string) string { return ifWord(args, "deletes cloud resources", "delete") },
-	"gsutil":     func(args []string) string { return ifWord(args, "deletes cloud files", "rm", "rb") },
-	"az":         func(args []string) string { return ifWord(args, "deletes cloud resources", "delete", "purge") },
+	"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
+	"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
+	"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
 	"gh":         ghDanger,
 	"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
 	"npm":        first("removes a published package", "unpublish"),
@@ -132,8 +129,6 @@ var dangers = map[string]func(args []string) string{
 	"gem":        first("withdraws a published package", "yank"),
 	"hg":         hgDanger,
 	"svn":        first("throws changes away", "revert"),
-	"jj":         first("throws changes away", "abandon"),
-	"history":    func(args []string) string { return ifAny(args, "forgets the shell's history", "-c") },
 	"format":     func([]string) string { return "formats a disk" },
 	"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
 	"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
@@ -146,21 +141,21 @@ var dangers = map[string]func(args []string) string{
 func rmDanger(args []string) string {
 	switch {
 	case hasFlag(args, 'f', "force"):
-		return "rm -f deletes without asking"
+		return "deletes without asking"
 	case hasFlag(args, 'r', "recursive"), hasFlag(args, 'R', ""):
-		return "rm -r deletes a whole tree"
+		return "deletes a whole tree"
 	}
 	return ""
 }
 
 func findDanger(args []string) string {
-	return ifAny(args, "find -delete deletes all that it finds", "-delete")
+	return ifAny(args, "deletes all that it finds", "-delete")
 }
 
 func ddDanger(args []string) string {
 	for _, a := range args {
 		if target, ok := strings.CutPrefix(a, "of="); ok && target != "/dev/null" && target != "/dev/stdout" {
-			return "dd of= writes over a file or disk"
+			return "writes over a file or disk"
 		}
 	}
 	return ""
@@ -173,7 +168,7 @@ func killDanger(args []string) string {
 	for i, a := range args {
 		signal := i == 0 && strings.HasPrefix(a, "-") && len(args) > 1
 		if a == "-1" && !signal || a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
-			return "kill " + a + " ends every process that it may"
+			return "ends every process that it may"
 		}
 	}
 	return ""
@@ -206,7 +201,7 @@ func diskTarget(args []string) string {
 }
 
 func rsyncDanger(args []string) string {
-	return ifPrefix(args, "rsync deletes what the source does not have", "--delete", "--del", "--remove-source-files")
+	return ifPrefix(args, "deletes what the source does not have", "--delete", "--del", "--remove-source-files")
 }
 
 func diskAmong(args []string) string {
@@ -321,28 +316,30 @@ func gitDanger(args []string) string {
 	sub, rest := list[0], list[1:]
 	switch sub {
 	case "reset":
-		return ifPrefix(rest, "git reset --hard throws changes away", "--hard", "--har", "--ha", "--h")
+		if hasFlag(rest, 0, "hard") {
+			return "throws changes away"
+		}
 	case "clean":
 		if hasFlag(rest, 'n', "dry-run") || !hasFlag(rest, 'f', "force") {
 			return ""
 		}
-		return "git clean -f deletes files that are not in git"
+		return "deletes files that are not in git"
 	case "push":
 		return pushDanger(rest)
 	case "checkout":
 		return checkoutDanger(rest)
 	case "switch":
 		if hasFlag(rest, 'f', "force") || slices.Contains(rest, "--discard-changes") {
-			return "git switch --force throws changes away"
+			return "throws changes away"
 		}
 	case "restore":
 		if (hasFlag(rest, 'S', "staged")) && !hasFlag(rest, 'W', "worktree") {
 			return ""
 		}
-		return "git restore throws changes away"
+		return "throws changes away"
 	case "branch":
 		if hasFlag(rest, 'D', "") || (hasFlag(rest, 'd', "delete") && hasFlag(rest, 'f', "force")) {
-			return "git branch -D deletes a branch that may not be merged"
+			return "deletes a branch that may not be merged"
 		}
 	case "stash":
 		return first("throws stashed changes away", "drop", "clear")(rest)
@@ -351,7 +348,7 @@ func gitDanger(args []string) string {
 	case "gc":
 		return ifPrefix(rest, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
 	case "prune", "filter-branch", "filter-repo":
-		return "git " + sub + " rewrites or deletes history"
+		return "rewrites or deletes history"
 	case "update-ref":
 		if hasFlag(rest, 'd', "") || slices.Contains(rest, "--stdin") {
 			return "deletes a reference"
@@ -362,7 +359,7 @@ func gitDanger(args []string) string {
 		}
 	case "rm":
 		if hasFlag(rest, 'f', "force") && !slices.Contains(rest, "--cached") {
-			return "git rm -f deletes changed files"
+			return "deletes changed files"
 		}
 	case "read-tree":
 		if slices.Contains(rest, "--reset") && hasFlag(rest, 'u', "") {
@@ -376,8 +373,6 @@ func gitDanger(args []string) string {
 		if slices.Contains(rest, "deinit") && hasFlag(rest, 'f', "force") {
 			return "throws changes of a submodule away"
 		}
-	case "remote":
-		return first("forgets a remote", "remove", "rm")(rest)
 	}
 	return ""
 }
@@ -387,18 +382,18 @@ func pushDanger(args []string) string {
 		return ""
 	}
 	if hasFlag(args, 'f', "force") {
-		return "git push --force overwrites the remote's history"
+		return "overwrites the remote's history"
 	}
 	for i, a := range args {
 		switch {
 		case strings.HasPrefix(a, "--force-with-lease"), strings.HasPrefix(a, "--force"):
-			return "git push --force overwrites the remote's history"
+			return "overwrites the remote's history"
 		case a == "--mirror", a == "--prune":
-			return "git push " + a + " deletes what is not here"
+			return "deletes what is not here from the remote"
 		case a == "--delete", a == "-d":
 			return "deletes a branch on the remote"
 		case strings.HasPrefix(a, "+") && len(a) > 1:
-			return "a refspec with + overwrites the remote's history"
+			return "overwrites the remote's history"
 		case strings.HasPrefix(a, ":") && len(a) > 1 && i > 0:
 			return "deletes a branch on the remote"
 		}
@@ -408,7 +403,7 @@ func pushDanger(args []string) string {
 
 func checkoutDanger(args []string) string {
 	if hasFlag(args, 'f', "force") {
-		return "git checkout --force throws changes away"
+		return "throws changes away"
 	}
 	if hasFlag(args, 'b', "") || hasFlag(args, 'B', "") {
 		return ""
@@ -416,7 +411,7 @@ func checkoutDanger(args []string) string {
 	for i, a := range args {
 		switch {
 		case a == "--" && i+1 < len(args), a == "." || a == "./" || a == ":/", a == "*":
-			return "git checkout of paths throws changes away"
+			return "throws changes away"
 		}
 	}
 	return ""
@@ -454,6 +449,7 @@ func subcommandOf(args []string) (string, []string) {
 	return "", nil
 }
 
+// ifAny returns why if one of the arguments is one of options.
 func ifAny(args []string, why string, options ...string) string {
 	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) }) {
 		return why
@@ -461,10 +457,11 @@ func ifAny(args []string, why string, options ...string) string {
 	return ""
 }
 
+// ifPrefix returns why if one of the arguments begins like one of options.
 func ifPrefix(args []string, why string, options ...string) string {
 	for _, a := range args {
 		for _, o := range options {
-			if a == o || strings.HasPrefix(a, o) && strings.HasPrefix(o, "--") && len(o) > 4 {
+			if strings.HasPrefix(a, o) {
 				return why
 			}
 		}
@@ -472,9 +469,7 @@ func ifPrefix(args []string, why string, options ...string) string {
 	return ""
 }
 
-// ifWord is ifAny for words that are no options.
-func ifWord(args []string, why string, wanted ...string) string { return ifAny(args, why, wanted...) }
-
+// ifFold is ifAny for options of which the case does not matter.
 func ifFold(args []string, why string, options ...string) string {
 	for _, a := range args {
 		if slices.Contains(options, strings.ToLower(a)) {

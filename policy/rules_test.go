@@ -186,3 +186,105 @@ func TestFStrings(t *testing.T) {
 	_, err := policy.ParseRules("x.rules", []byte("a = 1\nprefix_rule(pattern=[f'{missing}'])"))
 	require.EqualError(t, err, "x.rules:2: undefined: missing")
 }
+
+func TestRulesAdd(t *testing.T) {
+	r := parseRules(t, `
+prefix_rule(pattern=["make"])
+host_executable(name="make", paths=["/a/make"])
+network_rule(host="x", protocol="https", decision="allow")
+`)
+	r.Add(nil)
+	r.Add(parseRules(t, `
+prefix_rule(pattern=["make", "deploy"], decision="forbidden")
+host_executable(name="make", paths=["/b/make"])
+host_executable(name="go", paths=["/b/go"])
+network_rule(host="x", protocol="https", decision="prompt")
+tool_rule(server="", tool="shell", decision="prompt")
+`))
+	require.Equal(t, policy.Permitted, r.Command([]string{"make"}).Ruling)
+	require.Equal(t, policy.Forbidden, r.Command([]string{"make", "deploy"}).Ruling)
+	require.Equal(t, policy.NoRule, r.Command([]string{"/a/make"}).Ruling)
+	require.Equal(t, policy.Permitted, r.Command([]string{"/b/make"}).Ruling)
+	require.Equal(t, policy.Prompted, r.Network("x", "https_connect").Ruling)
+	require.Equal(t, policy.Prompted, r.Tool("", "shell", nil).Ruling)
+	require.Equal(t, policy.NoRule, r.Tool("x", "shell", nil).Ruling)
+}
+
+func TestNetworkHosts(t *testing.T) {
+	r := parseRules(t, `
+network_rule(host="Example.com", protocol="https", decision="allow")
+network_rule(host="[2001:DB8::1]:443", protocol="https", decision="allow")
+network_rule(host="10.0.0.1:8080", protocol="https", decision="forbidden")
+`)
+	for host, want := range map[string]policy.Ruling{
+		"example.com":      policy.Permitted,
+		"EXAMPLE.com.":     policy.Permitted,
+		"example.com:8443": policy.Permitted,
+		"www.example.com":  policy.NoRule,
+		"example.com.evil": policy.NoRule,
+		"2001:db8::1":      policy.Permitted,
+		"[2001:db8::1]":    policy.Permitted,
+		"2001:db8::2":      policy.NoRule,
+		"10.0.0.1":         policy.Forbidden,
+		"":                 policy.NoRule,
+		"http://x/":        policy.NoRule,
+		"[::1":             policy.NoRule,
+		"a b":              policy.NoRule,
+	} {
+		require.Equal(t, want, r.Network(host, "https").Ruling, host)
+	}
+}
+
+// TestExamples has the ways to write an example.
+func TestExamples(t *testing.T) {
+	for _, good := range []string{
+		`'git  commit -m "a b" x'`, `"git commit -m 'a b' x"`, `'git commit -m a\\ b x'`, `'git commit -m "a"\' \'b x'`, `["git", "commit", "-m", "a b", "x"]`, `("git", "commit", "-m", "a b", "x")`,
+	} {
+		parseRules(t, `prefix_rule(pattern=["git", "commit", "-m", "a b", "x"], match=[`+good+`])`)
+	}
+	for bad, want := range map[string]string{
+		`"git 'x"`: "x.rules:1: example string has invalid shell syntax",
+		`'git "x'`: "x.rules:1: example string has invalid shell syntax",
+		`"git \\"`: "x.rules:1: example string has invalid shell syntax",
+		`""`:       "x.rules:1: example cannot be an empty string",
+		`[]`:       "x.rules:1: example cannot be an empty list",
+		`[1]`:      "x.rules:1: example tokens must be a string (got int)",
+		`1`:        "x.rules:1: example must be a string or list of strings (got int)",
+	} {
+		_, err := policy.ParseRules("x.rules", []byte(`prefix_rule(pattern=["git"], match=[`+bad+`])`))
+		require.EqualError(t, err, want)
+	}
+	_, err := policy.ParseRules("x.rules", []byte(`prefix_rule(pattern=["git"], match="git x")`))
+	require.EqualError(t, err, "x.rules:1: examples must be a list (got string)")
+}
+
+func TestToolGlobs(t *testing.T) {
+	r := parseRules(t, `tool_rule(server="git*", tool=["a*b*c", "x"], decision="prompt", args={"s": "*.env", "n": [None, 2, True]})`)
+	tests := []struct {
+		server, tool, args string
+		want               policy.Ruling
+	}{
+		{"git", "x", `{"s":".env","n":2}`, policy.Prompted},
+		{"github", "abc", `{"s":"a/.env","n":null}`, policy.Prompted},
+		{"github", "a-b-b-c", `{"s":"a/.env","n":true}`, policy.Prompted},
+		{"github", "a-c-b", `{"s":"a/.env","n":true}`, policy.NoRule},
+		{"hub", "x", `{"s":".env","n":2}`, policy.NoRule},
+		{"git", "x", `{"s":".envrc","n":2}`, policy.NoRule},
+		{"git", "x", `{"s":".env","n":3}`, policy.NoRule},
+		{"git", "x", `{"s":".env","n":"2"}`, policy.NoRule},
+		{"git", "x", `{"s":[".env"],"n":2}`, policy.NoRule},
+		{"git", "x", `{"n":2}`, policy.NoRule},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Ruling, "%s %s %s", tt.server, tt.tool, tt.args)
+	}
+	for _, bad := range []string{
+		`tool_rule(server=1, tool="x", decision="allow")`, `tool_rule(server="s", tool=[], decision="allow")`,
+		`tool_rule(server="s", tool="x", args={"a": []}, decision="allow")`, `tool_rule(server="s", tool="x", args={1: 2}, decision="allow")`,
+		`tool_rule(server="s", tool="x", args={"a": [[1]]}, decision="allow")`, `tool_rule(server="s", tool="x", decision="maybe")`,
+		`tool_rule(server="s", tool="x", decision="allow", justification="")`, `tool_rule(server="s", tool="x", decision=1)`,
+	} {
+		_, err := policy.ParseRules("x.rules", []byte(bad))
+		require.Error(t, err, bad)
+	}
+}

@@ -113,8 +113,8 @@ func (f *finder) gitSub(sc scope, words []word) {
 	in := sc.in("git " + sub)
 	for i := 1; i < len(words); i++ {
 		t := words[i].text
-		if strings.HasPrefix(t, "ext::") {
-			f.script(in, cutWord(words[i], len("ext::")), syntax.LangBash, nil)
+		if before, _, ok := strings.Cut(t, "ext::"); ok && (before == "" || strings.HasSuffix(before, "=")) {
+			f.script(in, cutWord(words[i], len(before)+len("ext::")), syntax.LangBash, nil)
 		}
 		for opt := range strings.FieldsSeq(gitOptions[sub]) {
 			switch {

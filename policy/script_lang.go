@@ -185,10 +185,14 @@ func sedRuns(program string) (string, bool) {
 			}
 			s = s[flags:]
 			if strings.HasPrefix(s, "w") {
-				_, s, _ = strings.Cut(s, "\n")
+				_, s, _ = strings.Cut(s, "\n") // a file name
 			}
 		case 'a', 'i', 'c', 'r', 'R', 'w', 'W', 'b', 't', 'T', ':', '#':
-			_, s, _ = strings.Cut(s, "\n")
+			line := ""
+			line, s, _ = strings.Cut(s, "\n")
+			for strings.HasSuffix(line, `\`) { // the text goes on
+				line, s, _ = strings.Cut(s, "\n")
+			}
 		default:
 			s = s[1:]
 		}
