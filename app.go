@@ -22,7 +22,6 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/approvals"
-	"toolgate/audit"
 	"toolgate/config"
 	"toolgate/policy"
 	"toolgate/sandbox"
@@ -294,9 +293,9 @@ type app struct {
 	workers     *aggregator.Workers
 	downstreams *aggregator.Downstreams
 	offered     toolSettings
-	session     string     // names this process's folder among those of workers
-	audit       *audit.Log // nil when there is none
-	self        string     // program to run workers with, "" is this one
+	session     string // names this process's folder among those of workers
+	observers   *observers
+	self        string // program to run workers with, "" is this one
 }
 
 // open wires the program.
@@ -314,11 +313,7 @@ func (p *program) open() (*app, error) {
 	words, builtin := p.front(s, offered)
 	a.downstreams = s.newDownstreams(builtin)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
-	if a.audit, err = audit.Open(s.stateDir); err != nil {
-		s.log.Warn("calls are not recorded", "err", err)
-	} else {
-		gate.Record = a.audit.Record
-	}
+	a.observers = s.observe(gate)
 	gate.Keep = s.rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals")); err != nil {
 		s.log.Warn("there is no waiting list", "err", err)
@@ -379,11 +374,7 @@ func (a *app) close() {
 	ends.Go(a.workers.Close)
 	ends.Go(a.downstreams.Close)
 	ends.Wait()
-	if a.audit != nil {
-		if err := a.audit.Close(); err != nil {
-			a.log.Error("the record of calls is incomplete", "err", err)
-		}
-	}
+	a.observers.close(a.log)
 }
 
 // workerEnv carries what a worker must know.

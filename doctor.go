@@ -79,7 +79,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	if a.noRoots != "" {
 		d.Problems = append(d.Problems, fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.noRoots))
 	}
-	if a.audit == nil {
+	if a.observers.audit == nil {
 		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
 	}
 	plan, err := sandbox.NewPlan(prof, sys)

@@ -202,7 +202,7 @@ func (e Entry) String() string {
 	if ev.Asked != "" {
 		parts = append(parts, fmt.Sprintf("[asked: %s by %s]", ev.Asked, ev.AnsweredBy))
 	}
-	if ev.Profile == policy.DangerFullAccess.String() {
+	if ev.Profile == policy.DangerFullAccess.String() && ev.Running > 0 {
 		parts = append(parts, "[no sandbox]")
 	}
 	if ev.Denied != nil {

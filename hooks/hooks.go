@@ -30,6 +30,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"toolgate/config"
 	"toolgate/policy"
@@ -76,11 +77,14 @@ func (s *Set) Install(g *policy.Gate) {
 	}
 }
 
-// Close ends the hooks that run in the background.
+// Close waits a little for the hooks that run in the background, and ends
+// those that take longer.
 func (s *Set) Close() {
-	s.end()
+	defer time.AfterFunc(endWait, s.end).Stop()
 	s.background.Wait()
 }
+
+const endWait = 2 * time.Second
 
 // Before runs the PreToolUse hooks. It may change the call's arguments and
 // add to its notes. It is a [policy.Gate]'s Before.
