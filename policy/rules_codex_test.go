@@ -144,6 +144,8 @@ prefix_rule(pattern=["python3", "-c", "print(1)"])
 prefix_rule(pattern=["ssh", "build"])
 prefix_rule(pattern=["npx", "tsc"])
 prefix_rule(pattern=["git"])
+prefix_rule(pattern=["watch", "sh", "-c", "make"])
+prefix_rule(pattern=["watch", "f"])
 `)
 	tests := []struct {
 		script string
@@ -167,11 +169,34 @@ prefix_rule(pattern=["git"])
 		{"git -c core.pager=ls log", policy.Permitted},
 		{"", policy.NoRule},
 		{":", policy.NoRule},
+
+		// A program that only has the name of a wrapper is no wrapper.
+		{"nohup ls", policy.Permitted},
+		{"/usr/bin/nohup ls", policy.Permitted},
+		{"./nohup ls", policy.NoRule},
+		{"/tmp/bash -c ls", policy.NoRule},
+		{"env -P /tmp ls", policy.NoRule},
+
+		// What is covered in one place is not in another.
+		{"sudo apt-get update && apt-get update", policy.NoRule},
+		{"sudo sh -c make", policy.NoRule},
+		{"watch sh -c make; sh -c make", policy.NoRule},
+		{"f() { make; }; watch f; f", policy.NoRule},
+		{"watch sh -c make", policy.Permitted},
 	}
 	for _, tt := range tests {
 		j := r.Judge([]string{"bash", "-c", tt.script})
 		require.Equal(t, tt.want, j.Ruling, "%s: %s", tt.script, j.Reason)
 	}
+}
+
+// TestShellAnywhere has a call whose own shell is not a trusted one.
+func TestShellAnywhere(t *testing.T) {
+	r := parseRules(t, `prefix_rule(pattern=["ls"])`)
+	require.Equal(t, policy.Permitted, r.Judge([]string{"/bin/bash", "-lc", "ls"}).Ruling)
+	require.Equal(t, policy.Permitted, r.Judge([]string{"zsh", "-c", "ls"}).Ruling)
+	require.Equal(t, policy.NoRule, r.Judge([]string{"./bash", "-lc", "ls"}).Ruling)
+	require.Equal(t, policy.NoRule, r.Judge([]string{"/tmp/sh", "-c", "ls"}).Ruling)
 }
 
 // TestJudgementJSON is what policy check prints: Codex's words, and where.

@@ -280,13 +280,13 @@ func (f *finder) call(sc scope, words []word) {
 	if i < 0 {
 		return
 	}
-	sc.parent = i + 1
-	words = placed(words)
-	f.callAlias(sc, words)
 	if f.callFunction(sc, words) {
 		f.found.Commands[i].Through = true // its body is listed
 		return
 	}
+	sc.parent = i + 1
+	words = placed(words)
+	f.callAlias(sc, words)
 	f.look(sc, name, words, i)
 }
 
@@ -303,6 +303,19 @@ func placed(words []word) []word {
 		words[n].pos = n
 	}
 	return words
+}
+
+// passes marks command i as one that only starts what is listed after it. A
+// program that lies just anywhere may do more than its name says.
+func (f *finder) passes(i int) {
+	if i < 0 {
+		return
+	}
+	c := &f.found.Commands[i]
+	c.Through = len(c.Holes) == 0 || c.Holes[0].Index > 0
+	if strings.ContainsAny(c.Argv[0], `/\\`) && !inSystemFolder(c.Argv[0]) {
+		c.Through = false
+	}
 }
 
 // emit lists one command and returns its index, or -1 when the list is full.
@@ -444,8 +457,12 @@ func (f *finder) callAlias(sc scope, words []word) {
 // first reports whether text is met for the first time in the same
 // circumstances, which bounds the work on scripts that repeat themselves.
 func (f *finder) first(kind, text string, sc scope) bool {
+	from := sc.origin
+	if sc.derived {
+		from = origin{} // no allow is looked for
+	}
 	var key strings.Builder
-	fmt.Fprintf(&key, "%s\x00%t\x00%d\x00%s\x00", kind, sc.derived, sc.stdin.kind, sc.stdin.word.text)
+	fmt.Fprintf(&key, "%s\x00%t\x00%v\x00%d\x00%s\x00", kind, sc.derived, from, sc.stdin.kind, sc.stdin.word.text)
 	for _, a := range sc.args {
 		fmt.Fprintf(&key, "%t%s\x00", a.hole, a.text)
 	}

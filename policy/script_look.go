@@ -150,8 +150,8 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	if len(rest) == 0 {
 		return
 	}
-	if i >= 0 && g.through && o.unknown == "" && set == 0 {
-		f.found.Commands[i].Through = true
+	if g.through && o.unknown == "" && set == 0 {
+		f.passes(i)
 	}
 	if g.more {
 		rest = f.xargs(sc, o, rest)
@@ -221,6 +221,9 @@ func (f *finder) envAssign(sc *scope, w word) {
 func (f *finder) env(sc scope, words []word, i int) {
 	g := wrappers["env"]
 	o := g.parse(words[1:])
+	if dir, ok := o.get("P"); ok { // BSD: where the command is looked for
+		f.taint(sc, dir.text, "env looks for programs in another place")
+	}
 	line, ok := o.get("S split-string")
 	if !ok {
 		if len(o.rest) > 0 && o.rest[0].text == "-" {

@@ -77,8 +77,8 @@ options:
 		}
 		in := sc.in(name + " -c")
 		f.script(in, rest[0], lang, args)
-		if i >= 0 && plain && !rest[0].hole && len(sc.assigns) == 0 {
-			f.found.Commands[i].Through = true
+		if plain && !rest[0].hole && len(sc.assigns) == 0 {
+			f.passes(i)
 		}
 	case len(rest) == 0 || stdin || isStdin(rest[0]):
 		f.stdinScript(sc, name, lang, append(words[:1:1], rest...), i)
@@ -113,8 +113,8 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 		f.opaque(sc, texts(args), "%s runs what it is given later", name)
 	case inputText:
 		f.script(in, text.word, lang, args)
-		if i >= 0 && !text.word.hole && len(sc.assigns) == 0 {
-			f.found.Commands[i].Through = true
+		if !text.word.hole && len(sc.assigns) == 0 {
+			f.passes(i)
 		}
 	case inputPipe:
 		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
@@ -156,8 +156,8 @@ func (f *finder) eval(sc scope, words []word, i int) {
 	text := join(rest, " ")
 	in := sc.in("eval")
 	f.script(in, text, syntax.LangBash, sc.args)
-	if i >= 0 && !text.hole && len(sc.assigns) == 0 {
-		f.found.Commands[i].Through = true
+	if !text.hole && len(sc.assigns) == 0 {
+		f.passes(i)
 	}
 }
 
