@@ -72,6 +72,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	if g.finished {
 		appendLine(&b, leftBehind(g.process.left))
 		appendLine(&b, deniedLine(g.denied))
+		appendLine(&b, patchLine(g.process, g.text))
 	}
 	res := tools.Text(b.String())
 	if g.denied != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -122,4 +123,21 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 		a.PrefixRule = e.PrefixRule
 	}
 	return a, nil
+}
+
+// patchNames are programs that models expect and that are a tool here.
+var patchNames = map[string]bool{"apply_patch": true, "applypatch": true}
+
+var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")
+
+// patchMissing finds a shell's word for a program that it did not find.
+var patchMissing = regexp.MustCompile(`(?m)\bapply_?patch: (command )?not found`)
+
+// patchLine returns a line for the model whose script looked for a program
+// that is a tool here, or "".
+func patchLine(p *process, text string) string {
+	if p.code == 0 || !patchMissing.MatchString(text) {
+		return ""
+	}
+	return errPatch.Error() + "\n"
 }

@@ -285,6 +285,9 @@ func command(l launch) (*exec.Cmd, error) {
 		}
 	}
 	path, err := lookup(l.argv[0], l.env)
+	if err != nil && patchNames[l.argv[0]] {
+		return nil, errPatch
+	}
 	if err != nil {
 		return nil, err
 	}
