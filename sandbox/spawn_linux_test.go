@@ -138,9 +138,9 @@ func openRead(path string) error {
 	return f.Close()
 }
 
-// A command cannot reach the worker by any of its threads. The control: any
-// other child of the same user can.
-func TestSpawnerKeepsCommandsOffTheWorker(t *testing.T) {
+// Neither a command nor a program can reach the process that started it by any
+// of its threads. The control: any other child of the same user can.
+func TestStartedCannotReachTheStarter(t *testing.T) {
 	outcomes := func(out string) map[string]map[string]bool {
 		found := map[string]map[string]bool{}
 		for line := range strings.Lines(out) {
@@ -162,12 +162,18 @@ func TestSpawnerKeepsCommandsOffTheWorker(t *testing.T) {
 	}
 
 	eachLevel(t, func(t *testing.T, level sandbox.Level) {
-		errno, out := try(t, at(t, level, policy.Profile{}), "worker", "reach")
-		require.Zero(t, errno)
-		found := outcomes(out)
-		require.Len(t, found, len(reaches))
-		for name, errnos := range found {
-			require.False(t, errnos["ok"], "the command can %s: %v", name, errnos)
+		plan := at(t, level, policy.Profile{})
+		for who, op := range map[string][]string{
+			"a command its worker":     {"worker", "reach"},
+			"a program its supervisor": {"reach"},
+		} {
+			errno, out := try(t, plan, op[0], op[1:]...)
+			require.Zero(t, errno)
+			found := outcomes(out)
+			require.Len(t, found, len(reaches))
+			for name, errnos := range found {
+				require.False(t, errnos["ok"], "%s can %s: %v", who, name, errnos)
+			}
 		}
 	})
 }
