@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 )
 
 // A disk makes every change to the file system, each through one method, so
@@ -180,14 +182,23 @@ func (d *disk) sync(paths []string) error {
 
 func syncOne(path string) error {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) && isDir(path) {
+		return nil // a folder that cannot be read cannot be waited for
+	}
 	if err != nil {
 		return err
 	}
 	err = f.Sync()
-	if info, e := f.Stat(); e == nil && info.IsDir() {
-		err = nil // not every file system syncs folders; then a rename is as safe as it gets
+	if info, e := f.Stat(); e == nil && info.IsDir() && !syncsFolders(err) {
+		err = nil // then a rename is as safe as it gets here
 	}
 	return errors.Join(err, f.Close())
+}
+
+// syncsFolders reports whether err says more than that the system or the file
+// system does not sync folders.
+func syncsFolders(err error) bool {
+	return runtime.GOOS != "windows" && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported)
 }
 
 // parentsOf returns the folders of paths, each once.

@@ -4,8 +4,8 @@ import "strings"
 
 const byteOrderMark = "\uFEFF"
 
-// edit returns t with all hunks applied, or the hunks that have no place.
-// What else is to be told about it is in notes: places that were not unique.
+// edit returns t with all hunks applied, and their places; or the hunks that
+// have none.
 func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch) {
 	hunks = t.withoutBOM(hunks)
 	places, bad = t.placeAll(hunks)

@@ -75,20 +75,32 @@ func (s *session) recoverStep(id int) (note string, err error) {
 
 // commit does what the plan says, as step st, wholly or not at all.
 func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
+	notes, err = s.attempt(pl, st)
+	if _, ok := errors.AsType[*rollBackError](err); err != nil && !ok {
+		err = fmt.Errorf("%w; nothing was changed", err)
+	}
+	return notes, err
+}
+
+// attempt does what the plan says, in another way where one is not possible.
+func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 	if st.ID, err = s.store.nextID(); err != nil {
 		return nil, err
 	}
-	blobs := pl.describe(st)
+	blobs := pl.record(st)
 	avoid := map[detour]bool{}
 	for {
 		st.Work = pl.transaction(avoid)
 		if len(st.Work.Actions) == 0 {
 			return nil, nil
 		}
+		if err := st.Work.probe(); err != nil {
+			return nil, err
+		}
 		st.Work.addBlobs(blobs)
 		st.Dirs = st.Work.madeDirs()
 		if err := s.store.begin(st, blobs); err != nil {
-			return nil, errors.Join(err, errNothingChanged)
+			return nil, err
 		}
 		leftovers, err := st.Work.run(s.disk)
 		if err == nil {
@@ -108,8 +120,6 @@ func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
 	}
 }
 
-var errNothingChanged = errors.New("nothing was changed")
-
 // finish records that st is done.
 func (s *session) finish(st *step, leftovers []string) (notes []string, err error) {
 	if len(leftovers) > 0 {
@@ -125,9 +135,9 @@ func (s *session) finish(st *step, leftovers []string) (notes []string, err erro
 	return notes, nil
 }
 
-// describe fills in the changes of st and returns the contents that it refers
+// record fills in the changes of st and returns the contents that it refers
 // to, by their sums.
-func (pl *plan) describe(st *step) map[string][]byte {
+func (pl *plan) record(st *step) map[string][]byte {
 	blobs := map[string][]byte{}
 	for _, path := range pl.order {
 		f := pl.files[path]
@@ -173,12 +183,17 @@ func (s *state) kept() kept {
 	return k
 }
 
-// addBlobs adds what only the work of a step needs: a file that is rewritten
-// in place is nowhere else while that lasts.
+// addBlobs adds what only the work of a step needs, however large: a file that
+// is rewritten in place is nowhere else while that lasts, and one that is
+// replaced is nowhere else where names cannot trade places.
 func (t *transaction) addBlobs(blobs map[string][]byte) {
 	for i := range t.Actions {
-		if a := &t.Actions[i]; a.Kind == overwrite {
-			blobs[a.Before.Sum], blobs[a.After.Sum] = a.old, a.data
+		a := &t.Actions[i]
+		if (a.Kind == overwrite || a.Kind == replace) && a.old != nil {
+			blobs[a.Before.Sum] = a.old
+		}
+		if a.Kind == overwrite {
+			blobs[a.After.Sum] = a.data
 		}
 	}
 }

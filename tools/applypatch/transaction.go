@@ -101,7 +101,7 @@ func (e *detourError) Unwrap() error { return e.err }
 type staleError struct{ written string }
 
 func (e *staleError) Error() string {
-	return e.written + ": the file was changed by something else while the patch was being applied; nothing was changed by the patch; read the file and resend the patch"
+	return e.written + ": something else changed the file while the patch was being applied; read it and resend the patch"
 }
 
 // A rollBackError is what could not be taken back.
@@ -118,9 +118,6 @@ func (e *rollBackError) Unwrap() []error { return []error{e.why, e.back} }
 // could not be removed, though all was done.
 func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	slices.SortStableFunc(t.Actions, func(a, b action) int { return a.Kind.rank() - b.Kind.rank() })
-	if err := t.probe(); err != nil {
-		return nil, err
-	}
 	err = t.stage(d)
 	if err == nil {
 		err = t.check()
@@ -157,7 +154,7 @@ func named(err error, written string) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("%s: cannot be written: %w; nothing was changed", written, plainError(err))
+	return fmt.Errorf("%s: cannot be written: %w", written, plainError(err))
 }
 
 // content returns what has the given sum, old or new.
@@ -214,7 +211,7 @@ func synced(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the files cannot be brought to the disk: %w; nothing was changed", plainError(err))
+	return fmt.Errorf("the files cannot be brought to the disk: %w", plainError(err))
 }
 
 // stage writes the new file of one action.
