@@ -263,7 +263,7 @@ func backoff(failures int) time.Duration {
 func (d *Downstream) start(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no handshake within %v", d.spec.StartupTimeout))
 	defer cancel()
-	s := &session{d: d, gone: make(chan struct{}), relist: make(chan struct{}, 1), calls: map[*request]bool{}}
+	s := &session{d: d, gone: make(chan struct{}), relist: make(chan struct{}, 1), calls: map[*request]*way{}}
 	if d.spec.HTTP != nil {
 		if err := s.connectHTTP(ctx); err != nil {
 			close(s.gone)

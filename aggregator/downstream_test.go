@@ -42,7 +42,7 @@ func TestResultsPassAsTheBytesTheyAre(t *testing.T) {
 		{"big integer, number text", `{"content":[],"_meta":{"n":9007199254740993,"f":1.0,"e":1E400}}`},
 		{"order of keys", `{"z":1,"content":[],"a":{"y":1,"b":2}}`},
 		{"content of unknown kind", `{"content":[{"type":"hologram","payload":{"deep":[[]]}}]}`},
-		{"fields that nobody knows", `{"content":[],"structuredContent":{"n":42},"resultType":"complete","extra":null}`},
+		{"fields that nobody knows", `{"content":[],"structuredContent":{"n":42},"resultType":"own","extra":null}`},
 		{"escapes", `{"content":[{"type":"text","text":"<b>&\u2028\ud83d\ude00 \/ é"}]}`},
 		{"double keys", `{"content":[],"content":[{"type":"text","text":"2"}]}`},
 		{"isError", `{"content":[{"type":"text","text":"no"}],"isError":true}`},
@@ -632,4 +632,134 @@ func TestALongResult(t *testing.T) {
 	got, err := call(t.Context(), s, "raw", "echo", `{}`)
 	require.NoError(t, err)
 	require.Len(t, got, len(text(strings.Repeat("x", 20<<20))))
+}
+
+func TestQuestionsGoToTheCallerAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers []string
+		var mu sync.Mutex
+		calls := 0
+		f := &fake{script: script{
+			"tools/call": func(p *peer, m message) error {
+				if calls++; calls%2 == 0 { // ask when two are under way
+					p.line(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"secret?"}}`)
+				}
+				go func() {
+					<-time.After(time.Second)
+					p.result(m, text("done"))
+				}()
+				return nil
+			},
+			"": func(_ *peer, m message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				answers = append(answers, string(m.Result)+string(m.Error))
+				return nil
+			},
+		}}
+		s := set(t, spec("raw", f.launch))
+		both := func(first, second string) (asked []string) {
+			var wg sync.WaitGroup
+			for i, caller := range []string{first, second} {
+				wg.Go(func() {
+					<-time.After(time.Duration(i) * time.Millisecond)
+					_, err := call(t.Context(), s, "raw", "echo", `{}`, func(c *policy.Call) {
+						c.Caller = caller
+						c.Client = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+							mu.Lock()
+							defer mu.Unlock()
+							asked = append(asked, caller)
+							return json.RawMessage(`{"action":"accept"}`), nil
+						}
+					})
+					require.NoError(t, err)
+				})
+			}
+			wg.Wait()
+			return asked
+		}
+		require.Equal(t, []string{"ann"}, both("ann", "ann"))
+		require.Empty(t, both("ann", "bob"), "it could be either's")
+		synctest.Wait()
+		require.Equal(t, `{"action":"accept"}`, answers[0])
+		require.Contains(t, answers[1], "calls of several clients")
+		s.Close()
+	})
+}
+
+func TestAQuestionWithoutACallIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := map[string]string{}
+		f := &fake{script: script{
+			"notifications/initialized": func(p *peer, _ message) error {
+				for _, m := range []string{"elicitation/create", "sampling/createMessage", "roots/list", "ping"} {
+					p.line(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{}}`, m, m)
+				}
+				return nil
+			},
+			"": func(_ *peer, m message) error { got[string(m.ID)] = string(m.Result) + string(m.Error); return nil },
+		}}
+		s := set(t, spec("raw", f.launch))
+		synctest.Wait()
+		require.Contains(t, got[`"elicitation/create"`], "no call is under way")
+		require.Contains(t, got[`"sampling/createMessage"`], "no call is under way")
+		require.Equal(t, `{"roots":[{"uri":"file:///w"}]}`, got[`"roots/list"`], "the workspace")
+		require.Equal(t, `{}`, got[`"ping"`])
+		remove := s.AddClient(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`{"roots":[]}`), nil
+		})
+		f.run().kill()
+		_, err := call(t.Context(), s, "raw", "echo", `{}`)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, `{"roots":[]}`, got[`"roots/list"`], "of the only client there is")
+		remove()
+		s.Close()
+	})
+}
+
+func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []string
+		f := &fake{script: script{
+			"initialize": func(p *peer, m message) error {
+				p.result(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"logging":{}}}`)
+				return nil
+			},
+			"resources/list": func(p *peer, m message) error { p.result(m, `{"resources":[{"uri":"raw://a"}]}`); return nil },
+			"*": func(_ *peer, m message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if m.Method == "resources/subscribe" || m.Method == "logging/setLevel" {
+					seen = append(seen, m.Method+string(m.Params))
+				}
+				return nil
+			},
+			"resources/subscribe": func(p *peer, m message) error { p.result(m, `{}`); return nil },
+		}}
+		s := set(t, spec("raw", f.launch))
+		require.NoError(t, s.Subscribe(t.Context(), "raw://a"))
+		require.NoError(t, s.Subscribe(t.Context(), "raw://a"))
+		s.SetLevel("one", "error")
+		s.SetLevel("two", "info")
+		synctest.Wait()
+		seen = nil
+		f.run().kill()
+		synctest.Wait()
+		require.ElementsMatch(t, []string{`resources/subscribe{"uri":"raw://a"}`, `logging/setLevel{"level":"info"}`}, seen)
+		require.NoError(t, s.Unsubscribe(t.Context(), "raw://a"))
+		seen = nil
+		f.run().kill()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		require.Len(t, seen, 2, "one of the two still wants it")
+		require.NoError(t, s.Unsubscribe(t.Context(), "raw://a"))
+		seen = nil
+		f.run().kill()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{`logging/setLevel{"level":"info"}`}, seen)
+		s.Close()
+	})
 }

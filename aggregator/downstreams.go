@@ -346,6 +346,9 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	}
 	is := func(b *bool) bool { return b != nil && *b }
 	res, err := d.do(ctx, r, timeout, is(t.Claims.ReadOnly) || is(t.Claims.Idempotent))
+	if !c.Rounds {
+		res = forOlderEra(res)
+	}
 	out := policy.Outcome{Result: res, Level: d.level()}
 	if err != nil {
 		return out, err

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,34 @@ func (s *Downstreams) send(ctx context.Context, server string, r *request) (json
 	if err != nil {
 		return nil, err
 	}
-	return d.do(ctx, r, d.spec.requestTimeout(), true)
+	res, err := d.do(ctx, r, d.spec.requestTimeout(), true)
+	if !r.rounds {
+		res = forOlderEra(res)
+	}
+	return res, err
+}
+
+// forOlderEra takes out of a complete result what only the newer era has at
+// its top: clients of the older one were never told of it.
+func forOlderEra(res json.RawMessage) json.RawMessage {
+	if !bytes.Contains(res, []byte(`"resultType"`)) {
+		return res
+	}
+	o, err := parseOrdered(res)
+	if err != nil || o.text("resultType") != "complete" {
+		return res // a field of the server's own
+	}
+	for _, key := range []string{"resultType", "ttlMs", "cacheScope"} {
+		o.remove(key)
+	}
+	if meta, err := parseOrdered(o.get("_meta")); err == nil {
+		meta.remove("io.modelcontextprotocol/serverInfo")
+		o.set("_meta", meta.bytes())
+		if len(meta) == 0 {
+			o.remove("_meta")
+		}
+	}
+	return o.bytes()
 }
 
 // requestTimeout is that of requests which call no tool.

@@ -53,7 +53,14 @@ type session struct {
 	relist chan struct{} // a list has changed
 
 	mu    sync.Mutex
-	calls map[*request]bool // under way
+	last  int               // number of the last call
+	calls map[*request]*way // under way
+}
+
+// A way is how far a call is.
+type way struct {
+	number int
+	asked  int // questions put down to it
 }
 
 // clientCapabilities is what we declare to downstream servers. Which client
@@ -149,7 +156,8 @@ func (s *session) stamp(meta json.RawMessage) ordered {
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	r.meta = s.stamp(r.meta.bytes())
 	s.mu.Lock()
-	s.calls[r] = true
+	s.last++
+	s.calls[r] = &way{number: s.last}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -242,23 +250,27 @@ func (s *session) onRequest(cause *request, method string, params json.RawMessag
 }
 
 // causeOf finds the call that a request over stdio belongs to, where nothing
-// in it says so. Calls of one caller are all the same person's; when several
-// callers wait, nobody is asked rather than the wrong one.
+// in it says so. Calls of one caller are all the same person's: of those it is
+// the one least asked about yet, and the latest. When several callers wait,
+// nobody is asked rather than the wrong one.
 func (s *session) causeOf(method string) (*request, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	var cause *request
-	for r := range s.calls {
+	var best *way
+	for r, w := range s.calls {
 		if r.client == nil {
 			continue
 		}
 		if cause != nil && cause.caller != r.caller {
-			s.mu.Unlock()
 			return nil, errors.New("calls of several clients are under way, and the request does not say which one it belongs to")
 		}
-		cause = r
+		if best == nil || w.asked < best.asked || w.asked == best.asked && w.number > best.number {
+			cause, best = r, w
+		}
 	}
-	s.mu.Unlock()
 	if cause != nil {
+		best.asked++
 		return cause, nil
 	}
 	if method == "roots/list" { // asked when a session opens, before any call
