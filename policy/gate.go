@@ -158,17 +158,30 @@ type Call struct {
 	policy *Policy // the gate's, within Limit
 }
 
+// traceParent returns the W3C trace context that the client sent, where MCP's
+// conventions put it.
+func (c Call) traceParent() string {
+	var meta struct {
+		TraceParent string `json:"traceparent"`
+	}
+	if json.Unmarshal(c.Meta, &meta) != nil || len(meta.TraceParent) > 64 {
+		return ""
+	}
+	return meta.TraceParent
+}
+
 // An Event is the record of one call, whatever became of it.
 type Event struct {
-	Time      time.Time       `json:"time"`
-	ID        string          `json:"id"`
-	Caller    string          `json:"caller,omitempty"`
-	Agent     string          `json:"agent,omitempty"` // the client program
-	Server    string          `json:"server,omitempty"`
-	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"arguments,omitempty"` // as they were sent
-	Rewritten json.RawMessage `json:"rewritten,omitempty"` // as they ran, when a hook changed them
-	Action    Action          `json:"action"`
+	Time        time.Time       `json:"time"`
+	ID          string          `json:"id"`
+	Caller      string          `json:"caller,omitempty"`
+	Agent       string          `json:"agent,omitempty"`       // the client program
+	TraceParent string          `json:"traceparent,omitempty"` // of the client, by which traces are put together
+	Server      string          `json:"server,omitempty"`
+	Tool        string          `json:"tool"`
+	Args        json.RawMessage `json:"arguments,omitempty"` // as they were sent
+	Rewritten   json.RawMessage `json:"rewritten,omitempty"` // as they ran, when a hook changed them
+	Action      Action          `json:"action"`
 
 	Verdict    string    `json:"verdict"`
 	Rule       string    `json:"rule,omitempty"` // the rule that decided
@@ -241,7 +254,7 @@ type Gate struct {
 // Its errors are a *[Refused], [ErrSuspended], the context's, and the run's.
 // Whatever happens, a panic included, one event is recorded.
 func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
-	ev := Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Agent: c.Agent, Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Action: c.Action, Verdict: Deny.String()}
+	ev := Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Agent: c.Agent, TraceParent: c.traceParent(), Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Action: c.Action, Verdict: Deny.String()}
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Outcome{}, fmt.Errorf("bug in toolgate, nothing is known about what was done: %v", p)
