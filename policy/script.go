@@ -233,8 +233,13 @@ func (f *finder) taint(sc scope, source, reason string, args ...any) {
 }
 
 func (f *finder) addOpaque(o Opaque) {
-	if len(f.found.Opaque) < maxOpaque && !slices.Contains(f.found.Opaque, o) {
-		f.found.Opaque = append(f.found.Opaque, o)
+	switch n := len(f.found.Opaque); {
+	case n < maxOpaque:
+		if !slices.Contains(f.found.Opaque, o) {
+			f.found.Opaque = append(f.found.Opaque, o)
+		}
+	case n == maxOpaque: // what is left out may be worse than all before it
+		f.found.Opaque = append(f.found.Opaque, Opaque{Reason: "more in it is not known than is listed"})
 	}
 }
 

@@ -34,6 +34,7 @@ const recordEnd = "--end of argv--"
 // A recorder runs scripts in bash and sees which programs they started.
 type recorder struct {
 	bash, bin string
+	permitted int // scripts that the rules let through
 }
 
 func newRecorder(t testing.TB) *recorder {
@@ -109,7 +110,8 @@ func coversFrom(c policy.Command, i int, args []string) bool {
 var oddDollar = regexp.MustCompile(`\$([^\w({'"?*@#$!-]|$)`)
 
 // checkRun runs a script and checks that what ran was found, or that
-// something was named opaque.
+// something was named opaque. A script that rules for show alone permit must
+// start nothing else and write nothing.
 func checkRun(t testing.TB, r *recorder, shell, script string) [][]string {
 	t.Helper()
 	found := policy.Commands([]string{shell, "-c", script})
@@ -124,7 +126,19 @@ func checkRun(t testing.TB, r *recorder, shell, script string) [][]string {
 		seen := slices.ContainsFunc(found.Commands, func(c policy.Command) bool { return covers(c, argv) })
 		require.True(t, seen || len(found.Opaque) > 0, "%s ran but was not found: %q\nin:\n%s\nfound:\n%s", shell, argv, script, describe(found))
 	}
+	if r.permits(t, shell, script) {
+		r.permitted++
+		for _, argv := range ran {
+			require.Equal(t, "show", argv[0], "%s: permitted:\n%s\nfound:\n%s", shell, script, describe(found))
+		}
+	}
 	return ran
+}
+
+// permits judges a script by rules that allow show and some builtins.
+func (r *recorder) permits(t testing.TB, shell, script string) bool {
+	rules := parseRules(t, `[prefix_rule(pattern=[name]) for name in ["show", "echo", "printf", "true", ":", "[", "read", "set", "shift", "trap", "alias", "export", "local", "eval"]]`)
+	return rules.Judge([]string{shell, "-c", script}).Ruling == policy.Permitted
 }
 
 // TestScriptsRun holds the table of scripts against bash: what bash really
@@ -137,7 +151,8 @@ func TestScriptsRun(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			ran := checkRun(t, r, r.bash, c.script)
+			mine := *r // the count is not shared
+			ran := checkRun(t, &mine, r.bash, c.script)
 			push := slices.ContainsFunc(ran, func(argv []string) bool {
 				return len(argv) > 1 && argv[0] == "git" && argv[1] == "push"
 			})
@@ -193,7 +208,8 @@ func TestRandomScriptsRun(t *testing.T) {
 		ran += len(checkRun(t, r, shell, script))
 	}
 	require.Positive(t, ran)
-	t.Logf("%d programs started by %d scripts", ran, n)
+	require.Positive(t, r.permitted)
+	t.Logf("%d programs started by %d scripts, %d of them permitted", ran, n, r.permitted)
 }
 
 // FuzzAgainstBash is TestRandomScriptsRun with scripts that the fuzzer picks.

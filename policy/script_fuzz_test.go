@@ -175,6 +175,9 @@ func hostile() []string {
 		"alias a='a a a'; a", "alias a='b b'; alias b='a a'; a", "trap 'trap \"trap x EXIT\" EXIT' EXIT", strings.Repeat("a|", 20000) + "a",
 		"x='$x'; eval \"$x\"; bash -c \"$x$x\"", "printf '%s' " + strings.Repeat("x ", 20000) + "| bash", "awk '" + strings.Repeat("{", 20000) + "'",
 		"sed '" + strings.Repeat("s/a/b/;", 20000) + "'", "python3 -c '" + strings.Repeat("os.system(", 20000) + "'", "git -c alias.a='!git a' a", "git -c alias.a=a a",
+		"((" + strings.Repeat("! ", 50000) + "1))", "((" + strings.Repeat("-", 100000) + "1))", "((" + strings.Repeat("1+", 50000) + "1))", "((" + strings.Repeat("1?1:", 30000) + "1))",
+		"[[ " + strings.Repeat("! ", 50000) + "a ]]", "[[ " + strings.Repeat("a && ", 30000) + "a ]]", strings.Repeat("time ", 30000) + "git push", strings.Repeat("a && ", 40000) + "git push", "if a; then b; " + strings.Repeat("elif a; then b; ", 10000) + "else git push; fi",
+		strings.Repeat("coproc ", 1000) + "git push", strings.Repeat("A=$(b) ", 20000) + "git push", strings.Repeat("PATH=x; ", 200) + "$x", strings.Repeat("$x; ", 200) + "git push", "x=" + strings.Repeat("a[", 900) + "$(git push)",
 		"find . " + strings.Repeat("-exec x \\; ", 20000), "a=" + strings.Repeat("'$('", 5000), strings.Repeat("f() { ", 2000) + "git push" + strings.Repeat("; }", 2000),
 	}
 }
@@ -193,6 +196,15 @@ func TestHostileScripts(t *testing.T) {
 			require.True(t, seen || len(found.Opaque) > 0, "script %d", i)
 		}
 	}
+
+	// Much that only taints must not push out what hides.
+	rules := parseRules(t, `prefix_rule(pattern=["git", "push"], decision="forbidden")`)
+	script := ""
+	for i := range 300 {
+		script += fmt.Sprintf("PATH=%d; ", i)
+	}
+	require.Equal(t, policy.NoRule, rules.Judge([]string{"bash", "-c", script[:500]}).Ruling)
+	require.Equal(t, policy.Prompted, rules.Judge([]string{"bash", "-c", script + "$x"}).Ruling)
 }
 
 // script200 is a script of 200 commands, as a model writes them.

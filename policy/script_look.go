@@ -122,6 +122,7 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		}
 	}
 	in := sc.in(name)
+	in.assigns = slices.Clip(in.assigns)
 	in.away = in.away || g.elsewhere
 	if o.unknown != "" {
 		f.opaque(sc, texts(words), "option %s of %s is not known here", o.unknown, name)
@@ -214,7 +215,7 @@ func isAssign(w word) bool {
 func (f *finder) envAssign(sc *scope, w word) {
 	name, _, _ := strings.Cut(w.text, "=")
 	f.variable(*sc, name, cutWord(w, len(name)+1))
-	sc.assigns = append(sc.assigns[:len(sc.assigns):len(sc.assigns)], w.text)
+	sc.assigns = append(sc.assigns, w.text)
 }
 
 // env follows env, whose -S takes a line of further arguments.

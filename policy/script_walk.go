@@ -174,6 +174,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		f.opaque(sc, sc.source(s), "commands are nested too deep to follow")
 		return
 	}
+	sc.writes = slices.Clip(sc.writes) // what is added is this statement's own
 	for _, r := range s.Redirs {
 		f.redirect(&sc, r)
 	}
@@ -226,6 +227,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 
 // callExpr takes in a simple command with its assignments.
 func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
+	sc.assigns = slices.Clip(sc.assigns)
 	for _, a := range c.Assigns {
 		f.assign(&sc, a, len(c.Args) == 0)
 	}
@@ -281,7 +283,7 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	}
 	f.remember(name, value, a.Append)
 	if !keep {
-		sc.assigns = append(sc.assigns[:len(sc.assigns):len(sc.assigns)], name+"="+value.text)
+		sc.assigns = append(sc.assigns, name+"="+value.text)
 	}
 }
 
@@ -511,7 +513,7 @@ func (f *finder) write(sc *scope, w word, more bool) {
 	if w.proc != nil { // > >(tee …): the command in it was looked at
 		return
 	}
-	sc.writes = append(sc.writes[:len(sc.writes):len(sc.writes)], w.text)
+	sc.writes = append(sc.writes, w.text)
 	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.at.String()})
 }
 
