@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -131,14 +132,12 @@ func (l level) fold(s string) string {
 	case exact:
 		return s
 	case trailing:
-		return strings.TrimRight(s, asciiSpace)
+		return strings.TrimRightFunc(s, unicode.IsSpace)
 	case surrounding:
 		return strings.TrimSpace(s)
 	}
 	return plain(strings.TrimSpace(s))
 }
-
-const asciiSpace = " \t\r\v\f\u0085\u00A0"
 
 // plain turns the characters of print that stand for ASCII ones into those.
 func plain(s string) string {
