@@ -84,6 +84,7 @@ func form(q policy.Question) *mcp.ElicitParams {
 	choices = append(choices, policy.No)
 	words += "no: do not run it."
 	return &mcp.ElicitParams{
+		Meta:    display(q),
 		Mode:    "form",
 		Message: Message(q),
 		RequestedSchema: map[string]any{
@@ -94,6 +95,20 @@ func form(q policy.Question) *mcp.ElicitParams {
 			"required": []string{decisionField},
 		},
 	}
+}
+
+// display is what a client's dialog may show beside the message, in the names
+// that Codex and Claude Code know. It is no codex_approval_kind: Codex would
+// answer such a question without our field.
+func display(q policy.Question) mcp.Meta {
+	m := mcp.Meta{
+		"tool_name":                   q.Action.Tool,
+		"anthropic/permissionDisplay": map[string]any{"title": "toolgate: " + q.Action.Tool, "description": visible(q.Reason)},
+	}
+	if args := q.Action.Arguments; len(args) > 0 && len(args) <= maxPreview && json.Valid(args) {
+		m["tool_params"] = args
+	}
+	return m
 }
 
 // answer reads what came back. Only accept with one of the offered words is a
