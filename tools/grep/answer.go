@@ -90,7 +90,7 @@ func filesLeft(shown int, q query, found *results) string {
 }
 
 func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
-	r := newReport(q)
+	r := newReport(ctx, q)
 	files := 0
 	full := false
 	for _, f := range found.newest() {
@@ -119,11 +119,11 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 }
 
 func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+	s := newSearcher(ctx, q.pattern)
 	var spans *spanFinder
 	if q.pattern.multiline {
-		spans = q.pattern.program.spans()
+		spans = q.pattern.program.spans(s.machine.stop)
 	}
-	s := newSearcher(q.pattern)
 	var b strings.Builder
 	shown := 0
 	for _, f := range found.newest() {

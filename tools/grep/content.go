@@ -35,10 +35,10 @@ type report struct {
 	tail  []string // the lines before the block being read, the last ones
 }
 
-func newReport(q query) *report {
-	r := &report{searcher: newSearcher(q.pattern), context: q.context, limit: q.limit}
+func newReport(ctx context.Context, q query) *report {
+	r := &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
 	if q.pattern.multiline {
-		r.spans = q.pattern.program.spans()
+		r.spans = q.pattern.program.spans(r.searcher.machine.stop)
 	}
 	return r
 }

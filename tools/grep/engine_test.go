@@ -335,3 +335,27 @@ func TestRegexp(t *testing.T) {
 	}
 	require.Greater(t, tried, 500)
 }
+
+// An expression that has no end of states takes no memory without end, and is
+// given up when the time is over.
+func TestManyStates(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := rand.New(rand.NewPCG(1, 1))
+	content := make([]byte, 1<<20)
+	for i := range content {
+		content[i] = "ab"[r.IntN(2)]
+	}
+	require.NoError(t, os.WriteFile("f", content, 0o644))
+	call := args(t, map[string]any{"pattern": "[ab]*a[ab]{100}c"})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	require.Equal(t, "No matches found.", text(grep.RunWith(t.Context(), "", call)))
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.HeapSys, before.HeapSys+128<<20)
+
+	asked := 0
+	require.Negative(t, grep.Find("[ab]*a[ab]{100}c", content, func() bool { asked++; return asked == 3 }))
+	require.Equal(t, 3, asked)
+	require.Positive(t, grep.Find("[ab]*a[ab]{100}", content, func() bool { return false }))
+}

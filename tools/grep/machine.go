@@ -165,6 +165,10 @@ type machine struct {
 	states []state
 	known  map[string]uint32
 	next   []uint32 // by state and class: a state, unmade or matched
+	size   int      // of all this in bytes, about
+
+	stop func() bool // asked now and then; the search ends without a match
+	made int         // steps taken that were not known
 
 	// Scratch space.
 	seen  []uint32 // by instruction: the round in which it was reached
@@ -184,23 +188,27 @@ type state struct {
 const (
 	unmade  uint32 = iota // not a state: yet to be made
 	matched               // not a state: there is a match
+	stopped               // not a state: the search is to end
 	atStart               // the state at the start of the text
 )
 
-// maxCells bounds the memory of a machine: it starts afresh when its table
+// maxMachine bounds the memory of a machine in bytes: it starts afresh when it
 // would outgrow this.
-const maxCells = 1 << 20
+const maxMachine = 8 << 20
 
-func (p *program) machine() *machine {
-	m := &machine{program: p, seen: make([]uint32, len(p.insts))}
+// machine returns a machine for p. Its searches end when stop returns true,
+// however long they would take.
+func (p *program) machine(stop func() bool) *machine {
+	m := &machine{program: p, stop: stop, seen: make([]uint32, len(p.insts))}
 	m.reset()
 	return m
 }
 
 func (m *machine) reset() {
-	m.states = []state{{}, {}}
+	m.size = 0
+	m.states = make([]state, atStart)
 	m.known = map[string]uint32{}
-	m.next = make([]uint32, 2*len(m.samples))
+	m.next = make([]uint32, int(atStart)*len(m.samples))
 	m.state(nil, '\n', true)
 }
 
@@ -223,12 +231,15 @@ func (m *machine) find(text []byte) int {
 			}
 		}
 		to := m.next[at*width+uint32(class)]
-		if to <= matched {
+		if to < atStart {
 			if to == unmade {
 				to = m.step(at, class)
 			}
-			if to == matched {
+			switch to {
+			case matched:
 				return i
+			case stopped:
+				return -1
 			}
 		}
 		at = to
@@ -250,10 +261,13 @@ func (m *machine) find(text []byte) int {
 // step makes the state that class leads to from the state at, whose number may
 // be another afterwards: the machine may start afresh.
 func (m *machine) step(at uint32, class uint16) uint32 {
-	if len(m.next) > maxCells {
+	if m.size > maxMachine {
 		s := m.states[at]
 		m.reset()
 		at = m.state(s.pcs, s.before, s.first)
+	}
+	if m.made++; m.made%1024 == 0 && m.stop() {
+		return stopped
 	}
 	s := m.states[at]
 	r := m.samples[class]
@@ -362,5 +376,6 @@ func (m *machine) state(pcs []uint32, before rune, first bool) uint32 {
 	m.known[string(key)] = n
 	m.states = append(m.states, state{pcs, before, first})
 	m.next = append(m.next, make([]uint32, len(m.samples))...)
+	m.size += 8*len(key) + 4*len(m.samples) + 100
 	return n
 }

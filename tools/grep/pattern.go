@@ -33,11 +33,17 @@ const (
 	smart       letterCase = "smart" // insensitive unless the pattern holds a capital
 )
 
+// maxPattern is how long a regular expression may be in bytes.
+const maxPattern = 32 << 10
+
 // compile reads expr. Without multiline, no match goes beyond a line. Its
 // errors are written for the model.
 func compile(expr string, letters letterCase, multiline bool) (*pattern, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, &tools.ArgumentError{Msg: "pattern must not be empty; give a regular expression"}
+	}
+	if len(expr) > maxPattern {
+		return nil, &tools.ArgumentError{Msg: fmt.Sprintf("pattern has %d bytes, more than %d; use a shorter one", len(expr), maxPattern)}
 	}
 	// Without OneLine, ^ and $ are the ends of a line.
 	flags := syntax.Perl &^ syntax.OneLine

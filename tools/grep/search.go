@@ -32,8 +32,9 @@ const (
 	maxWhole = 64 << 20
 )
 
-func newSearcher(p *pattern) *searcher {
-	s := &searcher{pattern: p, machine: p.program.machine(), buf: make([]byte, bufferSize)}
+// newSearcher returns a searcher for p that ends when ctx does.
+func newSearcher(ctx context.Context, p *pattern) *searcher {
+	s := &searcher{pattern: p, machine: p.program.machine(func() bool { return ctx.Err() != nil }), buf: make([]byte, bufferSize)}
 	if p.required != nil {
 		s.finder = p.required.finder()
 	}

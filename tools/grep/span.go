@@ -10,6 +10,8 @@ import (
 // preference, and is slower; it is for one goroutine.
 type spanFinder struct {
 	*program
+	stop  func() bool // asked now and then; the search ends without a match
+	taken int         // characters
 
 	// The ways being followed, the preferred first, and those of the next
 	// character.
@@ -35,9 +37,9 @@ func (t *threads) clear() {
 	t.round++
 }
 
-func (p *program) spans() *spanFinder {
+func (p *program) spans(stop func() bool) *spanFinder {
 	n := len(p.insts)
-	return &spanFinder{program: p, now: threads{seen: make([]uint32, n)}, next: threads{seen: make([]uint32, n)}}
+	return &spanFinder{program: p, stop: stop, now: threads{seen: make([]uint32, n)}, next: threads{seen: make([]uint32, n)}}
 }
 
 // find returns the first match in text that starts at from or later, as an
@@ -54,6 +56,9 @@ func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
 		r, size := rune(runeEnd), 0
 		if at < len(text) {
 			r, size = firstRune(text[at:])
+		}
+		if f.taken++; f.taken%4096 == 0 && f.stop() {
+			return 0, 0, false
 		}
 		holds := assertions(before, r)
 		if !ok {
@@ -94,7 +99,7 @@ func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
 				return
 			}
 			from = end
-			if start == end {
+			if start == end && end < len(text) {
 				_, size := firstRune(text[end:])
 				from += size
 			}

@@ -19,7 +19,7 @@ func searchOurselves(ctx context.Context, q query, folder bool) (*results, error
 	found := &results{limit: q.limit}
 	root := q.root()
 	if !folder {
-		searchFile(ctx, newSearcher(q.pattern), found, root, root, true)
+		searchFile(ctx, newSearcher(ctx, q.pattern), found, root, root, true)
 		return found, ended(ctx, found)
 	}
 	w := &walk{query: q, found: found}
@@ -125,7 +125,7 @@ func (w *walk) end() {
 }
 
 func (w *walk) work(ctx context.Context) {
-	s := newSearcher(w.pattern)
+	s := newSearcher(ctx, w.pattern)
 	for {
 		t, ok := w.take()
 		if !ok {
