@@ -158,7 +158,7 @@ func (d *disk) takeAfter(path, like string, info fs.FileInfo, must bool) error {
 
 // syncers is how many files are waited for at once: a file system writes its
 // journal once for all that wait.
-const syncers = 8
+const syncers = 32
 
 // sync brings files and folders to the disk.
 func (d *disk) sync(paths []string) error {

@@ -53,7 +53,9 @@ type Options struct {
 	StateDir string
 
 	// Roots are folders beside the workspace into which a symbolic link in the
-	// path of a file may lead. A link that leads out of them is a denial.
+	// path of a file may lead; "/" is anywhere, for a worker that runs outside
+	// the sandbox because somebody said yes. A link that leads out of them is a
+	// denial.
 	Roots []string
 }
 
