@@ -434,6 +434,7 @@ func (d *Downstream) list(ctx context.Context, s *session) time.Duration {
 
 // adopt makes c the catalogue, saves it and tells the set what changed.
 func (d *Downstream) adopt(c *Catalogue) {
+	d.firstSeen(c)
 	d.mu.Lock()
 	before := d.saved
 	d.saved = c

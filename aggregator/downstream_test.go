@@ -736,7 +736,8 @@ func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
 				}
 				return nil
 			},
-			"resources/subscribe": func(p *peer, m message) error { p.result(m, `{}`); return nil },
+			"resources/subscribe":   func(p *peer, m message) error { p.result(m, `{}`); return nil },
+			"resources/unsubscribe": func(p *peer, m message) error { p.result(m, `{}`); return nil },
 		}}
 		s := set(t, spec("raw", f.launch))
 		require.NoError(t, s.Subscribe(t.Context(), "raw://a"))

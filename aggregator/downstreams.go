@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -321,7 +322,7 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	}
 	t, ok := s.published.Load().find(d.spec.Name, c.Action.Tool)
 	if !ok {
-		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool any more", d.spec.Name)
+		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.published.Load().why(d.spec.Name, c.Action.Tool))
 	}
 	args := c.Arguments
 	if len(args) == 0 {
@@ -370,6 +371,16 @@ func (p *published) find(server, raw string) (*Tool, bool) {
 		}
 	}
 	return nil, false
+}
+
+// why returns why a tool was left out, "" when it is not known to be.
+func (p *published) why(server, raw string) string {
+	for _, f := range p.faults[server] {
+		if rest, ok := strings.CutPrefix(f, raw+" is left out"); ok {
+			return rest
+		}
+	}
+	return ""
 }
 
 func (d *Downstream) level() string {

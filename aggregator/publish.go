@@ -171,8 +171,16 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 		}
 	}
 	names := d.names(raw)
+	seen, err := loadSightings(trustFile(d.set.opts.StateDir, d.spec.Name))
+	if err != nil {
+		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
+	}
 	for _, e := range entries {
-		t, err := d.publishTool(e.name, names[e.name], e.def)
+		err := d.held(seen, e.name, e.def)
+		var t Tool
+		if err == nil {
+			t, err = d.publishTool(e.name, names[e.name], e.def)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Sprintf("%s is left out: %v", e.name, err))
 			continue

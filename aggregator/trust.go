@@ -1,0 +1,245 @@
+package aggregator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// A server's tools are what the user saw when the server was added: a tool
+// whose words, schema or claims change later is held back until the user has
+// looked at it, because a description is read by the model as instructions.
+
+// A sighting is a tool as it was first seen, or last accepted.
+type sighting struct {
+	Digest     string          `json:"digest"`
+	Definition json.RawMessage `json:"definition"`
+}
+
+func trustFile(stateDir, server string) string {
+	return filepath.Join(stateDir, "trust", fileName(server)+".json")
+}
+
+// loadSightings returns what was seen of the server's tools, by raw name.
+func loadSightings(file string) (map[string]sighting, error) {
+	seen := map[string]sighting{}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return seen, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &seen); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return seen, nil
+}
+
+func saveSightings(file string, seen map[string]sighting) error {
+	b, err := json.Marshal(seen)
+	if err != nil {
+		return err
+	}
+	return writeFile(file, b)
+}
+
+// sight returns what of a definition the model and the gate go by, with its
+// digest.
+func sight(def ordered) sighting {
+	kept := ordered{}
+	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
+		if v := def.get(key); v != nil {
+			kept = append(kept, field{key, v})
+		}
+	}
+	b := kept.bytes()
+	sum := sha256.Sum256(b)
+	return sighting{Digest: hex.EncodeToString(sum[:]), Definition: b}
+}
+
+// firstSeen notes the tools of c that were never seen before.
+func (d *Downstream) firstSeen(c *Catalogue) {
+	if d.spec.Trusted {
+		return
+	}
+	file := trustFile(d.set.opts.StateDir, d.spec.Name)
+	seen, err := loadSightings(file)
+	if err != nil {
+		d.log.Warn("what was seen of its tools is not known", "err", err)
+		return
+	}
+	grown := false
+	for _, b := range c.Tools {
+		def, err := parseOrdered(b)
+		name := def.text("name")
+		if err != nil || name == "" {
+			continue
+		}
+		if _, ok := seen[name]; !ok {
+			seen[name], grown = sight(def), true
+		}
+	}
+	if grown {
+		if err := saveSightings(file, seen); err != nil {
+			d.log.Warn("its tools are not remembered", "err", err)
+		}
+	}
+}
+
+// held returns why the tool must not be published yet, nil when it may.
+func (d *Downstream) held(seen map[string]sighting, name string, def ordered) error {
+	if d.spec.Trusted {
+		return nil
+	}
+	if s, ok := seen[name]; ok && s.Digest != sight(def).Digest {
+		return fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
+	}
+	return nil
+}
+
+// A Review is one tool of a server for a person to look at.
+type Review struct {
+	Tool    string          `json:"tool"`
+	Changed bool            `json:"changed"` // it differs from what was seen
+	Flags   []string        `json:"flags,omitempty"`
+	Before  json.RawMessage `json:"before,omitempty"` // when it has changed
+	Now     json.RawMessage `json:"now"`
+}
+
+// ReviewServer returns the tools of a server's saved catalogue with what was
+// seen of them before. ErrNotSeen says that there is none.
+func ReviewServer(stateDir, server string) ([]Review, error) {
+	c, err := savedCatalogue(stateDir, server)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := loadSightings(trustFile(stateDir, server))
+	if err != nil {
+		return nil, err
+	}
+	var list []Review
+	for _, b := range c.Tools {
+		def, err := parseOrdered(b)
+		name := def.text("name")
+		if err != nil || name == "" {
+			continue
+		}
+		now := sight(def)
+		r := Review{Tool: name, Now: now.Definition, Flags: flags(now.Definition)}
+		if old, ok := seen[name]; ok && old.Digest != now.Digest {
+			r.Changed, r.Before = true, old.Definition
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// ErrNotSeen says that a server was never started.
+var ErrNotSeen = errors.New("this server was never started, so nothing is known of its tools")
+
+func savedCatalogue(stateDir, server string) (*Catalogue, error) {
+	b, err := os.ReadFile(catalogueFile(stateDir, server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotSeen
+	}
+	if err != nil {
+		return nil, err
+	}
+	var c Catalogue
+	return &c, json.Unmarshal(b, &c)
+}
+
+// AcceptServer makes the tools as they are now those that were seen. A running
+// toolgate publishes them when it is told, see [Downstreams.Reviewed].
+func AcceptServer(stateDir, server string) error {
+	c, err := savedCatalogue(stateDir, server)
+	if err != nil {
+		return err
+	}
+	seen := map[string]sighting{}
+	for _, b := range c.Tools {
+		if def, err := parseOrdered(b); err == nil && def.text("name") != "" {
+			seen[def.text("name")] = sight(def)
+		}
+	}
+	return saveSightings(trustFile(stateDir, server), seen)
+}
+
+// Reviewed publishes the tools anew after a person has accepted some.
+func (s *Downstreams) Reviewed() { s.republish(Change{Tools: true}) }
+
+// ForgetServer removes what is kept of a server.
+func ForgetServer(stateDir, server string) error {
+	for _, file := range []string{catalogueFile(stateDir, server), trustFile(stateDir, server)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// instructing are words in a definition that try to tell the model what to do
+// beyond the tool itself.
+var instructing = []struct {
+	what string
+	re   *regexp.Regexp
+}{
+	{"tells to disregard instructions", regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|above)\b`)},
+	{"tells to hide something from the user", regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,30}\b(tell|telling|inform|mention|notify|show|reveal)`)},
+	{"demands to be called before other tools", regexp.MustCompile(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b|\balways (call|use|run) this\b`)},
+	{"speaks as the system", regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`)},
+	{"names places where credentials are kept", regexp.MustCompile(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`)},
+	{"asks for the conversation", regexp.MustCompile(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`)},
+}
+
+// flags returns what a person should look at in a definition. It is a hint
+// and no protection: words can be put in any way.
+func flags(def json.RawMessage) []string {
+	var text strings.Builder
+	collectText(def, &text, 0)
+	var found []string
+	for _, p := range instructing {
+		if m := p.re.FindString(text.String()); m != "" {
+			found = append(found, fmt.Sprintf("%s: %q", p.what, m))
+		}
+	}
+	if i := strings.IndexFunc(text.String(), invisible); i >= 0 {
+		found = append(found, "has characters that cannot be seen")
+	}
+	return found
+}
+
+// collectText writes all strings in v to b.
+func collectText(v json.RawMessage, b *strings.Builder, depth int) {
+	if depth > maxSchemaDepth {
+		return
+	}
+	switch kindOf(v) {
+	case '"':
+		b.WriteString(textOf(v))
+		b.WriteByte('\n')
+	case '[':
+		for _, e := range listOf(v) {
+			collectText(e, b, depth+1)
+		}
+	case '{':
+		o, _ := parseOrdered(v)
+		for _, f := range o {
+			collectText(f.value, b, depth+1)
+		}
+	}
+}
+
+// invisible reports whether r hides: tags, direction marks, widths of zero.
+func invisible(r rune) bool {
+	return r >= 0xe0000 && r <= 0xe007f || unicode.Is(unicode.Bidi_Control, r) || r == 0x200b || r == 0x2060 || r == 0xfeff || r < ' ' && r != '\n' && r != '\t' && r != '\r'
+}
