@@ -146,8 +146,8 @@ func (r *recorder) permits(t testing.TB, shell, script string) bool {
 func TestScriptsRun(t *testing.T) {
 	r := newRecorder(t)
 	for _, c := range readScripts(t) {
-		if strings.Contains(c.script, "/usr/bin/gi") {
-			continue // that git is no stub
+		if strings.Contains(c.script, "/usr/bin/gi") || strings.HasPrefix(c.name, "what a model writes") {
+			continue // these start programs that are no stubs
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

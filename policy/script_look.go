@@ -404,7 +404,15 @@ func (f *finder) startedBy(sc scope, name string, words []word) {
 	}
 	for i := 1; i < min(len(words), 8); i++ {
 		switch words[i].text {
-		case "run", "exec", "shell", "-E", "--args", "exec-env":
+		case "run", "exec", "shell", "exec-env":
+		case "-E":
+			if name != "cmake" {
+				continue
+			}
+		case "--args":
+			if name != "gdb" {
+				continue
+			}
 		default:
 			continue
 		}
