@@ -142,8 +142,14 @@ func TestReadOnlyMountDenies(t *testing.T) {
 		insideReadOnlyMount(t, dir)
 		return
 	}
+	dir := layEscapes(t)
+	write(t, filepath.Join(dir, "ws/foreign.txt"), "foreign\n")
+	require.NoError(t, os.Chmod(filepath.Join(dir, "ws/foreign.txt"), 0o666))
+	if os.Geteuid() == 0 { // then there are owners that the child's namespace does not know
+		require.NoError(t, os.Chown(filepath.Join(dir, "ws/foreign.txt"), 1500, 1500))
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReadOnlyMountDenies$", "-test.v")
-	cmd.Env = append(os.Environ(), readOnlyDir+"="+layEscapes(t))
+	cmd.Env = append(os.Environ(), readOnlyDir+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -180,6 +186,15 @@ func insideReadOnlyMount(t *testing.T, dir string) {
 	require.NoError(t, err)
 	require.Equal(t, "-rwxr-x---", info.Mode().String())
 
+	// A file whose owner has no number here is rewritten, and stays its owner's.
+	before, err := os.Stat("foreign.txt")
+	require.NoError(t, err)
+	must(t, applypatch.Tool, updatePatch("foreign.txt", "foreign", "changed"))
+	after, err := os.Stat("foreign.txt")
+	require.NoError(t, err)
+	require.Equal(t, before.Sys().(*syscall.Stat_t).Uid, after.Sys().(*syscall.Stat_t).Uid)
+	require.Equal(t, "changed\n", read(t, "foreign.txt"))
+
 	// A file that is itself a mount point cannot be replaced, but rewritten.
 	require.NoError(t, unix.Mount("b.txt", "b.txt", "", unix.MS_BIND, ""))
 	text, isError = call(t, applypatch.Tool, patchArgs{"*** Begin Patch\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n"})
@@ -193,7 +208,7 @@ func insideReadOnlyMount(t *testing.T, dir string) {
 	require.NoError(t, unix.Mount("protected.txt", "protected.txt", "", unix.MS_BIND, ""))
 	require.NoError(t, unix.Mount("", "protected.txt", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|kept, ""))
 
-	before := wholeTree(t, dir)
+	all := wholeTree(t, dir)
 	for _, e := range append(escapes, []escape{
 		{"update protected", "*** Update File: protected.txt\n@@\n-text\n+changed\n", "protected.txt"},
 		{"delete protected", "*** Delete File: protected.txt\n", "protected.txt"},
@@ -202,7 +217,7 @@ func insideReadOnlyMount(t *testing.T, dir string) {
 		args, err := json.Marshal(patchArgs{escapePatch(e.patch)})
 		require.NoError(t, err)
 		requireDenied(t, applypatch.New(applypatch.Options{})[0].Run(t.Context(), args), e.path)
-		require.Equal(t, before, wholeTree(t, dir), "%s: a denied patch changed something", e.name)
+		require.Equal(t, all, wholeTree(t, dir), "%s: a denied patch changed something", e.name)
 	}
 }
 

@@ -224,16 +224,30 @@ func (a *action) stage(d *disk) error {
 		perm = 0o600 // until it has its owner
 	}
 	err := d.create(a.Stage, a.data, perm)
-	if err == nil && a.like != "" {
-		err = d.takeAfter(a.Stage, a.like, a.likeInfo, a.Kind == replace)
+	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+	if err == nil {
+		// Whatever keeps the new file from being like the old one, such as an
+		// owner that is not known in this user namespace.
+		err = a.makeLike(d)
+		refused = err != nil
 	}
-	if err == nil && a.After.Mode != 0 {
-		err = d.chmod(a.Stage, a.After.Mode)
-	}
-	if a.Kind == replace && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+	if a.Kind == replace && refused {
 		return &detourError{detour{replace, a.Path}, err}
 	}
 	return err
+}
+
+// makeLike gives the staged file the owner, attributes and mode it shall have.
+func (a *action) makeLike(d *disk) error {
+	if a.like != "" {
+		if err := d.takeAfter(a.Stage, a.like, a.likeInfo, a.Kind == replace); err != nil {
+			return err
+		}
+	}
+	if a.After.Mode == 0 {
+		return nil
+	}
+	return d.chmod(a.Stage, a.After.Mode)
 }
 
 // check fails when a file is not as it was when it was read.
