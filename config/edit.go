@@ -1,0 +1,156 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// AddServers returns the config text with tables for servers added at its end.
+// What stands there already keeps its bytes. Servers of the same name are an
+// error.
+func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
+	var c Config
+	if err := c.decode(text, "config"); err != nil {
+		return nil, err
+	}
+	out := strings.TrimRight(string(text), "\n")
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		if _, ok := c.MCPServers[name]; ok {
+			return nil, &Error{File: "config", Msg: fmt.Sprintf("there is a server %s already", name), Hint: "remove it first, or use another name"}
+		}
+		if err := CheckServer(name, servers[name]); err != nil {
+			return nil, err
+		}
+		table, err := ServerTable(name, servers[name])
+		if err != nil {
+			return nil, err
+		}
+		if out != "" {
+			out += "\n\n"
+		}
+		out += strings.TrimRight(table, "\n")
+	}
+	out += "\n"
+	var after Config
+	if err := after.decode([]byte(out), "config"); err != nil {
+		return nil, fmt.Errorf("the servers cannot be added at the end: %w", err)
+	}
+	return []byte(out), nil
+}
+
+// ServerTable returns the server's table as it stands in a config file.
+func ServerTable(name string, s MCPServer) (string, error) {
+	set := map[string]any{}
+	put := func(key string, v any, given bool) {
+		if given {
+			set[key] = v
+		}
+	}
+	put("command", s.Command, s.Command != "")
+	put("args", s.Args, len(s.Args) > 0)
+	put("env", s.Env, len(s.Env) > 0)
+	put("env_vars", s.EnvVars, len(s.EnvVars) > 0)
+	put("cwd", s.Cwd, s.Cwd != "")
+	put("url", s.URL, s.URL != "")
+	put("bearer_token_env_var", s.BearerTokenEnvVar, s.BearerTokenEnvVar != "")
+	put("http_headers", s.HTTPHeaders, len(s.HTTPHeaders) > 0)
+	put("env_http_headers", s.EnvHTTPHeaders, len(s.EnvHTTPHeaders) > 0)
+	put("enabled", false, !s.IsEnabled())
+	put("enabled_tools", s.EnabledTools, s.EnabledTools != nil)
+	put("disabled_tools", s.DisabledTools, len(s.DisabledTools) > 0)
+	put("startup_timeout_sec", s.StartupTimeoutSec, s.StartupTimeoutSec > 0)
+	put("tool_timeout_sec", s.ToolTimeoutSec, s.ToolTimeoutSec > 0)
+	put("default_tools_approval_mode", s.DefaultToolsApprovalMode, s.DefaultToolsApprovalMode != "")
+	put("sandbox", s.Sandbox, s.Sandbox != nil)
+	put("network", s.Network, s.Network)
+	put("trusted", s.Trusted, s.Trusted)
+	put("startup", s.Startup, s.Startup != "")
+	b, err := toml.Marshal(map[string]any{"mcp_servers": map[string]any{name: set}})
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(string(b), "[mcp_servers]\n"), nil
+}
+
+// RemoveServer returns the config text without the tables of the server.
+// Everything else keeps its bytes.
+func RemoveServer(text []byte, name string) ([]byte, error) {
+	var before Config
+	if err := before.decode(text, "config"); err != nil {
+		return nil, err
+	}
+	if _, ok := before.MCPServers[name]; !ok {
+		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is no server %s", name), Hint: "`toolgate mcp list` shows those there are"}
+	}
+	var out strings.Builder
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		if t := strings.TrimSpace(line); strings.HasPrefix(t, "[") {
+			inside = isTableOf(t, name)
+		}
+		if !inside {
+			out.WriteString(line)
+		}
+	}
+	var after Config
+	err := after.decode([]byte(out.String()), "config")
+	if _, still := after.MCPServers[name]; err != nil || still || len(after.MCPServers) != len(before.MCPServers)-1 {
+		return nil, &Error{File: "config", Msg: fmt.Sprintf("the server %s is not written as a table of its own", name), Hint: "take it out by hand"}
+	}
+	return []byte(out.String()), nil
+}
+
+// isTableOf reports whether the line opens [mcp_servers.NAME] or a table below
+// it.
+func isTableOf(line, name string) bool {
+	for _, quoted := range []string{name, `"` + name + `"`, "'" + name + "'"} {
+		head := "[mcp_servers." + quoted
+		if strings.HasPrefix(line, head+"]") || strings.HasPrefix(line, head+".") && quoted[0] != '[' {
+			return true
+		}
+	}
+	return false
+}
+
+// Write replaces the config file in one step and keeps the old one beside it,
+// as FILE.bak. Both can be read by the user alone: they may hold secrets.
+func Write(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		path = real // a link into somebody's dotfiles stays one
+	}
+	old, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := os.WriteFile(path+".bak", old, 0o600); err != nil {
+			return fmt.Errorf("keeping the old config: %w", err)
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
