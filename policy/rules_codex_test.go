@@ -146,6 +146,7 @@ prefix_rule(pattern=["npx", "tsc"])
 prefix_rule(pattern=["git"])
 prefix_rule(pattern=["watch", "sh", "-c", "make"])
 prefix_rule(pattern=["watch", "f"])
+prefix_rule(pattern=["doas", "sh", "-c"])
 `)
 	tests := []struct {
 		script string
@@ -183,6 +184,8 @@ prefix_rule(pattern=["watch", "f"])
 		{"watch sh -c make; sh -c make", policy.NoRule},
 		{"f() { make; }; watch f; f", policy.NoRule},
 		{"watch sh -c make", policy.Permitted},
+		{"doas sh -c ls", policy.Permitted},
+		{"doas sh -c make", policy.NoRule},
 	}
 	for _, tt := range tests {
 		j := r.Judge([]string{"bash", "-c", tt.script})

@@ -43,27 +43,60 @@ type Danger struct {
 // works on nil rules too: commands, opaque parts and dangers are listed then.
 func (r *Rules) Judge(argv []string) Judgement {
 	j := Judgement{Found: Commands(argv), Matches: []CommandMatch{}}
-	cover := make([]int, len(j.Found.Commands)) // words of each command that an allow names
-	listed, permitted := false, true
-	var possible []CommandMatch
-	for i, c := range j.Found.Commands {
+	for _, c := range j.Found.Commands {
 		if why := c.Dangerous(); why != "" {
 			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
 		}
+	}
+	cover, permitted := r.judgeCommands(&j)
+	if whole, ok := r.whole(argv); ok {
+		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
+		j.Ruling = max(j.Ruling, whole.Ruling)
+		if j.Ruling == Permitted {
+			j.Reason = "it is permitted as a whole by " + whole.String()
+			return j // a person has said yes to this very text
+		}
+	}
+	if j.Ruling > Permitted {
+		j.Reason = j.strictest()
+		return j
+	}
+	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o Opaque) bool { return o.isCovered(cover) })
+	possible := slices.IndexFunc(j.Matches, func(m CommandMatch) bool { return m.Rule.Possible })
+	switch hidden := hides(opaque); {
+	case possible >= 0:
+		m := j.Matches[possible]
+		j.Ruling = Prompted
+		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", joinArgv(m.Command), m.Rule)
+	case hidden >= 0 && r.Restricts():
+		j.Ruling = Prompted
+		j.Reason = "rules restrict commands, and here " + opaque[hidden].Reason
+		if source := opaque[hidden].Source; source != "" {
+			j.Reason += ": " + source
+		}
+	case permitted && len(opaque) == 0 && len(j.Found.Writes) == 0:
+		j.Ruling = Permitted
+		j.Reason = "every command in it is permitted"
+	}
+	return j
+}
+
+// judgeCommands looks up each command. It returns how many words of each are
+// named by an allow, and whether all that need one have one.
+func (r *Rules) judgeCommands(j *Judgement) (cover []int, permitted bool) {
+	cover = make([]int, len(j.Found.Commands))
+	listed, permitted := false, true
+	for i, c := range j.Found.Commands {
 		if i == 0 && c.Through && isShellCall(c.Argv) {
 			continue // the shell that every call of a shell tool starts
 		}
 		found := r.command(c)
-		cover[i] = covered(found, c, cover)
+		cover[i] = covered(found, i, j.Found.Commands, cover)
 		for _, m := range found.Matches {
-			cm := CommandMatch{Command: c.Argv, Path: c.Path, Rule: m}
-			if m.Possible {
-				possible = append(possible, cm)
-			}
 			if c.Derived && m.Ruling == Permitted {
 				continue
 			}
-			j.Matches = append(j.Matches, cm)
+			j.Matches = append(j.Matches, CommandMatch{Command: c.Argv, Path: c.Path, Rule: m})
 			if !m.Possible && m.Ruling > Permitted {
 				j.Ruling = max(j.Ruling, m.Ruling)
 			}
@@ -76,46 +109,20 @@ func (r *Rules) Judge(argv []string) Judgement {
 			permitted = false
 		}
 	}
-	if whole, ok := r.whole(argv); ok {
-		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
-		if whole.Ruling > Permitted {
-			j.Ruling = max(j.Ruling, whole.Ruling)
-		} else {
-			// A person has said yes to this very text.
-			j.Ruling = max(j.Ruling, Permitted)
-			j.Reason = "it is permitted as a whole by " + whole.String()
-		}
-	}
-	permitted = permitted && listed && len(j.Found.Writes) == 0
-	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o Opaque) bool { return o.isCovered(cover) })
-	switch {
-	case j.Ruling > Permitted:
-		j.Reason = j.strictest()
-	case j.Ruling == Permitted:
-	case len(possible) > 0:
-		j.Ruling = Prompted
-		m := possible[0]
-		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", joinArgv(m.Command), m.Rule)
-	case hides(opaque) >= 0 && r.Restricts():
-		j.Ruling = Prompted
-		o := opaque[hides(opaque)]
-		j.Reason = fmt.Sprintf("rules restrict commands, and here %s", o.Reason)
-		if o.Source != "" {
-			j.Reason += ": " + o.Source
-		}
-	case permitted && len(opaque) == 0:
-		j.Ruling = Permitted
-		j.Reason = "every command in it is permitted"
-	}
-	return j
+	return cover, permitted && listed
 }
 
 // covered returns how many words of a command are named by an allow: by a rule
 // for it, or by one for the command that it stands in, as `sudo apt update` is
 // covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
-func covered(found RuleMatch, c Command, cover []int) int {
+func covered(found RuleMatch, i int, commands []Command, cover []int) int {
+	c := commands[i]
 	if c.isCovered(cover) {
-		return len(c.Argv)
+		outer := commands[c.parent-1]
+		if outer.Argv[c.word] != c.Argv[0] {
+			return len(c.Argv) // it stands in a script, which is named as a whole
+		}
+		return min(len(c.Argv), cover[c.parent-1]-c.word)
 	}
 	if found.Ruling != Permitted {
 		return 0
