@@ -302,7 +302,7 @@ func isASCII(s string) bool {
 func TestRegexp(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tried := 0
-	for seed := range uint64(1500) {
+	for seed := range uint64(700) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		expr := randomExpr(r, 3)
 		if strings.Contains(expr, `\n`) || strings.Contains(expr, `\A`) || strings.Contains(expr, `\z`) {
@@ -333,26 +333,23 @@ func TestRegexp(t *testing.T) {
 		require.Equal(t, "f\n"+strings.Join(want, "\n"), got, "%q in %q", expr, lines)
 		tried++
 	}
-	require.Greater(t, tried, 500)
+	require.Greater(t, tried, 200)
 }
 
 // An expression that has no end of states takes no memory without end, and is
 // given up when the time is over.
 func TestManyStates(t *testing.T) {
-	t.Chdir(t.TempDir())
 	r := rand.New(rand.NewPCG(1, 1))
-	content := make([]byte, 1<<20)
+	content := make([]byte, 1<<17)
 	for i := range content {
 		content[i] = "ab"[r.IntN(2)]
 	}
-	require.NoError(t, os.WriteFile("f", content, 0o644))
-	call := args(t, map[string]any{"pattern": "[ab]*a[ab]{100}c"})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	require.Equal(t, "No matches found.", text(grep.RunWith(t.Context(), "", call)))
+	require.Negative(t, grep.Find("[ab]*a[ab]{100}c", content, func() bool { return false }))
 	runtime.ReadMemStats(&after)
-	require.Less(t, after.HeapSys, before.HeapSys+128<<20)
+	require.Less(t, after.HeapSys, before.HeapSys+64<<20) // without a bound it is more
 
 	asked := 0
 	require.Negative(t, grep.Find("[ab]*a[ab]{100}c", content, func() bool { asked++; return asked == 3 }))
