@@ -313,7 +313,9 @@ func (p *program) open() (*app, error) {
 	words, builtin := p.front(s, offered)
 	a.downstreams = s.newDownstreams(builtin)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
-	a.observers = s.observe(gate)
+	if a.observers, err = s.observe(gate); err != nil {
+		return nil, err
+	}
 	gate.Keep = s.rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals")); err != nil {
 		s.log.Warn("there is no waiting list", "err", err)

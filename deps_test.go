@@ -27,6 +27,8 @@ var mayImport = map[string][]string{
 	"audit":      {"policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
 	"hooks":      {"config", "policy"},
+
+	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},
 }
 
 // pure lists what policy must not touch.
