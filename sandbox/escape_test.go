@@ -151,8 +151,10 @@ func (h *Host) listen(t *testing.T) {
 				if err != nil {
 					return
 				}
-				h.got <- "connection"
+				said := make([]byte, 100)
+				n, _ := c.Read(said) // or the other side has ended
 				c.Close()
+				h.got <- string(said[:n])
 			}
 		}()
 		return l
@@ -179,34 +181,28 @@ func (h *Host) listen(t *testing.T) {
 	receive(net.ListenPacket("unixgram", h.Dgram))
 }
 
-// received reports whether a host socket got something. The attempt has ended
-// by now, so what it sent is under way at most.
+// received reports whether a host socket got something since it was asked
+// last. The attempt has ended by now, so what it sent is under way at most: to
+// each socket goes a mark, which comes after it.
 func (h *Host) received() bool {
-	select {
-	case <-h.got:
-		return true
-	default:
-	}
-	// A datagram is queued before send returns; one sent now comes after it.
-	for _, to := range [][2]string{{"udp", h.UDP}, {"unixgram", h.Dgram}, {"tcp", h.TCP}, {"unix", h.Stream}, {"unix", h.Name}} {
+	sockets := [][2]string{{"udp", h.UDP}, {"unixgram", h.Dgram}, {"tcp", h.TCP}, {"unix", h.Stream}, {"unix", h.Name}}
+	for _, to := range sockets {
 		c, err := net.Dial(to[0], to[1])
 		if err != nil {
 			return false
 		}
-		c.Write([]byte("end"))
+		c.Write([]byte("mark"))
 		c.Close()
 	}
-	for range 5 {
-		if got := <-h.got; got != "end" && got != "connection" {
-			return true
+	other := false
+	for marks := 0; marks < len(sockets); {
+		if <-h.got == "mark" {
+			marks++
+		} else {
+			other = true
 		}
 	}
-	select {
-	case <-h.got:
-		return true
-	default:
-		return false
-	}
+	return other
 }
 
 // leak opens descriptors that a careless parent would pass on.
