@@ -393,6 +393,9 @@ func (p *unifiedParser) body(h *Hunk, lines []string) error {
 		}
 		kept = append(kept, line)
 	}
+	if len(kept) == 0 {
+		return &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
+	}
 	text := "@@ -1 +1 @@\n" + strings.Join(kept, "\n") + "\n"
 	hunks, err := diff.ParseHunksOptions([]byte(text), diff.ParseOptions{KeepCR: true})
 	if err != nil || len(hunks) != 1 {
