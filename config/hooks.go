@@ -13,6 +13,10 @@ type Hooks struct {
 	PostToolUse       []HookGroup `toml:"PostToolUse"`       // after it has run
 	PermissionRequest []HookGroup `toml:"PermissionRequest"` // before a person is asked
 
+	// Codex's other events, so that the refusal says why.
+	PreModelRequest, PostModelRequest, PreCompact, PostCompact, SessionStart, SessionEnd []any
+	UserPromptSubmit, SubagentStart, SubagentStop, Stop, Interrupt                       []any
+
 	State map[string]any `toml:"state"` // Codex's notes on which hooks it trusts; without effect here
 }
 
@@ -105,8 +109,26 @@ func (h Hook) TimeLimit() time.Duration {
 	return 10 * time.Minute
 }
 
+// foreign returns an event of the config that never happens here, ""
+// when there is none.
+func (h Hooks) foreign() string {
+	for name, groups := range map[string][]any{
+		"PreModelRequest": h.PreModelRequest, "PostModelRequest": h.PostModelRequest, "PreCompact": h.PreCompact, "PostCompact": h.PostCompact,
+		"SessionStart": h.SessionStart, "SessionEnd": h.SessionEnd, "UserPromptSubmit": h.UserPromptSubmit,
+		"SubagentStart": h.SubagentStart, "SubagentStop": h.SubagentStop, "Stop": h.Stop, "Interrupt": h.Interrupt,
+	} {
+		if groups != nil {
+			return name
+		}
+	}
+	return ""
+}
+
 // checkHooks refuses what would not run as it reads.
 func (c *Config) checkHooks(text []byte, name string) error {
+	if event := c.Hooks.foreign(); event != "" {
+		return &Error{File: name, Line: lineWith(text, "hooks."+event), Msg: fmt.Sprintf("hooks.%s never run here: toolgate sees calls of tools, not the conversation", event), Hint: "remove them; the events are PreToolUse, PostToolUse, PermissionRequest"}
+	}
 	for _, event := range []HookEvent{PreToolUse, PostToolUse, PermissionRequest} {
 		for _, g := range c.Hooks.For(event) {
 			if _, err := regexp.Compile(g.Matcher); err != nil && g.Matcher != "*" {
@@ -148,6 +170,16 @@ func (h Hook) fault() *hookFault {
 		return fault("on_failure", h.OnFailure, "on_failure is one of: deny, allow", "unknown on_failure %q", h.OnFailure)
 	}
 	return nil
+}
+
+// lineWith returns the first line that holds s, 0 when none does.
+func lineWith(text []byte, s string) int {
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.Contains(line, s) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // lineOfValue returns the line that sets key to value, else the first that
