@@ -80,7 +80,7 @@ func startConfined(t *testing.T, system sandbox.System, root string) *confined {
 	require.NoError(t, err)
 	cmd := plan.Command("")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), workerVariable+"=1", "TOOLGATE_TEST="+t.Name())
+	cmd.Env = append(os.Environ(), workerVariable+"=1", markOf(t))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -109,6 +109,7 @@ func (c *confined) call(tool string, args map[string]any) *mcp.CallToolResult {
 // TestConfined runs what needs something of the system inside a sandbox, and
 // ends it the hard way: nothing may be left.
 func TestConfined(t *testing.T) {
+	hidden := fmt.Sprintf("sleep %d", 27_000_000+os.Getpid()) // told by its name when it bears no mark
 	for name, system := range levels(t) {
 		t.Run(name, func(t *testing.T) {
 			c := startConfined(t, system, t.TempDir())
@@ -125,17 +126,17 @@ func TestConfined(t *testing.T) {
 			res = c.call("read_output", map[string]any{"session_id": id, "offset": 80000, "limit": 6})
 			require.Contains(t, textOf(res), "Output:\n185\n15")
 
-			res = c.call("shell", map[string]any{"command": "sleep 1000 & (env -i setsid sleep 27182818 &); echo x"})
+			res = c.call("shell", map[string]any{"command": "sleep 1000 & (env -i setsid " + hidden + " &); echo x"})
 			require.Contains(t, textOf(res), "x\nThe command left 2 processes (sleep) running in the background")
 
 			for range 5 {
-				res = c.call("exec_command", map[string]any{"cmd": "trap '' TERM HUP; (env -i setsid sleep 27182818 &); echo begun; while :; do sleep 1; done", "wait_for": "begun"})
+				res = c.call("exec_command", map[string]any{"cmd": "trap '' TERM HUP; (env -i setsid " + hidden + " &); echo begun; while :; do sleep 1; done", "wait_for": "begun"})
 				require.Contains(t, textOf(res), "Process running with session ID")
 			}
 			require.NoError(t, c.cmd.Kill())
 			c.end()
-			require.Empty(t, processesWith("TOOLGATE_TEST="+t.Name()))
-			require.Empty(t, processesNamed("sleep 27182818"))
+			require.Empty(t, processesWith(markOf(t)))
+			require.Empty(t, processesNamed(hidden))
 		})
 	}
 }
@@ -157,7 +158,7 @@ func processesNamed(line string) []string {
 // takes away the gate in the middle: nothing of them may be left when the
 // worker has ended.
 func TestGateGone(t *testing.T) {
-	mark := "TOOLGATE_TEST=" + t.Name()
+	mark := markOf(t)
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), workerVariable+"=1", mark)
 	worker.Stderr = os.Stderr

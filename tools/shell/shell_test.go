@@ -99,12 +99,17 @@ type bench struct {
 	session []string // ids of sessions in the order in which they were seen
 }
 
+// markOf returns a variable by which a test's processes are told from those of
+// other tests, also when those are in another process.
+func markOf(t testing.TB) string { return fmt.Sprintf("TOOLGATE_TEST=%s-%d", t.Name(), os.Getpid()) }
+
 func newBench(t testing.TB, o shell.Options) *bench {
-	b := &bench{t: t, tools: make(map[string]tools.Tool), mark: "TOOLGATE_TEST=" + t.Name(), folder: t.TempDir()}
+	b := &bench{t: t, tools: make(map[string]tools.Tool), mark: markOf(t), folder: t.TempDir()}
 	if o.Environment.Set == nil {
 		o.Environment.Set = make(map[string]string)
 	}
-	o.Environment.Set["TOOLGATE_TEST"] = t.Name()
+	name, value, _ := strings.Cut(b.mark, "=")
+	o.Environment.Set[name] = value
 	for _, tool := range shell.Tools(o, nil) {
 		b.tools[tool.Name()] = tool
 	}
