@@ -25,6 +25,7 @@ func (p *program) serve(ctx context.Context) error {
 	if a.noRoots != "" {
 		a.log.Warn("nothing is writable; start with -C FOLDER", "why", a.noRoots)
 	}
+	defer p.watchConfig(a)()
 	return a.server.ServeStdio(ctx, p.stdin, p.stdout)
 }
 

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,12 +203,16 @@ func (s *Downstreams) republish(c Change) {
 	p := publish(servers, reserved)
 	s.published.Store(p)
 	s.mu.Unlock()
+	c.Tools = c.Tools && !slices.EqualFunc(before.tools, p.tools, func(a, b Tool) bool { return bytes.Equal(a.Definition, b.Definition) })
 	for server, faults := range p.faults {
 		for _, f := range faults {
 			if !slices.Contains(before.faults[server], f) {
 				s.log.Warn("tool left out", "downstream", server, "why", f)
 			}
 		}
+	}
+	if c == (Change{}) {
+		return
 	}
 	s.each(func(l Listener) {
 		if l.Changed != nil {
@@ -288,6 +293,22 @@ func (s *Downstreams) Status() []Status {
 func (s *Downstreams) Settle(ctx context.Context, required bool) {
 	for _, d := range s.all() {
 		if required && !d.spec.Required {
+			continue
+		}
+		select {
+		case <-d.listed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Await waits, before a call of a tool that is not known, until the servers
+// that could still have it have told what they offer: those that a listing
+// waits for, and those whose prefix it has.
+func (s *Downstreams) Await(ctx context.Context, tool string) {
+	for _, d := range s.all() {
+		if prefix := d.prefix(); !d.spec.Required && (prefix == "" || !strings.HasPrefix(tool, prefix)) {
 			continue
 		}
 		select {

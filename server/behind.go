@@ -196,6 +196,9 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		b.open() // there is no handshake in that era
 	}
 	set := b.s.opts.Downstreams
+	if strings.HasSuffix(method, "/list") || forwarded[method] {
+		set.Settle(ctx, true)
+	}
 	switch method {
 	case "initialize", "server/discover":
 		res, err = next(ctx, method, req)

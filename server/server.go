@@ -153,6 +153,9 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 			if !ok {
 				return next(ctx, method, req)
 			}
+			if !s.Has(call.Params.Name) && s.opts.Downstreams != nil {
+				s.opts.Downstreams.Await(ctx, call.Params.Name)
+			}
 			if !s.Has(call.Params.Name) {
 				return nil, unknownTool(call.Params.Name)
 			}

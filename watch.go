@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"toolgate/config"
+)
+
+// settleTime is how long a file must have been left alone before it is read:
+// editors write in several steps.
+const settleTime = 200 * time.Millisecond
+
+// watchConfig keeps the downstream servers what the config says while it
+// changes, and publishes tools that a review has accepted, until stop is
+// called. Other settings are read at the start only. A config that cannot be
+// read leaves everything as it was.
+func (p *program) watchConfig(a *app) (stop func()) {
+	if p.wrapped != nil {
+		return func() {}
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		a.log.Warn("changes of the config are not followed", "err", err)
+		return func() {}
+	}
+	file := filepath.Join(a.configDir, "config.toml")
+	trust := filepath.Join(a.stateDir, "trust")
+	// Folders are watched, not files: an editor replaces the file.
+	for _, dir := range []string{a.configDir, trust} {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = w.Add(dir)
+		}
+		if err != nil {
+			a.log.Warn("changes are not followed", "folder", dir, "err", err)
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() { // ends with the watcher
+		reload, review := time.NewTimer(0), time.NewTimer(0)
+		reload.Stop()
+		review.Stop()
+		for {
+			select {
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				switch {
+				case e.Name == file:
+					reload.Reset(settleTime)
+				case filepath.Dir(e.Name) == trust && filepath.Ext(e.Name) == ".json":
+					review.Reset(settleTime)
+				}
+			case err, ok := <-w.Errors:
+				if !ok {
+					return
+				}
+				a.log.Warn("watching the config", "err", err)
+			case <-reload.C:
+				p.reload(a, file)
+			case <-review.C:
+				a.downstreams.Reviewed()
+			}
+		}
+	})
+	return func() {
+		w.Close()
+		done.Wait()
+	}
+}
+
+// reload makes the servers of the config file those that run.
+func (p *program) reload(a *app, file string) {
+	c, err := config.Load(file)
+	for _, set := range p.flags.settings {
+		if err == nil {
+			err = c.Set(set, "-c")
+		}
+	}
+	if err != nil {
+		a.log.Error("the config cannot be read; everything stays as it was", "err", err)
+		return
+	}
+	a.log.Info("the config has changed")
+	a.downstreams.Update(a.specs(c.MCPServers))
+}
