@@ -48,9 +48,12 @@ func catalog(o toolSettings, start func(*exec.Cmd) error) []tools.Tool {
 	all := slices.Concat(
 		shell.Tools(o.Shell, start),
 		applypatch.New(o.Patch),
-		[]tools.Tool{files.ReadFile, files.ListDir, grep.Tool},
+		[]tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile, grep.Tool},
 	)
-	return slices.DeleteFunc(all, func(t tools.Tool) bool { return slices.Contains(o.Disabled, t.Name()) })
+	return slices.DeleteFunc(all, func(t tools.Tool) bool {
+		off := t.Name() == "write_file" && !slices.Contains(o.Enabled, t.Name())
+		return off || slices.Contains(o.Disabled, t.Name())
+	})
 }
 
 // builtins returns the settings of the built-in tools.
@@ -77,7 +80,7 @@ func (s *settings) builtins() (toolSettings, error) {
 	}
 	o.Patch = applypatch.Options{Roots: s.policy.WritableRoots}
 	known := map[string]bool{}
-	for _, t := range catalog(toolSettings{Shell: shell.Options{Aliases: shell.AliasNames}}, nil) {
+	for _, t := range catalog(toolSettings{Shell: shell.Options{Aliases: shell.AliasNames}, Enabled: []string{"write_file"}}, nil) {
 		known[t.Name()] = true
 	}
 	for _, name := range slices.Concat(o.Enabled, o.Disabled) {
@@ -165,7 +168,7 @@ func folders() (configDir, stateDir, workDir string, err error) {
 func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err error) {
 	pol = &policy.Policy{
 		Mode:             policy.WorkspaceWrite,
-		ReadOnlySubpaths: policy.DefaultReadOnlySubpaths,
+		ReadOnlySubpaths: sandbox.Protected(s.config.WorkspaceWrite.AllowGitWrites),
 		Confines:         canConfine,
 		Rules:            s.rules.Rules,
 	}
@@ -194,7 +197,7 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	if noRoots != "" {
 		return pol, noRoots, nil
 	}
-	pol.WritableRoots, err = p.roots(pol.Workspace, s)
+	pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
 	return pol, "", err
 }
 
@@ -235,16 +238,17 @@ func workspace(dir string) (string, string) {
 }
 
 // roots returns the folders that may be written: the workspace, those that
-// were named, and the temporary ones unless the config says otherwise.
-func (p *program) roots(workspace string, s *settings) ([]string, error) {
-	roots := []string{workspace}
+// were named, and the temporary ones unless the config says otherwise. Shared
+// are those of the last that are nothing else.
+func (p *program) roots(workspace string, s *settings) (roots, shared []string, err error) {
+	roots = []string{workspace}
 	for _, dir := range slices.Concat(p.flags.addDirs, s.config.WorkspaceWrite.WritableRoots) {
 		abs, err := filepath.Abs(dir)
 		if err == nil {
 			abs, err = filepath.EvalSymlinks(abs)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("writable folder %s: %w", dir, err)
+			return nil, nil, fmt.Errorf("writable folder %s: %w", dir, err)
 		}
 		roots = append(roots, abs)
 	}
@@ -258,12 +262,14 @@ func (p *program) roots(workspace string, s *settings) ([]string, error) {
 	for _, dir := range temp {
 		// A temporary folder that is not there, or is no folder of its own,
 		// is left out: the tools work without it.
-		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && filepath.Dir(real) != real {
-			roots = append(roots, real)
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || !filepath.IsAbs(real) || filepath.Dir(real) == real || slices.Contains(roots, real) {
+			continue
 		}
+		roots, shared = append(roots, real), append(shared, real)
 	}
 	slices.Sort(roots)
-	return slices.Compact(roots), nil
+	return slices.Compact(roots), shared, nil
 }
 
 // hidden returns the paths that nothing run for a model may read: ours, and
@@ -405,6 +411,9 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 		know.Private = own
 		know.Tools.Patch.StateDir = filepath.Join(own, a.session)
 	}
+	if f.Mode == policy.DangerFullAccess {
+		know.Tools.Patch.Roots = []string{string(filepath.Separator)} // after a yes, links may lead anywhere
+	}
 	for _, what := range plan.Unenforced {
 		a.log.Info("not enforced", "level", plan.Level.String(), "what", what)
 	}
@@ -451,7 +460,7 @@ func instructions(s *settings) string {
 	}
 	fmt.Fprintf(&b, "\nRelative paths count from %s. Sandbox mode: %s. Approval policy: %s.\n", pol.Workspace, pol.Mode, pol.Approval)
 	if pol.Mode == policy.WorkspaceWrite && s.noRoots == "" {
-		fmt.Fprintf(&b, "Writable: %s; but not %s below them.\n", list(pol.WritableRoots), list(pol.ReadOnlySubpaths))
+		fmt.Fprintf(&b, "Writable: %s; but not .git, .codex and other names that run code later.\n", list(pol.WritableRoots))
 	}
 	if pol.Mode != policy.DangerFullAccess {
 		if pol.Network == policy.NetworkNone {

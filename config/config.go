@@ -41,6 +41,7 @@ type WorkspaceWrite struct {
 	NetworkAccess       bool     `toml:"network_access"`         // commands may use the network
 	ExcludeTmpdirEnvVar bool     `toml:"exclude_tmpdir_env_var"` // $TMPDIR is not writable
 	ExcludeSlashTmp     bool     `toml:"exclude_slash_tmp"`      // /tmp is not writable
+	AllowGitWrites      bool     `toml:"allow_git_writes"`       // ours: .git is writable but for what runs code
 }
 
 // An Error is a fault in the config, with the place it stands at.

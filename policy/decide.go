@@ -28,6 +28,8 @@ type Policy struct {
 
 	// WritableRoots are the folders that WorkspaceWrite may write.
 	WritableRoots []string
+	// SharedRoots are those of them that many programs share.
+	SharedRoots []string
 	// ReadOnlySubpaths are the names below each root that stay read-only.
 	ReadOnlySubpaths []string
 	// Hidden are paths that cannot be read.
@@ -64,6 +66,7 @@ func (p *Policy) Profile() Profile {
 	switch p.Mode {
 	case WorkspaceWrite:
 		f.WritableRoots = p.WritableRoots
+		f.SharedRoots = p.SharedRoots
 		f.ReadOnlySubpaths = p.ReadOnlySubpaths
 		f.Network = p.Network
 	case DangerFullAccess:
@@ -363,15 +366,31 @@ func (p *Policy) rootOf(w string) (string, bool) {
 }
 
 // protected reports whether w runs through a read-only name below root, at
-// any depth, and which.
+// any depth, and which. Case does not count: some file systems fold it.
 func (p *Policy) protected(root, w string) (string, bool) {
-	rest := strings.TrimPrefix(strings.TrimPrefix(w, root), "/")
-	for part := range strings.SplitSeq(rest, "/") {
-		if slices.ContainsFunc(p.ReadOnlySubpaths, func(s string) bool { return strings.EqualFold(s, part) }) {
-			return part, true
+	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
+	for i := range parts {
+		for _, sub := range p.ReadOnlySubpaths {
+			if names(parts[i:], strings.Split(sub, "/")) {
+				return strings.Join(parts[:i+1+strings.Count(sub, "/")], "/"), true
+			}
 		}
 	}
 	return "", false
+}
+
+// names reports whether parts begins with what the parts of a pattern name.
+func names(parts, pattern []string) bool {
+	if len(parts) < len(pattern) {
+		return false
+	}
+	for i, want := range pattern {
+		ok, err := path.Match(strings.ToLower(want), strings.ToLower(parts[i]))
+		if err != nil || !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // Below reports whether the clean absolute path name is root or lies below it.

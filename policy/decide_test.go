@@ -10,13 +10,15 @@ import (
 
 func yes() bool { return true }
 
+var protectedNames = []string{".git", ".codex", ".agents", ".toolgate", ".claude/settings*.json"}
+
 func workspace(a policy.Approval, m policy.Mode) *policy.Policy {
 	return &policy.Policy{
 		Approval:         a,
 		Mode:             m,
 		Workspace:        "/home/u/app",
 		WritableRoots:    []string{"/home/u/app", "/tmp"},
-		ReadOnlySubpaths: policy.DefaultReadOnlySubpaths,
+		ReadOnlySubpaths: protectedNames,
 		Hidden:           []string{"/home/u/.ssh"},
 		Confines:         yes,
 	}
@@ -71,6 +73,8 @@ func TestDecide(t *testing.T) {
 		{"a hook, in capitals", onRequest, write, writes(".GIT/hooks/pre-commit"), policy.Ask, full},
 		{"a hook, nobody to ask", never, write, writes(".git/hooks/pre-commit"), policy.Deny, full},
 		{"what only looks like git's", onRequest, write, writes(".gitignore", ".github/x.yml", "git/x"), policy.Allow, write},
+		{"an agent's settings", onRequest, write, writes("sub/.claude/settings.local.json"), policy.Ask, full},
+		{"beside an agent's settings", onRequest, write, writes(".claude/notes.md", "claude/settings.json"), policy.Allow, write},
 		{"a patch, read-only", onRequest, readOnly, writes("main.go"), policy.Ask, full},
 		{"a patch, read-only, nobody to ask", never, readOnly, writes("main.go"), policy.Deny, full},
 		{"a patch, no sandbox", never, full, writes("/etc/passwd"), policy.Allow, full},
@@ -90,7 +94,7 @@ func TestDecide(t *testing.T) {
 			}
 			if tt.wantMode == write {
 				require.Equal(t, policy.NetworkNone, d.Profile.Network)
-				require.Equal(t, policy.DefaultReadOnlySubpaths, d.Profile.ReadOnlySubpaths)
+				require.Equal(t, protectedNames, d.Profile.ReadOnlySubpaths)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestWithinIsTheStricterOfBoth(t *testing.T) {
 		})
 	}
 	n := ours.Within(&policy.Limit{Writable: []string{"/home/u/app"}, ReadOnly: []string{"/home/u/app/.aws", "/home/u/app/.git", "/etc"}, Hidden: []string{"/secret"}})
-	require.Equal(t, []string{".agents", ".aws", ".codex", ".git", ".toolgate"}, n.Profile().ReadOnlySubpaths)
+	require.Equal(t, []string{".agents", ".aws", ".claude/settings*.json", ".codex", ".git", ".toolgate"}, n.Profile().ReadOnlySubpaths)
 	require.Equal(t, []string{"/home/u/.ssh", "/secret"}, n.Profile().Hidden)
 	require.Equal(t, []string{"/home/u/app", "/tmp"}, ours.WritableRoots, "the policy itself is not changed")
 

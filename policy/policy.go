@@ -179,8 +179,13 @@ type Profile struct {
 	// everything below them but what ReadOnlySubpaths names.
 	WritableRoots []string `json:"writable_roots,omitempty"`
 
-	// ReadOnlySubpaths are names, relative to each writable root, that stay
-	// read-only: ".git", ".codex".
+	// SharedRoots are those of WritableRoots that many programs share, such as
+	// /tmp. They are searched for ReadOnlySubpaths no deeper than in the
+	// folders directly below: all of such a folder may be very large.
+	SharedRoots []string `json:"shared_roots,omitempty"`
+
+	// ReadOnlySubpaths are names that stay read-only in every folder below a
+	// writable root: ".git", ".claude/settings*.json".
 	ReadOnlySubpaths []string `json:"read_only_subpaths,omitempty"`
 
 	// Hidden are absolute paths that cannot be read.

@@ -46,6 +46,7 @@ func (id fileID) dir() bool { return id.kind == unix.S_IFDIR }
 const (
 	maxSearched  = 200_000
 	maxProtected = 2_000
+	sharedDepth  = 1 // folders below a shared root
 )
 
 // layout returns what plan, whose roots have no symlinks, carves out of the

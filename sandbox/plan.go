@@ -79,7 +79,7 @@ func missing(s System) []string {
 // normalize checks p and brings it into one form.
 func normalize(p policy.Profile) (policy.Profile, error) {
 	if p.Mode == policy.ReadOnly {
-		p.WritableRoots = nil
+		p.WritableRoots, p.SharedRoots = nil, nil
 	}
 	for _, root := range p.WritableRoots {
 		if err := checkRoot(root); err != nil {
@@ -100,6 +100,7 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 		}
 	}
 	p.WritableRoots = sorted(p.WritableRoots)
+	p.SharedRoots = sorted(p.SharedRoots)
 	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
 	p.Hidden = sorted(p.Hidden)
 	return p, nil

@@ -84,7 +84,14 @@ func (t Tool) MCP() *mcp.Tool {
 
 // Describe returns what a call with these arguments would do. Its errors are
 // written for the model.
-func (t Tool) Describe(args json.RawMessage) (policy.Action, error) { return t.describe(args) }
+func (t Tool) Describe(args json.RawMessage) (a policy.Action, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("bug in toolgate, the call was not made: %v", p)
+		}
+	}()
+	return t.describe(args)
+}
 
 // Run does the call and always returns a result: an error of the tool is a
 // result with IsError that begins with the tool's name.
