@@ -122,9 +122,7 @@ func (l *Log) write(line []byte) error {
 	}
 	if alone && size > 0 && size+int64(len(line)) > l.opts.MaxBytes {
 		f.Close()
-		if err := l.rotate(); err != nil {
-			return err
-		}
+		l.rotate() // what cannot be put aside grows: better too long than lost
 		if f, size, err = l.openSized(); err != nil {
 			return err
 		}
@@ -155,15 +153,15 @@ func (l *Log) openSized() (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// rotate puts the file aside as number 1, and the others one further.
-func (l *Log) rotate() error {
+// rotate puts the file aside as number 1, and the others one further, as far
+// as that can be done.
+func (l *Log) rotate() {
 	for n := l.opts.Keep; n > 0; n-- {
 		err := os.Rename(aside(l.path, n-1), aside(l.path, n))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return // or the next would be put over this one
 		}
 	}
-	return nil
 }
 
 // aside is the path of the file put aside as number n; 0 is the current one.

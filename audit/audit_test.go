@@ -124,6 +124,19 @@ func TestOldestIsDropped(t *testing.T) {
 	require.Equal(t, []string{"98", "99"}, ids(t, dir, audit.Filter{Last: 2}))
 }
 
+func TestWhatCannotBePutAsideGrows(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "audit.jsonl.1", "in the way"), 0o700))
+	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 300, Keep: 1})
+	require.NoError(t, err)
+	for i := range 5 {
+		log.Record(event(fmt.Sprint(i)))
+	}
+	require.NoError(t, log.Close())
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "audit.jsonl.1")))
+	require.Equal(t, []string{"0", "1", "2", "3", "4"}, ids(t, dir, audit.Filter{}))
+}
+
 func TestTheRecordIsItsOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no modes on windows")
