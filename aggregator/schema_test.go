@@ -1,4 +1,4 @@
-package aggregator
+package aggregator_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"toolgate/aggregator"
 )
 
 func TestCleanInputSchema(t *testing.T) {
@@ -43,7 +45,7 @@ func TestCleanInputSchema(t *testing.T) {
 		{name: "words that are none", in: `{"type":"object","properties":{"a":{"type":"string","description":3,"title":null}}}`, want: `{"type":"object","properties":{"a":{"type":"string"}}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := cleanInputSchema(json.RawMessage(tt.in))
+			got, _, err := aggregator.CleanInputSchema(json.RawMessage(tt.in))
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
@@ -54,7 +56,7 @@ func TestCleanInputSchema(t *testing.T) {
 				want = tt.in
 			}
 			require.Equal(t, want, string(got))
-			again, _, err := cleanInputSchema(got)
+			again, _, err := aggregator.CleanInputSchema(got)
 			require.NoError(t, err)
 			require.Equal(t, want, string(again), "cleaning twice")
 		})
@@ -62,12 +64,12 @@ func TestCleanInputSchema(t *testing.T) {
 }
 
 func TestOddPropertyNamesAreMappedBack(t *testing.T) {
-	clean, renamed, err := cleanInputSchema(json.RawMessage(`{"type":"object","properties":{"a b":{"type":"string"},"a_b":{"type":"string"},"ä":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a b"]}`))
+	clean, renamed, err := aggregator.CleanInputSchema(json.RawMessage(`{"type":"object","properties":{"a b":{"type":"string"},"a_b":{"type":"string"},"ä":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a b"]}`))
 	require.NoError(t, err)
 	require.Equal(t, `{"type":"object","properties":{"a_b_2":{"type":"string"},"a_b":{"type":"string"},"_2":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a_b_2"]}`, string(clean))
 	require.Equal(t, map[string]string{"a_b_2": "a b", "_2": "ä"}, renamed)
-	require.Equal(t, `{"a b":"1","_2x":9007199254740993,"ä":1.0}`, string(restoreArguments(json.RawMessage(`{"a_b_2": "1","_2x":9007199254740993,"_2":1.0}`), renamed)))
-	require.Equal(t, `{ "a": 1 }`, string(restoreArguments(json.RawMessage(`{ "a": 1 }`), nil)), "bytes as they came")
+	require.Equal(t, `{"a b":"1","_2x":9007199254740993,"ä":1.0}`, string(aggregator.RestoreArguments(json.RawMessage(`{"a_b_2": "1","_2x":9007199254740993,"_2":1.0}`), renamed)))
+	require.Equal(t, `{ "a": 1 }`, string(aggregator.RestoreArguments(json.RawMessage(`{ "a": 1 }`), nil)), "bytes as they came")
 }
 
 func FuzzCleanInputSchema(f *testing.F) {
@@ -80,44 +82,62 @@ func FuzzCleanInputSchema(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		clean, _, err := cleanInputSchema(json.RawMessage(in))
+		clean, _, err := aggregator.CleanInputSchema(json.RawMessage(in))
 		if err != nil {
 			return
 		}
 		require.True(t, json.Valid(clean), "%s", clean)
-		root, err := parseOrdered(clean)
+		root, err := aggregator.ParseOrdered(clean)
 		require.NoError(t, err)
-		require.Equal(t, "object", root.text("type"))
-		props, err := parseOrdered(root.get("properties"))
+		require.Equal(t, "object", root.Text("type"))
+		props, err := aggregator.ParseOrdered(root.Get("properties"))
 		require.NoError(t, err)
 		for _, p := range props {
-			require.Equal(t, byte('{'), kindOf(p.value), "%s", clean)
-			require.True(t, plainProperty(p.key), "%q", p.key)
+			require.Equal(t, byte('{'), aggregator.KindOf(p.Value()), "%s", clean)
+			require.True(t, aggregator.PlainProperty(p.Key()), "%q", p.Key())
 		}
 		for _, key := range []string{"oneOf", "anyOf", "allOf", "$ref"} {
-			require.Nil(t, root.get(key), "%s", clean)
+			require.Nil(t, root.Get(key), "%s", clean)
 		}
-		again, _, err := cleanInputSchema(clean)
+		again, _, err := aggregator.CleanInputSchema(clean)
 		require.NoError(t, err)
 		require.Equal(t, string(clean), string(again))
 	})
 }
 
 func TestPublicNames(t *testing.T) {
-	names := publicNames("fake", "mcp__fake__", 0, []string{"dash-name", "dash_name", "plain", strings.Repeat("x", 60), "dotted.name/with-dash", "é"})
+	names := aggregator.PublicNames("fake", "mcp__fake__", 0, []string{"dash-name", "dash_name", "plain", strings.Repeat("x", 60), "dotted.name/with-dash", "é"})
 	require.Equal(t, "mcp__fake__plain", names["plain"])
 	require.Equal(t, "mcp__fake__dash_name_81b5af806cd7", names["dash-name"])
 	require.Equal(t, "mcp__fake__dash_name_7bfa16c0cfa2", names["dash_name"])
 	require.Equal(t, "mcp__fake__dotted_name_with_dash", names["dotted.name/with-dash"])
 	seen := map[string]bool{}
 	for raw, n := range names {
-		require.LessOrEqual(t, len(n), DefaultNameBudget, raw)
-		require.Equal(t, plainName(n), n)
+		require.LessOrEqual(t, len(n), aggregator.DefaultNameBudget, raw)
+		require.Equal(t, aggregator.PlainName(n), n)
 		require.False(t, seen[n])
 		seen[n] = true
 	}
-	alone := publicNames("fake", "mcp__fake__", 0, []string{strings.Repeat("x", 60)})
+	alone := aggregator.PublicNames("fake", "mcp__fake__", 0, []string{strings.Repeat("x", 60)})
 	require.Equal(t, names[strings.Repeat("x", 60)], alone[strings.Repeat("x", 60)], "a name depends on its own tool only")
-	require.Equal(t, map[string]string{"read-file": "read_file"}, publicNames("s", "", 0, []string{"read-file"}))
-	require.Equal(t, "mcp__a_b__", defaultPrefix("a.b"))
+	require.Equal(t, map[string]string{"read-file": "read_file"}, aggregator.PublicNames("s", "", 0, []string{"read-file"}))
+	require.Equal(t, "mcp__a_b__", aggregator.DefaultPrefix("a.b"))
+}
+
+func TestTemplatesFit(t *testing.T) {
+	for _, tt := range []struct {
+		template, uri string
+		want          bool
+	}{
+		{"raw://t/{id}", "raw://t/5", true},
+		{"raw://t/{id}", "raw://u/5", false},
+		{"raw://{a}/x/{b}", "raw://1/x/2", true},
+		{"raw://{a}/x", "raw://1/y", false},
+		{"raw://plain", "raw://plain", true},
+		{"raw://plain", "raw://plain/2", false},
+		{"file:///{+path}", "file:///a/b", true},
+		{"raw://{broken", "raw://x", false},
+	} {
+		require.Equal(t, tt.want, aggregator.Fits(tt.template, tt.uri), "%s %s", tt.template, tt.uri)
+	}
 }

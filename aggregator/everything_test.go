@@ -1,0 +1,86 @@
+package aggregator_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+)
+
+// everythingEnv names the index.js of @modelcontextprotocol/server-everything,
+// which is not part of this repository.
+const everythingEnv = "TOOLGATE_EVERYTHING"
+
+// TestServerEverything uses each tool of the reference server as a client
+// would that can do all. It skips without node and the server, and fails
+// instead where REQUIRE_NODE is set.
+func TestServerEverything(t *testing.T) {
+	node, err := exec.LookPath("node")
+	index := os.Getenv(everythingEnv)
+	if err != nil || index == "" {
+		if os.Getenv("REQUIRE_NODE") != "" {
+			t.Fatalf("REQUIRE_NODE is set, and node or %s is missing", everythingEnv)
+		}
+		t.Skipf("needs node, and %s", everythingEnv)
+	}
+	s := set(t, spec("everything", func() (*aggregator.Process, error) {
+		cmd := exec.Command(node, index)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		out, outW, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		cmd.Stdout = outW
+		err = cmd.Start()
+		outW.Close()
+		return &aggregator.Process{In: in, Out: out, Wait: cmd.Wait, Kill: cmd.Process.Kill, Term: func() error { return cmd.Process.Signal(os.Interrupt) }}, err
+	}))
+	require.GreaterOrEqual(t, len(s.Tools()), 16, "those that a full client sees")
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	client := func(_ context.Context, method string, _ json.RawMessage) (json.RawMessage, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[method] = true
+		return map[string]json.RawMessage{
+			"elicitation/create":     json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`),
+			"sampling/createMessage": json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled"}}`),
+			"roots/list":             json.RawMessage(`{"roots":[{"uri":"file:///r"}]}`),
+		}[method], nil
+	}
+	args := map[string]string{
+		"echo": `{"message":"hi"}`, "get-sum": `{"a":1,"b":2}`, "get-annotated-message": `{"messageType":"success"}`,
+		"get-resource-reference": `{"resourceType":"Text","resourceId":1}`, "get-structured-content": `{"location":"Chicago"}`,
+		"trigger-long-running-operation": `{"duration":0.1,"steps":2}`, "trigger-sampling-request": `{"prompt":"hi"}`,
+		"trigger-url-elicitation": `{"url":"https://example.com"}`, "gzip-file-as-resource": `{"data":"data:text/plain,hello","name":"x.gz"}`,
+	}
+	for _, tool := range s.Tools() {
+		t.Run(tool.Raw, func(t *testing.T) {
+			in := args[tool.Raw]
+			if in == "" {
+				in = `{}`
+			}
+			got, err := call(t.Context(), s, "everything", tool.Raw, in, func(c *policy.Call) { c.Client = client })
+			require.NoError(t, err)
+			if strings.Contains(got, "task augmentation") {
+				t.Skip("needs tasks, which are not passed on")
+			}
+			require.NotContains(t, got, `"isError":true`)
+		})
+	}
+	require.Equal(t, map[string]bool{"elicitation/create": true, "sampling/createMessage": true, "roots/list": true}, asked)
+	require.NotEmpty(t, s.Resources())
+	require.NotEmpty(t, s.Templates())
+	require.NotEmpty(t, s.Prompts())
+}

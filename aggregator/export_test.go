@@ -1,0 +1,19 @@
+package aggregator
+
+// For the tests.
+var (
+	CleanInputSchema = cleanInputSchema
+	RestoreArguments = restoreArguments
+	PublicNames      = publicNames
+	DefaultPrefix    = defaultPrefix
+	PlainName        = plainName
+	PlainProperty    = plainProperty
+	ParseOrdered     = parseOrdered
+	KindOf           = kindOf
+	Fits             = fits
+)
+
+func (o ordered) Get(key string) []byte  { return o.get(key) }
+func (o ordered) Text(key string) string { return o.text(key) }
+func (f field) Key() string              { return f.key }
+func (f field) Value() []byte            { return f.value }
