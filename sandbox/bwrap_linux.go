@@ -35,7 +35,8 @@ func (c *Cmd) useBwrap(o order) (files []*os.File, err error) {
 	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
 		return nil, err
 	}
-	plan.Profile.Hidden = realHidden(plan.Profile.Hidden)
+	plan.Profile.SharedRoots = realNames(plan.Profile.SharedRoots)
+	plan.Profile.Hidden = withRealNames(plan.Profile.Hidden)
 	carvings, notes, err := layout(plan)
 	if err != nil {
 		return nil, err

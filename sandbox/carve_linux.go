@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,7 +64,7 @@ func layout(plan Plan) (carvings []carving, notes []string, err error) {
 		}
 		carvings = append(carvings, c)
 	}
-	protected, notes := searchRoots(plan.Profile.WritableRoots, splitPatterns(plan.Profile.ReadOnlySubpaths))
+	protected, notes := searchRoots(plan.Profile.WritableRoots, plan.Profile.SharedRoots, splitPatterns(plan.Profile.ReadOnlySubpaths))
 	carvings = append(carvings, protected...)
 	for _, path := range plan.Profile.Hidden {
 		c, err := look(path, hidden)
@@ -165,9 +166,9 @@ type search struct {
 	notes    []string
 }
 
-// searchRoots returns what is to be protected below roots, and notes on what
-// was left out.
-func searchRoots(roots []string, patterns []pattern) ([]carving, []string) {
+// searchRoots returns what is to be protected below roots, of which shared
+// are searched shallowly, and notes on what was left out.
+func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []string) {
 	s := search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
 	for _, p := range patterns {
 		for c := range 256 {
@@ -180,29 +181,37 @@ func searchRoots(roots []string, patterns []pattern) ([]carving, []string) {
 	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	for _, root := range inward {
 		s.searched = 0
-		s.tree(root)
+		depth := math.MaxInt
+		if slices.Contains(shared, root) {
+			depth = sharedDepth
+		}
+		s.tree(root, depth)
 		s.done[root] = true
 	}
 	return s.found, s.notes
 }
 
-// tree searches the folders from root down, those nearer to it first, so that
-// a limit cuts off what lies deep.
-func (s *search) tree(root string) {
+// tree searches root and the folders that lie up to depth below it, those
+// nearer to it first, so that a limit cuts off what lies deep.
+func (s *search) tree(root string, depth int) {
 	if len(s.patterns) == 0 {
 		return
 	}
-	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
-		if s.searched > maxSearched || len(s.found) > maxProtected {
-			s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, queue[0]))
-			return
-		}
-		for _, e := range s.entries(queue[0]) {
-			path := queue[0] + "/" + e.name
-			if !s.protect(path, e) && e.kind == unix.S_IFDIR && !s.done[path] {
-				queue = append(queue, path)
+	for level := []string{root}; len(level) > 0 && depth >= 0; depth-- {
+		var below []string
+		for _, dir := range level {
+			if s.searched > maxSearched || len(s.found) > maxProtected {
+				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
+				return
+			}
+			for _, e := range s.entries(dir) {
+				path := dir + "/" + e.name
+				if !s.protect(path, e) && e.kind == unix.S_IFDIR && !s.done[path] {
+					below = append(below, path)
+				}
 			}
 		}
+		level = below
 	}
 }
 

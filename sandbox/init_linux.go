@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -84,7 +87,21 @@ func filtered() bool {
 // closeOnExec keeps every descriptor but the standard ones from programs that
 // this process will start.
 func closeOnExec() error {
-	return unix.CloseRange(3, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC)
+	err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err != unix.ENOSYS && err != unix.EINVAL {
+		return err
+	}
+	// Linux before 5.11.
+	dir, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range dir {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // runInit is the first process of a sandbox: pid 1 of its pid namespace, or,
@@ -161,13 +178,23 @@ func takeOrder() (order, error) {
 			return o, step("subreaper", err)
 		}
 	}
-	// Ends with the process: the lifeline carries nothing more.
-	go func() {
-		io.Copy(io.Discard, lifeline)
+	end := func() {
 		if !o.Plan.namespaces() {
 			killDescendants()
 		}
 		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
+	}
+	// Both end with the process: the lifeline carries nothing more, and who
+	// asks this process to end means all of the sandbox.
+	go func() {
+		io.Copy(io.Discard, lifeline)
+		end()
+	}()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	go func() {
+		<-asked
+		end()
 	}()
 	return o, nil
 }
@@ -184,7 +211,8 @@ func prepare(o *order) error {
 	}
 	seen := o.Plan
 	seen.Profile.WritableRoots = roots
-	seen.Profile.Hidden = realHidden(o.Plan.Profile.Hidden)
+	seen.Profile.SharedRoots = realNames(o.Plan.Profile.SharedRoots)
+	seen.Profile.Hidden = withRealNames(o.Plan.Profile.Hidden)
 	o.seen = seen
 	if o.Self {
 		// Its path may be out of sight once the mounts are made.
@@ -322,15 +350,21 @@ func realRoots(roots []string) ([]string, error) {
 	return sorted(real), nil
 }
 
-// realHidden returns hidden with the paths it names by symlinks added.
-func realHidden(hidden []string) []string {
-	all := slices.Clone(hidden)
-	for _, path := range hidden {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			all = append(all, real)
+// realNames returns what paths are once symlinks are followed, without those
+// that lead nowhere.
+func realNames(paths []string) []string {
+	var real []string
+	for _, path := range paths {
+		if name, err := filepath.EvalSymlinks(path); err == nil {
+			real = append(real, name)
 		}
 	}
-	return sorted(all)
+	return real
+}
+
+// withRealNames returns paths and what they are once symlinks are followed.
+func withRealNames(paths []string) []string {
+	return sorted(slices.Concat(paths, realNames(paths)))
 }
 
 // lookPath finds the program named name as a shell in dir with env would.

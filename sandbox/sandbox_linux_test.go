@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,15 @@ var ops = map[string]func(args []string) error{
 		var domain, kind, proto int
 		fmt.Sscan(strings.Join(args, " "), &domain, &kind, &proto)
 		_, err := unix.Socket(domain, kind, proto)
+		return err
+	},
+	"dial": func(args []string) error {
+		c, err := net.Dial("tcp", args[0])
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(c)
+		fmt.Print(string(text))
 		return err
 	},
 	"level": func(args []string) error {
@@ -314,6 +324,36 @@ func TestProtectedSubpaths(t *testing.T) {
 	require.NoDirExists(t, root+"/.codex", "what is missing is not made")
 }
 
+// A folder that many programs share is searched no deeper than one folder
+// down; a root inside it is searched all the same.
+func TestSharedRoots(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap} {
+		t.Run(level.String(), func(t *testing.T) {
+			shared := t.TempDir()
+			link := t.TempDir() + "/link"
+			require.NoError(t, os.Symlink(shared, link))
+			p := workspace(link, shared+"/a/b/ws")
+			p.SharedRoots = []string{link}
+			wants := map[string]syscall.Errno{
+				"/.git/config":           refused[level],
+				"/a/.git/config":         refused[level],
+				"/a/b/.git/config":       0,
+				"/a/b/ws/.git/config":    refused[level],
+				"/a/b/ws/x/.git/config":  refused[level],
+				"/a/b/ws/x/.git2/config": 0,
+			}
+			for path := range wants {
+				write(t, shared+path, "old")
+			}
+			plan := at(t, level, p)
+			for path, want := range wants {
+				errno, _ := try(t, plan, "append", shared+path)
+				require.Equal(t, want, errno, path)
+			}
+		})
+	}
+}
+
 func TestHidden(t *testing.T) {
 	root, home := t.TempDir(), t.TempDir()
 	key := write(t, home+"/.ssh/id", "secret")
@@ -426,6 +466,45 @@ func TestNoNetwork(t *testing.T) {
 		require.Zero(t, errno)
 		errno, _ = try(t, at(t, level, p), "worker", "socket", fmt.Sprint(unix.AF_UNIX), fmt.Sprint(unix.SOCK_STREAM), "0")
 		require.Equal(t, unix.EPERM, errno, "the user's daemons are not the network")
+	})
+}
+
+func TestNetwork(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() { // ends with listener
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("hello"))
+			c.Close()
+		}
+	}()
+	eachLevel(t, func(t *testing.T, level sandbox.Level) {
+		plan := at(t, level, policy.Profile{Network: policy.NetworkAll})
+		for _, op := range [][]string{{"dial", listener.Addr().String()}, {"worker", "dial", listener.Addr().String()}} {
+			errno, out := try(t, plan, op[0], op[1:]...)
+			require.Zero(t, errno)
+			require.Equal(t, "hello", out)
+		}
+	})
+}
+
+func TestEverythingEndsWhenAsked(t *testing.T) {
+	everyLevel(t, func(t *testing.T, level sandbox.Level) {
+		r, w := holders(t)
+		cmd := at(t, level, policy.Profile{}).Command("", "op", "brood")
+		cmd.Dir, cmd.Stdout = "/", w
+		require.NoError(t, cmd.Start())
+		w.Close()
+		_, err := r.ReadString('\n')
+		require.NoError(t, err)
+		require.NoError(t, unix.Kill(cmd.Pid(), unix.SIGTERM))
+		require.Error(t, cmd.Wait())
+		awaitDeath(t, r)
 	})
 }
 

@@ -189,7 +189,14 @@ func (s *Spawner) restrictThread() error {
 // restrictWatched is restrictThread with a descriptor through which is told
 // what the command then tries.
 func (s *Spawner) restrictWatched() (listener int, err error) {
-	return s.restrict(s.watched, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	const listen = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	// A call that is being looked at is not begun anew for each signal, of
+	// which some programs send themselves hundreds a second.
+	listener, err = s.restrict(s.watched, listen|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if errors.Is(err, unix.EINVAL) { // Linux before 5.19
+		listener, err = s.restrict(s.watched, listen)
+	}
+	return listener, err
 }
 
 func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error) {

@@ -219,9 +219,13 @@ func (c *Cmd) Wait() error {
 	if c.link == nil {
 		return errors.New("sandbox: not started")
 	}
+	// Not reaped yet, so that its id stays its own. When somebody else ended
+	// it, bubblewrap for one, what it leaves behind is to end now.
+	for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	c.link.cut()
 	rep, rerr := c.link.next()
 	err := c.inner.Wait()
-	c.link.cut()
 	c.link.file.Close()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
