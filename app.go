@@ -38,13 +38,14 @@ import (
 type toolSettings struct {
 	Shell    shell.Options      `json:"shell"`
 	Patch    applypatch.Options `json:"patch"`
+	Watch    bool               `json:"watch,omitempty"`
 	Enabled  []string           `json:"enabled,omitempty"`
 	Disabled []string           `json:"disabled,omitempty"`
 }
 
 // catalog is every built-in tool that is offered. start starts a command
 // inside the worker; the gate, which only describes calls, passes nil.
-func catalog(o toolSettings, start func(*exec.Cmd) error) []tools.Tool {
+func catalog(o toolSettings, start shell.StartFunc) []tools.Tool {
 	all := slices.Concat(
 		shell.Tools(o.Shell, start),
 		applypatch.New(o.Patch),
@@ -59,7 +60,7 @@ func catalog(o toolSettings, start func(*exec.Cmd) error) []tools.Tool {
 // builtins returns the settings of the built-in tools.
 func (s *settings) builtins() (toolSettings, error) {
 	c := s.config
-	o := toolSettings{Enabled: c.Tools.Enabled, Disabled: c.Tools.Disabled}
+	o := toolSettings{Watch: c.Tools.Watch, Enabled: c.Tools.Enabled, Disabled: c.Tools.Disabled}
 	o.Shell = shell.Options{
 		Environment: shell.Environment{
 			Inherit:               c.Environment.Inherit,
@@ -476,6 +477,24 @@ func instructions(s *settings) string {
 	return b.String()
 }
 
+// watched starts commands under the eyes of the kernel, which tells of each
+// call that the sandbox refuses.
+func watched(s *sandbox.Spawner) shell.StartFunc {
+	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
+		w, err := s.StartWatched(cmd)
+		if err != nil {
+			return nil, err
+		}
+		return func() []tools.Denial {
+			var list []tools.Denial
+			for _, d := range w.Denials() {
+				list = append(list, tools.Denial(d))
+			}
+			return list
+		}, nil
+	}
+}
+
 // private returns the folder that a worker of this workspace may write for
 // itself, "" when there is none: when nothing would keep its commands out of
 // it, or nothing is written anyway.
@@ -535,7 +554,7 @@ func (p *program) workerMain(ctx context.Context) error {
 		return errors.New("worker is started by toolgate itself, not by hand")
 	}
 	os.Unsetenv(workerEnv)
-	var start func(*exec.Cmd) error
+	var start shell.StartFunc
 	if plan, ok := sandbox.Current(); ok {
 		if know.Private != "" {
 			plan = plan.Without(know.Private)
@@ -544,7 +563,10 @@ func (p *program) workerMain(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("preparing to start commands: %w", err)
 		}
-		start = spawner.Start
+		start = shell.Plain(spawner.Start)
+		if know.Tools.Watch {
+			start = watched(spawner)
+		}
 	}
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	recoverPatches(know, log)

@@ -6,6 +6,7 @@ type Tools struct {
 	Disabled     []string `toml:"disabled"`      // not offered
 	OutputTokens int      `toml:"output_tokens"` // of an answer at most, default 10000
 	YieldMS      int64    `toml:"yield_ms"`      // before a running command hands back a session, default 25000
+	Watch        bool     `toml:"watch"`         // see every refusal to a command, at about a millisecond a command
 	Limits       Limits   `toml:"limits"`
 }
 

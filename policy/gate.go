@@ -479,9 +479,11 @@ func (g *Gate) run(ctx context.Context, c Call, f Profile, ev *Event) (Outcome, 
 }
 
 // turn waits for the call's turn in the workspace. Another server's call
-// needs none: it is not the workspace's work, and it may wait for a person.
+// needs none: it is not the workspace's work, and it may wait for a person. Nor
+// does one that goes on with a session: the command runs anyway, and to wait
+// for it must hold up nobody.
 func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
-	if c.Action.Server != "" {
+	if c.Action.Server != "" || c.Action.Session != "" {
 		return func() {}, nil
 	}
 	return g.order.enter(ctx, c.Action.ReadOnly)

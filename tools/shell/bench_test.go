@@ -46,7 +46,7 @@ func BenchmarkTrue(b *testing.B) {
 			b.Skip(err)
 		}
 		defer spawner.Close()
-		besidePlain(b, path, direct(shell.Tools(shell.Options{}, spawner.Start)[0]))
+		besidePlain(b, path, direct(shell.Tools(shell.Options{}, shell.Plain(spawner.Start))[0]))
 	})
 	b.Run("served", func(b *testing.B) {
 		session := serve(b, shell.Tools(shell.Options{}, nil))

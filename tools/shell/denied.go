@@ -37,6 +37,11 @@ func (h *host) denied(p *process, text string) *tools.Denial {
 	if !h.confined || p.code == 0 || p.stopped.Load() {
 		return nil
 	}
+	if p.refused != nil {
+		if seen := p.refused(); len(seen) > 0 {
+			return &seen[len(seen)-1] // what it failed by stands last
+		}
+	}
 	return denial(text, p.cmd.Dir)
 }
 

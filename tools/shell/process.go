@@ -16,10 +16,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"toolgate/tools"
 )
 
 // A process is a started command, what it prints and what it starts.
 type process struct {
+	refused func() []tools.Denial // what the sandbox refused, nil when not watched
+
 	host    *host
 	id      string // marks what it starts, and cannot be guessed
 	text    string // the command as a person reads it
@@ -142,7 +146,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 		return errors.New("toolgate is ending")
 	}
 	p.started = time.Now()
-	if err := h.start(p.cmd); err != nil {
+	if p.refused, err = h.start(p.cmd); err != nil {
 		return err
 	}
 	kin.add(p)

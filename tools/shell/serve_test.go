@@ -27,14 +27,14 @@ const workerVariable = "TOOLGATE_TEST_WORKER"
 func TestMain(m *testing.M) {
 	sandbox.Main()
 	if os.Getenv(workerVariable) != "" {
-		var start func(*exec.Cmd) error
+		var start shell.StartFunc
 		if plan, ok := sandbox.Current(); ok {
 			spawner, err := sandbox.NewSpawner(plan)
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
-			start = spawner.Start
+			start = shell.Plain(spawner.Start)
 		}
 		err := tools.Serve(context.Background(), "test", shell.Tools(shell.Options{}, start), os.Stdin, os.Stdout, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -33,10 +33,10 @@ import (
 // Start starts a command with the sandbox's layer for one command; nil means
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
 // any of them ends all that they left.
-func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
+func Tools(o Options, start StartFunc) []tools.Tool {
 	h := &host{options: o, start: start, confined: start != nil, gone: make(chan struct{})}
 	if start == nil {
-		h.start = (*exec.Cmd).Start
+		h.start = Plain((*exec.Cmd).Start)
 	}
 	h.spooled.left.Store(o.spoolTotal())
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
@@ -55,10 +55,20 @@ func Tools(o Options, start func(*exec.Cmd) error) []tools.Tool {
 	return catalog
 }
 
+// A StartFunc starts a command. What it returns beside the error tells, once
+// the command has ended, what the sandbox refused to it; nil, where that is
+// not watched.
+type StartFunc func(*exec.Cmd) (refused func() []tools.Denial, err error)
+
+// Plain returns start as a StartFunc that watches nothing.
+func Plain(start func(*exec.Cmd) error) StartFunc {
+	return func(cmd *exec.Cmd) (func() []tools.Denial, error) { return nil, start(cmd) }
+}
+
 // A host runs commands and keeps what outlives a call.
 type host struct {
 	options  Options
-	start    func(*exec.Cmd) error
+	start    StartFunc
 	confined bool // commands run in a sandbox
 	sessions table
 	spooled  allowance
