@@ -28,9 +28,14 @@ func init() {
 			"spawner": s.Start,
 			"watched": func(cmd *exec.Cmd) error { _, err := s.StartWatched(cmd); return err },
 		}[args[0]]
+		null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
 		r := testing.Benchmark(func(b *testing.B) {
 			for b.Loop() {
 				cmd := exec.Command(args[1], args[2:]...)
+				cmd.Stdin, cmd.Stdout, cmd.Stderr = null, null, null
 				if err := start(cmd); err != nil {
 					b.Fatal(err)
 				}

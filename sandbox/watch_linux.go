@@ -242,6 +242,9 @@ type answer struct {
 // listen answers the notifications of fd until nobody is left to send any.
 func (w *Watch) listen(fd int) {
 	defer unix.Close(fd)
+	// Since Linux 6.6 the two sides can take turns on one processor, as each
+	// only waits for the other; before, this fails and they wake one another.
+	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	for {
 		wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		if _, err := unix.Poll(wait, -1); err == unix.EINTR {
