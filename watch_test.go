@@ -20,9 +20,9 @@ func TestServersFollowTheConfig(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	inner := filepath.Join(t.TempDir(), "toolgate") // the name makes the test binary the program
-	if err := os.Symlink(self, inner); err != nil {
-		t.Skip("needs symbolic links: ", err)
-	}
+	binary, err := os.ReadFile(self)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(inner, binary, 0o755))
 	file := filepath.Join(home, "config.toml")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write("")
@@ -54,9 +54,11 @@ func TestServersFollowTheConfig(t *testing.T) {
 		changed = false
 	}
 	send := func(line string) { fmt.Fprintln(inW, line) }
+	id := 1
 	listed := func() string {
-		send(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
-		return until(`"id":7`)
+		id++
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"list %d","method":"tools/list"}`, id))
+		return until(fmt.Sprintf(`"id":"list %d"`, id))
 	}
 	send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	until(`"id":1`)
