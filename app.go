@@ -440,6 +440,9 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	for _, note := range cmd.Notes() {
+		a.log.Warn("not protected", "what", note)
+	}
 	return &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill}, nil
 }
 

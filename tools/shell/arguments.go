@@ -99,13 +99,45 @@ func noNUL(argv []string) error {
 type permissions policy.Permissions
 
 func (permissions) EditSchema(s *jsonschema.Schema) {
-	s.Enum = []any{string(policy.UseDefault), string(policy.RequireEscalated)}
+	s.Enum = []any{string(policy.UseDefault), string(policy.WithAdditional), string(policy.RequireEscalated)}
+}
+
+// additional is Codex's additional_permissions: what a call needs beside what
+// the sandbox gives.
+type additional struct {
+	Network struct {
+		Enabled bool `json:"enabled,omitempty" jsonschema:"use the network"`
+	} `json:"network,omitzero"`
+	FileSystem struct {
+		Read  []string `json:"read,omitempty" jsonschema:"hidden paths to read"`
+		Write []string `json:"write,omitempty" jsonschema:"folders to write"`
+	} `json:"file_system,omitzero"`
+}
+
+// UnmarshalJSON refuses names that are not known: what is asked for must not
+// be silently less than what was meant.
+func (a *additional) UnmarshalJSON(b []byte) error {
+	type plain additional
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*plain)(a)); err != nil {
+		return fmt.Errorf("additional_permissions: %w; it is {\"network\": {\"enabled\": true}, \"file_system\": {\"read\": [...], \"write\": [...]}}", err)
+	}
+	return nil
+}
+
+func (a *additional) policy() *policy.Additional {
+	if a == nil || !a.Network.Enabled && len(a.FileSystem.Read) == 0 && len(a.FileSystem.Write) == 0 {
+		return nil
+	}
+	return &policy.Additional{Network: a.Network.Enabled, Read: a.FileSystem.Read, Write: a.FileSystem.Write}
 }
 
 // escalation is how a call asks for more than the profile in force.
 type escalation struct {
-	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"use_default runs in the sandbox; require_escalated runs outside it after the user has agreed"`
-	Justification      string      `json:"justification,omitempty" jsonschema:"one sentence for the user: why this must run outside the sandbox; only with sandbox_permissions require_escalated"`
+	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"use_default runs in the sandbox; with_additional_permissions in it with what additional_permissions names, require_escalated outside it, both after the user has agreed"`
+	Additional         *additional `json:"additional_permissions,omitempty" jsonschema:"only with with_additional_permissions"`
+	Justification      string      `json:"justification,omitempty" jsonschema:"one sentence for the user: why more than the sandbox is needed; only with sandbox_permissions"`
 	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"with require_escalated: the beginning of the command that the user could allow for good, such as [\"git\", \"pull\"]"`
 }
 
@@ -113,12 +145,17 @@ type escalation struct {
 func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 	p := policy.Permissions(e.SandboxPermissions)
 	switch {
-	case p != "" && p != policy.UseDefault && p != policy.RequireEscalated:
-		return policy.Action{}, fmt.Errorf("unknown sandbox_permissions %q; it is use_default or require_escalated", p)
+	case p != "" && p != policy.UseDefault && p != policy.RequireEscalated && p != policy.WithAdditional:
+		return policy.Action{}, fmt.Errorf("unknown sandbox_permissions %q; it is use_default, with_additional_permissions or require_escalated", p)
+	case p == policy.WithAdditional && e.Additional.policy() == nil:
+		return policy.Action{}, errors.New("missing additional_permissions; name network or file_system paths")
+	case p != policy.WithAdditional && e.Additional != nil:
+		return policy.Action{}, errors.New(`additional_permissions needs sandbox_permissions "with_additional_permissions"`)
 	case p == "" && e.Justification != "":
 		return policy.Action{}, errors.New(`justification needs sandbox_permissions; give sandbox_permissions "require_escalated" to run outside the sandbox, or leave justification out`)
 	}
 	a := policy.Action{Command: argv, Dir: dir, Permissions: p, Justification: e.Justification}
+	a.Additional = e.Additional.policy()
 	if p == policy.RequireEscalated {
 		a.PrefixRule = e.PrefixRule
 	}
