@@ -319,6 +319,13 @@ func (s *Downstreams) Await(ctx context.Context, tool string) {
 	}
 }
 
+// Names returns the names of the servers, sorted.
+func (s *Downstreams) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return keysOf(s.servers)
+}
+
 // Describe returns what a call of the tool would do.
 func (s *Downstreams) Describe(t Tool) policy.Action {
 	a := policy.Action{Server: t.Server, Tool: t.Raw, Downstream: &policy.Downstream{Approval: policy.ApprovePrompt, Claims: t.Claims}}
@@ -340,6 +347,9 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	d, err := s.server(c.Action.Server)
 	if err != nil {
 		return policy.Outcome{}, err
+	}
+	if c.Action.Tool == ReadResource {
+		return s.runRead(ctx, c, d)
 	}
 	t, ok := s.published.Load().find(d.spec.Name, c.Action.Tool)
 	if !ok {
@@ -371,6 +381,9 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if !c.Rounds {
 		res = forOlderEra(res)
 	}
+	if err == nil && d.spec.Limit != nil {
+		res = limitResult(res, d.spec.Limit(t.Raw))
+	}
 	out := policy.Outcome{Result: res, Level: d.level()}
 	if err != nil {
 		return out, err
@@ -383,6 +396,40 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	}
 	out.IsError = kindOf(top.IsError) == 't'
 	return out, nil
+}
+
+// ReadResource is the tool of an action that reads a resource: it is no tool
+// of the server, whose tools' names hold no slash by the specification.
+const ReadResource = "resources/read"
+
+// runRead reads a resource for a model: the result's text is JSON.
+func (s *Downstreams) runRead(ctx context.Context, c policy.Call, d *Downstream) (policy.Outcome, error) {
+	in, err := parseOrdered(c.Arguments)
+	if err != nil {
+		return policy.Outcome{}, fmt.Errorf("arguments: %w", err)
+	}
+	uri := in.text("uri")
+	raw := uri
+	for _, n := range s.Resources() {
+		if n.Server == d.spec.Name && n.Key == uri {
+			raw = n.Raw
+		}
+	}
+	r := &request{method: ReadResource, body: ordered{{"uri", quote(raw)}}, caller: c.Caller, client: c.Client}
+	res, err := s.send(ctx, d.spec.Name, r)
+	if rpc, ok := errors.AsType[*RPCError](err); ok {
+		return policy.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)
+	}
+	if err != nil {
+		return policy.Outcome{}, err
+	}
+	o, err := parseOrdered(res)
+	if err != nil {
+		return policy.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, err)
+	}
+	text := ordered{{"server", quote(d.spec.Name)}, {"uri", quote(uri)}, {"contents", o.get("contents")}}.bytes()
+	item := ordered{{"type", quote("text")}, {"text", quote(string(text))}}.bytes()
+	return policy.Outcome{Result: ordered{{"content", arrayOf([]json.RawMessage{item})}}.bytes(), Level: d.level()}, nil
 }
 
 func (p *published) find(server, raw string) (*Tool, bool) {

@@ -127,7 +127,7 @@ func (b *behind) changed(c aggregator.Change) {
 // lists themselves we answer, so that what is added here is never seen.
 func (b *behind) tell(c aggregator.Change) {
 	const name = "toolgate-change"
-	if c.Tools {
+	if c.Tools || c.Resources { // with the first resource come the tools to read them
 		b.srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, unknownTool(name)
 		})

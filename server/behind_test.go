@@ -17,6 +17,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/policy"
 	"toolgate/server"
+	"toolgate/tools"
 )
 
 // A front is a server with one downstream server behind it, whose lines the
@@ -41,7 +42,7 @@ type line struct {
 
 // newFront starts it; back answers each line that the downstream server gets.
 // It must be called inside a synctest bubble.
-func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(format string, args ...any), m line)) *front {
+func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(format string, args ...any), m line), catalog ...tools.Tool) *front {
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir(), Roots: json.RawMessage(`{"roots":[]}`)})
 	set.Update([]aggregator.Spec{{
 		Name:           "raw",
@@ -72,7 +73,7 @@ func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(f
 	}})
 	set.Settle(context.Background(), false)
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w"}
-	s := server.New(server.Options{Version: "1", Instructions: "ours", Downstreams: set, Gate: &policy.Gate{Policy: pol, Run: set.Run}})
+	s := server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &policy.Gate{Policy: pol, Run: set.Run}})
 	r, w := io.Pipe()
 	f := &front{t: t, set: set, in: w, done: make(chan struct{})}
 	go func() { // ends with the client's input
@@ -428,6 +429,40 @@ func TestUnknownToolsAreErrors(t *testing.T) {
 		for _, name := range []string{"mcp__raw__nope", "do-it", "toolgate-change"} {
 			f.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q}}`, name)
 			require.Contains(t, string(f.next().Error), "unknown tool")
+		}
+	})
+}
+
+func TestResourcesAsTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
+			switch {
+			case legacyBack(write, m):
+			case m.Method == "resources/read":
+				write(`{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"raw://a","text":"inside"}]}}`, m.ID)
+			}
+		}, look)
+		defer f.close()
+		f.initialize()
+		f.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		require.Contains(t, string(f.next().Result), `"name":"read_mcp_resource"`)
+		for _, tt := range []struct{ tool, args, want string }{
+			{"list_mcp_resources", `{}`, `{"resources":[{"name":"a","server":"raw","uri":"raw://a","x":9007199254740993}]}`},
+			{"list_mcp_resource_templates", `{"server":"raw"}`, `"server":"raw"`},
+			{"list_mcp_resources", `{"cursor":"x"}`, `cursor can only be used when a server is specified`},
+			{"list_mcp_resources", `{"server":"none"}`, `unknown MCP server 'none'`},
+			{"list_mcp_resources", `{"sever":"none"}`, `unknown argument`},
+			{"read_mcp_resource", `{"server":"raw","uri":"raw://a"}`, `{"server":"raw","uri":"raw://a","contents":[{"uri":"raw://a","text":"inside"}]}`},
+			{"read_mcp_resource", `{"server":"none","uri":"raw://a"}`, `unknown MCP server 'none'`},
+			{"read_mcp_resource", `{"uri":"raw://a"}`, `missing argument`},
+		} {
+			f.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tt.tool, tt.args)
+			var res struct {
+				Content []struct{ Text string }
+			}
+			got := f.next()
+			require.NoError(t, json.Unmarshal(got.Result, &res), got.Raw)
+			require.Contains(t, res.Content[0].Text, tt.want)
 		}
 	})
 }

@@ -35,6 +35,16 @@ func (s *Server) Listing() ([]Listed, error) {
 		}
 		list = append(list, Listed{Name: t.Name(), Description: t.MCP().Description, Definition: def})
 	}
+	for _, t := range resourceTools {
+		if _, ok := s.resourceTool(t.Name()); !ok {
+			continue
+		}
+		def, err := marshal(t.MCP())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Listed{Name: t.Name(), Description: t.MCP().Description, Definition: def})
+	}
 	if s.opts.Downstreams != nil {
 		for _, t := range s.opts.Downstreams.Tools() {
 			list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.Definition})
@@ -92,20 +102,31 @@ func (s *Server) isDownstream(tool string) bool {
 	if s.opts.Downstreams == nil {
 		return false
 	}
+	if _, ok := s.resourceTool(tool); ok && tool == readResource {
+		return true
+	}
 	_, ok := s.opts.Downstreams.Tool(tool)
 	return ok
 }
 
 // Has reports whether there is a tool of this name, ours or a downstream's.
 func (s *Server) Has(tool string) bool {
-	_, ok := s.tools[tool]
-	return ok || s.isDownstream(tool)
+	_, ours := s.tools[tool]
+	_, resource := s.resourceTool(tool)
+	return ours || resource || s.isDownstream(tool)
 }
 
 // describe returns what the call would do.
 func (s *Server) describe(tool string, args json.RawMessage) (policy.Action, error) {
 	if t, ok := s.tools[tool]; ok {
 		return t.Describe(args)
+	}
+	if t, ok := s.resourceTool(tool); ok {
+		a, err := t.Describe(args)
+		if err != nil {
+			return a, err
+		}
+		return s.describeRead(args, a)
 	}
 	t, ok := s.opts.Downstreams.Tool(tool)
 	if !ok {

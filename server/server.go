@@ -244,6 +244,9 @@ func (s *Server) names() []string {
 
 // call describes the call and hands it to the gate.
 func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, error) {
+	if _, ok := s.resourceTool(tool); ok && tool != readResource {
+		return s.listNamed(tool, c.Arguments)
+	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) { return s.describe(tool, args) }
 	action, err := c.Describe(c.Arguments)
 	if err != nil {

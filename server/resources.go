@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+// Clients that show no resources to their model get them as tools, by the
+// names and arguments that Codex gives its own.
+const (
+	listResources = "list_mcp_resources"
+	listTemplates = "list_mcp_resource_templates"
+	readResource  = "read_mcp_resource"
+)
+
+type listInput struct {
+	Server string `json:"server,omitempty" jsonschema:"list this server's only; default all servers"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"not used: everything is listed at once"`
+}
+
+type readInput struct {
+	Server string `json:"server" jsonschema:"server that has the resource, as list_mcp_resources names it"`
+	URI    string `json:"uri" jsonschema:"URI of the resource"`
+}
+
+// inGate is the run of a tool that the gate answers itself.
+func inGate[In any](context.Context, In) (*mcp.CallToolResult, error) {
+	return nil, errors.New("bug: this tool runs in the gate")
+}
+
+// resourceTools are published while some server behind has resources.
+var resourceTools = []tools.Tool{
+	tools.New(tools.Def{Name: listResources, Title: "List resources", ReadOnly: true, Idempotent: true,
+		Description: "Lists the resources that MCP servers offer, such as files, documents and database schemas."},
+		func(listInput) (policy.Action, error) { return policy.Action{ReadOnly: true}, nil }, inGate),
+	tools.New(tools.Def{Name: listTemplates, Title: "List resource templates", ReadOnly: true, Idempotent: true,
+		Description: "Lists the templates from which URIs of further resources of MCP servers are made."},
+		func(listInput) (policy.Action, error) { return policy.Action{ReadOnly: true}, nil }, inGate),
+	tools.New(tools.Def{Name: readResource, Title: "Read a resource", ReadOnly: true, Idempotent: true, OpenWorld: true,
+		Description: "Reads a resource of an MCP server by its URI."},
+		func(in readInput) (policy.Action, error) {
+			return policy.Action{Server: in.Server}, nil
+		}, inGate),
+}
+
+// resourceTool returns the tool of this name while there are resources. Where
+// we have no tools of our own, one server is published as it is.
+func (s *Server) resourceTool(name string) (tools.Tool, bool) {
+	set := s.opts.Downstreams
+	if set == nil || len(s.tools) == 0 || len(set.Resources())+len(set.Templates()) == 0 {
+		return tools.Tool{}, false
+	}
+	i := slices.IndexFunc(resourceTools, func(t tools.Tool) bool { return t.Name() == name })
+	if _, ours := s.tools[name]; i < 0 || ours {
+		return tools.Tool{}, false
+	}
+	return resourceTools[i], true
+}
+
+// describeRead returns what reading a resource would do: it is a call of its
+// server, under that server's approval.
+func (s *Server) describeRead(args json.RawMessage, a policy.Action) (policy.Action, error) {
+	if !slices.Contains(s.opts.Downstreams.Names(), a.Server) {
+		return a, fmt.Errorf("unknown MCP server '%s'", a.Server)
+	}
+	yes := true
+	a = s.opts.Downstreams.Describe(aggregator.Tool{Server: a.Server, Raw: aggregator.ReadResource, Claims: policy.Claims{ReadOnly: &yes}})
+	a.Preview = previewArguments(args)
+	return a, nil
+}
+
+// listNamed answers the two list tools from the catalogues.
+func (s *Server) listNamed(tool string, args json.RawMessage) (Reply, error) {
+	t, _ := s.resourceTool(tool)
+	if _, err := t.Describe(args); err != nil {
+		return errorReply(tool, err), nil
+	}
+	var in listInput
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &in); err != nil {
+			return errorReply(tool, err), nil
+		}
+	}
+	set := s.opts.Downstreams
+	if in.Server != "" && !slices.Contains(set.Names(), in.Server) {
+		return errorReply(tool, fmt.Errorf("unknown MCP server '%s'", in.Server)), nil
+	}
+	if in.Cursor != "" && in.Server == "" {
+		return errorReply(tool, errors.New("cursor can only be used when a server is specified")), nil
+	}
+	key, list := "resources", set.Resources()
+	if tool == listTemplates {
+		key, list = "resourceTemplates", set.Templates()
+	}
+	found := []map[string]json.RawMessage{}
+	for _, n := range list {
+		if in.Server != "" && n.Server != in.Server {
+			continue
+		}
+		var def map[string]json.RawMessage
+		if err := json.Unmarshal(n.Definition, &def); err != nil {
+			continue
+		}
+		def["server"], _ = json.Marshal(n.Server) // a string always marshals
+		found = append(found, def)
+	}
+	all := map[string]any{key: found}
+	if in.Server != "" {
+		all["server"] = in.Server
+	}
+	text, err := marshal(all)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{Result: rawOf(tools.Text(string(text)), false).raw}, nil
+}
