@@ -31,8 +31,9 @@ type diagnosis struct {
 	State  string            `json:"state"`
 	Found  map[string]string `json:"programs"` // optional programs, "" when missing
 
-	WorkerMS float64  `json:"worker_start_ms"` // start of a worker until its first answer
-	Problems []string `json:"problems"`        // what is wrong and what to do
+	WorkerMS float64         `json:"worker_start_ms"`   // start of a worker until its first answer
+	Servers  []checkedServer `json:"servers,omitempty"` // downstream ones
+	Problems []string        `json:"problems"`          // what is wrong and what to do
 }
 
 // doctor looks at the system the way the first call would.
@@ -82,6 +83,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	if a.observers.audit == nil {
 		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
 	}
+	a.diagnoseServers(ctx, &d)
 	plan, err := sandbox.NewPlan(prof, sys)
 	if err != nil {
 		d.Problems = append(d.Problems, fmt.Sprintf("commands are not confined: %v; each one is asked for", err))
@@ -130,6 +132,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	if d.WorkerMS > 0 {
 		out("worker starts in %.1f ms", d.WorkerMS)
 	}
+	printServers(d, out)
 	out("")
 	if len(d.Problems) == 0 {
 		out("no problems found")

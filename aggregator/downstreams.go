@@ -287,6 +287,22 @@ func (s *Downstreams) Status() []Status {
 	return list
 }
 
+// Check starts every server that does not run and returns how all are: ready,
+// or why not after one attempt.
+func (s *Downstreams) Check(ctx context.Context) []Status {
+	var all sync.WaitGroup
+	for _, d := range s.all() {
+		all.Go(func() {
+			if _, err := d.get(ctx); err == nil {
+				d.release()
+			}
+		})
+	}
+	all.Wait()
+	s.Settle(ctx, false)
+	return s.Status()
+}
+
 // Settle waits until every server that was never seen has told what it
 // offers, or has failed to. With required it waits for those alone whose
 // config says that they are.
