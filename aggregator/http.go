@@ -32,8 +32,20 @@ func (h *HTTP) client() *http.Client {
 	if h.Client != nil {
 		return h.Client
 	}
-	return http.DefaultClient
+	return stayingClient
 }
+
+// stayingClient does not follow a server to another host: the headers that
+// would go along may be secret, and net/http takes only some of them out.
+var stayingClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it", req.URL.Scheme, req.URL.Host)
+	}
+	if len(via) >= 5 {
+		return errors.New("it redirects without end")
+	}
+	return nil
+}}
 
 // A statusError is an HTTP answer that is none of JSON-RPC's.
 type statusError struct {

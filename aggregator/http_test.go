@@ -247,6 +247,18 @@ func TestHTTPRefusals(t *testing.T) {
 		_, err := call(t.Context(), s, "web", "echo", `{}`)
 		require.ErrorContains(t, err, "neither JSON nor an event stream")
 	})
+	t.Run("another host gets no headers", func(t *testing.T) {
+		var leaked atomic.Bool
+		other := newWeb(t, func(_ http.ResponseWriter, r *http.Request, _ message) { leaked.Store(true) })
+		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, _ message) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		})
+		one := webSpec(w)
+		one.HTTP = &aggregator.HTTP{URL: w.URL, Header: func() (http.Header, error) { return http.Header{"X-Key": {"secret"}}, nil }}
+		s := set(t, one)
+		require.Contains(t, s.Status()[0].Error, "another host")
+		require.False(t, leaked.Load())
+	})
 	t.Run("nobody is there", func(t *testing.T) {
 		w := newWeb(t, func(http.ResponseWriter, *http.Request, message) {})
 		w.Close()

@@ -169,6 +169,9 @@ func (s MCPServer) WithoutEffect() []string {
 		"oauth_resource":      s.OAuthResource != "",
 		"scopes":              s.Scopes != nil,
 		"environment_id":      s.EnvironmentID != "",
+
+		"startup_readiness":           s.StartupReadiness != "",
+		"tool_input_schema_max_bytes": s.ToolInputSchemaMaxBytes != 0,
 	} {
 		if set {
 			keys = append(keys, key)
