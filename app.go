@@ -192,14 +192,13 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	if s.config.WorkspaceWrite.NetworkAccess {
 		pol.Network = policy.NetworkAll
 	}
-	pol.Hidden = hidden(s)
 	pol.Version = func() string { return version() + s.rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
 	pol.Workspace, noRoots = workspace(p.flags.dir)
-	if noRoots != "" {
-		return pol, noRoots, nil
+	if noRoots == "" {
+		pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
 	}
-	pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
-	return pol, "", err
+	pol.Hidden = hidden(s, pol.WritableRoots)
+	return pol, noRoots, err
 }
 
 // canConfine is asked for at the first call, because finding out takes longer
@@ -275,8 +274,12 @@ func (p *program) roots(workspace string, s *settings) (roots, shared []string, 
 
 // hidden returns the paths that nothing run for a model may read: ours, and
 // the user's credentials.
-func hidden(s *settings) []string {
-	paths := []string{filepath.Join(s.configDir, "config.toml"), filepath.Join(s.configDir, "rules"), s.stateDir}
+func hidden(s *settings, roots []string) []string {
+	paths := []string{s.configDir, s.stateDir}
+	ours := s.configDir == filepath.Dir(s.workDir) // TOOLGATE_HOME, with a folder in it that workers need
+	if ours && !slices.ContainsFunc(roots, func(r string) bool { return policy.Below(s.configDir, r) }) {
+		paths = []string{filepath.Join(s.configDir, "config.toml"), filepath.Join(s.configDir, "rules"), s.stateDir}
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		paths = append(paths, sandbox.Credentials(home)...)
 	}
@@ -399,14 +402,14 @@ type workerSettings struct {
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
 func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	know := workerSettings{Version: version(), Tools: a.offered}
-	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	plan, err := a.plan(f)
 	if err != nil {
 		return nil, err
 	}
 	if own := a.private(f, plan); own != "" {
 		with := f
 		with.WritableRoots = append(slices.Clone(f.WritableRoots), own)
-		if plan, err = sandbox.NewPlan(with, sandbox.Probe()); err != nil {
+		if plan, err = a.plan(with); err != nil {
 			return nil, err
 		}
 		know.Private = own
@@ -496,6 +499,24 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 			return list
 		}, nil
 	}
+}
+
+// plan returns how a process will be held to f. Rules and approvals that
+// commands could write would be no rules, so where only Landlock is there,
+// which cannot take a folder out of a writable one, they must lie elsewhere.
+func (s *settings) plan(f policy.Profile) (sandbox.Plan, error) {
+	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	if err != nil || plan.Level != sandbox.Landlock {
+		return plan, err
+	}
+	for _, own := range []string{s.configDir, s.stateDir} {
+		for _, root := range plan.Profile.WritableRoots {
+			if policy.Below(own, root) {
+				return sandbox.Plan{}, fmt.Errorf("%w: %s lies in %s, which commands may write, and this system cannot keep them out of it; set TOOLGATE_HOME to a folder elsewhere", sandbox.ErrUnsupported, own, root)
+			}
+		}
+	}
+	return plan, nil
 }
 
 // private returns the folder that a worker of this workspace may write for

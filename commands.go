@@ -211,7 +211,7 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := sandbox.NewPlan(s.policy.Profile(), sandbox.Probe())
+	plan, err := s.plan(s.policy.Profile())
 	if err != nil {
 		return err
 	}

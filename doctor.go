@@ -84,9 +84,13 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
 	}
 	a.diagnoseServers(ctx, &d)
-	plan, err := sandbox.NewPlan(prof, sys)
+	plan, err := a.plan(prof)
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("commands are not confined: %v; each one is asked for", err))
+		what := "commands are not confined: %v; each one is asked for"
+		if canConfine() {
+			what = "commands do not run: %v"
+		}
+		d.Problems = append(d.Problems, fmt.Sprintf(what, err))
 		return d
 	}
 	d.Unenforced = plan.Unenforced

@@ -102,8 +102,20 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	p.WritableRoots = sorted(p.WritableRoots)
 	p.SharedRoots = sorted(p.SharedRoots)
 	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
-	p.Hidden = sorted(p.Hidden)
+	p.Hidden = outermost(sorted(p.Hidden))
 	return p, nil
+}
+
+// outermost leaves out what lies below another path of the sorted list: behind
+// a mask there is nothing left to mask.
+func outermost(list []string) []string {
+	var out []string
+	for _, path := range list {
+		if !slices.ContainsFunc(out, func(o string) bool { return isBelow(path, o) }) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // Protected returns the names that a profile should keep read-only below its

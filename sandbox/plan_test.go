@@ -192,3 +192,10 @@ func TestProtected(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatLiesBehindAMaskIsNotMaskedAgain(t *testing.T) {
+	sys := sandbox.System{OS: "linux", Namespaces: sandbox.Support{OK: true}, Seccomp: sandbox.Support{OK: true}}
+	plan, err := sandbox.NewPlan(policy.Profile{Hidden: []string{"/h/.config/gcloud", "/h/.config", "/h/.config2", "/h/.config/x/y"}}, sys)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/h/.config", "/h/.config2"}, plan.Profile.Hidden)
+}
