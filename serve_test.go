@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -235,6 +236,34 @@ func TestNothingOutlivesTheGate(t *testing.T) {
 	waitFor(t, up)
 	require.NoError(t, c.cmd.Process.Kill()) // SIGKILL: no chance to tidy up
 	require.NoError(t, <-ended)
+}
+
+// TestTenSessionsEndWithTheGate kills the gate while ten sessions run, each with
+// what tries hardest to stay.
+func TestTenSessionsEndWithTheGate(t *testing.T) {
+	needSandbox(t)
+	c := startClient(t).open()
+	held := c.fifo("held")
+	reader := make(chan *os.File)
+	go func() {
+		f, err := os.Open(held) // waits for the first session
+		if err != nil {
+			f = nil
+		}
+		reader <- f
+	}()
+	for range 10 {
+		m := c.call("exec_command", `{"cmd":"exec 9>held; trap '' TERM HUP INT; (setsid env -i sh -c '(sleep 1000 &); exec sleep 1000' &); sleep 1000","yield_time_ms":250}`)
+		require.Contains(t, m.text(), "Process running with session ID")
+	}
+	f := <-reader
+	require.NotNil(t, f)
+	defer f.Close()
+	require.NoError(t, c.cmd.Process.Kill())
+	killed := time.Now()
+	_, err := io.ReadAll(f) // ends when nobody holds the other end any more
+	require.NoError(t, err)
+	t.Logf("all gone after %v", time.Since(killed))
 }
 
 func TestTheEndOfStdinEndsTheServer(t *testing.T) {
