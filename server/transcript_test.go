@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ import (
 //	approval: untrusted     a setting, before the first line
 //	# words                 a comment
 //	-> {…}                  the client sends a line
-//	<- {…}                  the server has written this since, in any order of keys
+//	<- {…}                  the server has written this, in any order of keys and lines
 //	wait 5m                 the bubble's clock goes on
 //	eof                     the client closes its end
 //	ran 2                   that many calls have run so far
@@ -137,19 +138,23 @@ func (k *talk) send(line string) {
 	require.NoError(k.t, err)
 }
 
-// expect takes the next line that the server has written once it can go no
-// further.
+// expect takes a line that the server has written once it can go no further.
+// Which of several independent lines it writes first is not determined.
 func (k *talk) expect(n int, want string) {
 	k.t.Helper()
 	synctest.Wait()
-	line, ok := k.out.line()
-	require.True(k.t, ok, "line %d: the server wrote nothing; want %s", n, want)
-	var w, g any
+	var w any
 	require.NoError(k.t, decode(want, &w), "line %d", n)
-	require.NoError(k.t, decode(line, &g))
-	if !k.match(w, g) {
-		k.t.Fatalf("line %d:\n got %s\nwant %s", n, strings.TrimSpace(line), want)
+	written := k.out.lines()
+	for i, line := range written {
+		var g any
+		require.NoError(k.t, decode(line, &g))
+		if k.match(w, g) {
+			k.out.put(slices.Delete(written, i, i+1))
+			return
+		}
 	}
+	k.t.Fatalf("line %d:\n got %s\nwant %s", n, strings.Join(written, "     "), want)
 }
 
 func decode(s string, v any) error {
@@ -220,6 +225,24 @@ func (b *lockedBuffer) line() (string, bool) {
 	defer b.mu.Unlock()
 	line, err := b.buf.ReadString('\n')
 	return line, err == nil
+}
+
+// lines takes out all that was written.
+func (b *lockedBuffer) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines := slices.Collect(strings.Lines(b.buf.String()))
+	b.buf.Reset()
+	return lines
+}
+
+// put puts lines back before what was written since.
+func (b *lockedBuffer) put(lines []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	since := b.buf.String()
+	b.buf.Reset()
+	b.buf.WriteString(strings.Join(lines, "") + since)
 }
 
 func (b *lockedBuffer) take() string {
