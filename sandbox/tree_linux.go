@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,13 +30,31 @@ func killDescendants() {
 			break
 		}
 	}
-	for {
+	// One pass can miss a process, when a parent ends while it is looked for.
+	// So this never waits for an end that nobody may have asked for: it looks
+	// again until there is nobody left.
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		for _, pid := range descendants(self) {
 			signalDescendant(self, pid, unix.SIGKILL)
 		}
-		// Waits for one; whatever it leaves behind comes to this process.
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
-			return // ECHILD: nobody is left
+		if buryAll() {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// buryAll collects the children that have ended, and reports whether there is
+// none left at all.
+func buryAll() bool {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return true // ECHILD
+		case pid == 0:
+			return false
 		}
 	}
 }
