@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"aggregator": {"policy", "sandbox", "wire", "github.com/modelcontextprotocol/go-sdk"},
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
+	"clients":    {"config", "github.com/pelletier/go-toml/v2"},
 	"audit":      {"policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
 	"hooks":      {"config", "policy"},

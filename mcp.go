@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/aggregator"
+	"toolgate/clients"
 	"toolgate/config"
 	"toolgate/policy"
 )
@@ -155,6 +156,9 @@ func masked(s config.MCPServer) config.MCPServer {
 		return out
 	}
 	s.Env, s.HTTPHeaders = hide(s.Env), hide(s.HTTPHeaders)
+	if s.OAuth.ClientSecret != "" {
+		s.OAuth.ClientSecret = "…"
+	}
 	return s
 }
 
@@ -328,19 +332,22 @@ and the old config is kept as config.toml.bak. The client's file is not changed.
 
 // foreign returns the servers of a client, or of a file in its form.
 func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
-	home, err := os.UserHomeDir()
+	places, err := clients.Here()
 	if err != nil {
 		return nil, err
 	}
-	appData, err := os.UserConfigDir()
-	if err != nil {
-		return nil, err
+	var files, names []string
+	for _, c := range clients.Known(places) {
+		names = append(names, c.Name)
+		for _, f := range c.Files {
+			if c.Name == what {
+				files = append(files, f.Path)
+			}
+		}
 	}
-	places := config.Places(home, appData)
-	files, known := places[what]
-	if !known {
+	if files == nil {
 		if _, err := os.Stat(what); err != nil {
-			return nil, &policy.ValueError{What: "client or file", Value: what, Known: list(slices.Sorted(maps.Keys(places))) + ", or a file"}
+			return nil, &policy.ValueError{What: "client or file", Value: what, Known: list(names) + ", or a file"}
 		}
 		files = []string{what}
 	}
@@ -355,7 +362,7 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 			return nil, err
 		}
 		read++
-		servers, notes, err := config.ParseForeign(file, text)
+		servers, notes, err := clients.Parse(file, text)
 		if err != nil {
 			return nil, &config.Error{File: file, Msg: err.Error()}
 		}

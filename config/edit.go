@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -47,36 +48,38 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 
 // ServerTable returns the server's table as it stands in a config file.
 func ServerTable(name string, s MCPServer) (string, error) {
-	set := map[string]any{}
-	put := func(key string, v any, given bool) {
-		if given {
-			set[key] = v
-		}
+	set := tableOf(reflect.ValueOf(s))
+	if s.IsEnabled() {
+		delete(set, "enabled")
 	}
-	put("command", s.Command, s.Command != "")
-	put("args", s.Args, len(s.Args) > 0)
-	put("env", s.Env, len(s.Env) > 0)
-	put("env_vars", s.EnvVars, len(s.EnvVars) > 0)
-	put("cwd", s.Cwd, s.Cwd != "")
-	put("url", s.URL, s.URL != "")
-	put("bearer_token_env_var", s.BearerTokenEnvVar, s.BearerTokenEnvVar != "")
-	put("http_headers", s.HTTPHeaders, len(s.HTTPHeaders) > 0)
-	put("env_http_headers", s.EnvHTTPHeaders, len(s.EnvHTTPHeaders) > 0)
-	put("enabled", false, !s.IsEnabled())
-	put("enabled_tools", s.EnabledTools, s.EnabledTools != nil)
-	put("disabled_tools", s.DisabledTools, len(s.DisabledTools) > 0)
-	put("startup_timeout_sec", s.StartupTimeoutSec, s.StartupTimeoutSec > 0)
-	put("tool_timeout_sec", s.ToolTimeoutSec, s.ToolTimeoutSec > 0)
-	put("default_tools_approval_mode", s.DefaultToolsApprovalMode, s.DefaultToolsApprovalMode != "")
-	put("sandbox", s.Sandbox, s.Sandbox != nil)
-	put("network", s.Network, s.Network)
-	put("trusted", s.Trusted, s.Trusted)
-	put("startup", s.Startup, s.Startup != "")
 	b, err := toml.Marshal(map[string]any{"mcp_servers": map[string]any{name: set}})
 	if err != nil {
 		return "", err
 	}
 	return strings.TrimPrefix(string(b), "[mcp_servers]\n"), nil
+}
+
+// tableOf returns the keys of a struct that say something.
+func tableOf(v reflect.Value) map[string]any {
+	set := map[string]any{}
+	for i := range v.NumField() {
+		key, f := v.Type().Field(i).Tag.Get("toml"), v.Field(i)
+		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && key != "enabled_tools") && f.Len() == 0
+		switch {
+		case empty: // no tools enabled is not the same as nothing said
+		case f.Kind() == reflect.Struct:
+			set[key] = tableOf(f)
+		case f.Kind() == reflect.Map && f.Type().Elem().Kind() == reflect.Struct:
+			inner := map[string]any{}
+			for _, k := range f.MapKeys() {
+				inner[k.String()] = tableOf(f.MapIndex(k))
+			}
+			set[key] = inner
+		default:
+			set[key] = f.Interface()
+		}
+	}
+	return set
 }
 
 // RemoveServer returns the config text without the tables of the server.

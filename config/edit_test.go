@@ -79,57 +79,17 @@ func TestWriteKeepsTheOldFile(t *testing.T) {
 	require.NotZero(t, info.Mode()&os.ModeSymlink)
 }
 
-func TestForeignConfigs(t *testing.T) {
-	for _, tt := range []struct {
-		name, file, text string
-		want             map[string]config.MCPServer
-		notes            int
-	}{
-		{"Claude Desktop", "claude_desktop_config.json", `{"mcpServers":{"fs":{"command":"node","args":["s.js"],"env":{"A":"b","N":3}}},"other":1}`,
-			map[string]config.MCPServer{"fs": {Command: "node", Args: []string{"s.js"}, Env: map[string]string{"A": "b", "N": "3"}}}, 0},
-		{"Claude Code, with projects", ".claude.json", `{"mcpServers":{"a":{"type":"http","url":"https://x/mcp","headers":{"H":"v"}}},"projects":{"/p":{"mcpServers":{"a":{"command":"other"},"b":{"type":"stdio","command":"c"}}}}}`,
-			map[string]config.MCPServer{"a": {URL: "https://x/mcp", HTTPHeaders: map[string]string{"H": "v"}}, "b": {Command: "c"}}, 0},
-		{"VS Code, with comments", "mcp.json", "\xef\xbb\xbf{ // servers\n \"inputs\": [], /* all */ \"servers\": { \"my server\": { \"command\": \"c\", \"args\": [\"//no\", \"/* comment */\", \"\\\"\",], }, },\n}",
-			map[string]config.MCPServer{"my_server": {Command: "c", Args: []string{"//no", "/* comment */", `"`}}}, 0},
-		{"VS Code settings", "settings.json", `{"mcp":{"servers":{"s":{"command":"c","env":{"K":"${input:key}"}}}}}`,
-			map[string]config.MCPServer{"s": {Command: "c", Env: map[string]string{"K": "${input:key}"}}}, 1},
-		{"Gemini", "settings.json", `{"mcpServers":{"g":{"httpUrl":"http://localhost:1/mcp"}}}`,
-			map[string]config.MCPServer{"g": {URL: "http://localhost:1/mcp"}}, 0},
-		{"Windsurf", "mcp_config.json", `{"mcpServers":{"w":{"serverUrl":"https://w/sse","disabled":true}}}`,
-			map[string]config.MCPServer{"w": {URL: "https://w/sse", Enabled: new(bool)}}, 0},
-		{"package runners get the network", "mcp.json", `{"mcpServers":{"n":{"command":"npx","args":["-y","p"]}}}`,
-			map[string]config.MCPServer{"n": {Command: "npx", Args: []string{"-y", "p"}, Network: true}}, 1},
-		{"bad entries are left out", "mcp.json", `{"mcpServers":{"x":{},"y":{"command":["a"]},"z":{"command":"c"}}}`,
-			map[string]config.MCPServer{"z": {Command: "c"}}, 2},
-		{"Codex", "config.toml", "model = \"m\"\n[mcp_servers.c]\ncommand = \"c\"\n[mcp_servers.d]\n",
-			map[string]config.MCPServer{"c": {Command: "c"}}, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, notes, err := config.ParseForeign(tt.file, []byte(tt.text))
-			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
-			require.Len(t, notes, tt.notes, "%v", notes)
-			if len(got) > 0 {
-				_, err = config.AddServers(nil, got)
-				require.NoError(t, err)
-			}
-		})
+func TestServerTableHoldsAllThatIsSet(t *testing.T) {
+	yes := true
+	s := config.MCPServer{
+		URL: "https://x", BearerTokenEnvVar: "T", HTTPHeaders: map[string]string{"A": "b"}, Enabled: &yes, Required: true,
+		EnabledTools: []string{}, Scopes: []string{"s"}, OAuth: config.MCPOAuth{ClientID: "c", CallbackPort: 9},
+		OAuthResource: "https://r", Tools: map[string]config.MCPTool{"t": {TimeoutSec: 2}}, IdleStop: "9m", NameBudget: 30,
 	}
-	_, _, err := config.ParseForeign("x.json", []byte(`not json`))
-	require.Error(t, err)
-}
-
-func FuzzParseForeign(f *testing.F) {
-	for _, seed := range []string{`{"mcpServers":{"a":{"command":"x",},},/*`, `"\`, `{"a":"//"}`, `//`, `[1,]`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		servers, _, err := config.ParseForeign("x.json", []byte(text))
-		if err != nil || len(servers) == 0 {
-			return
-		}
-		out, err := config.AddServers(nil, servers)
-		require.NoError(t, err)
-		require.NotEmpty(t, out)
-	})
+	table, err := config.ServerTable("x", s)
+	require.NoError(t, err)
+	c, err := load(t, table)
+	require.NoError(t, err)
+	s.Enabled = nil // the default
+	require.Equal(t, s, c.MCPServers["x"])
 }

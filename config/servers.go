@@ -302,6 +302,16 @@ func first(keys []given) string {
 	return ""
 }
 
+// NameFrom makes a name of a server that a config file takes out of any name.
+func NameFrom(name string) string {
+	return strings.Map(func(r rune) rune {
+		if validName(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
 func validName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_:@/.", r))
