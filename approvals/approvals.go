@@ -8,7 +8,9 @@
 //
 // Each question is a file in a folder that is its owner's alone, so it does not
 // matter which process asks, which one answers, and whether the first has
-// ended by then. The folder lies where no tool can read or write it.
+// ended by then. The folder lies where no tool can read or write it. An answer
+// is a file of its own beside it, which can be made once: of two answers the
+// first holds.
 //
 // An answer holds for the binding it was asked under and for one call, unless
 // it is for the session or for good; it is gone once it has been used, and
@@ -40,6 +42,9 @@ const maxWaiting = 200
 // ErrUnknown is wrapped by errors about an id that is not on the list.
 var ErrUnknown = errors.New("no such approval is waiting")
 
+// ErrAnswered is wrapped by the error for an answer that came second.
+var ErrAnswered = errors.New("it has been answered already")
+
 // An Entry is one question on the list.
 type Entry struct {
 	ID      string        `json:"id"`
@@ -50,8 +55,65 @@ type Entry struct {
 	Message string        `json:"message"`          // the question in words
 	Always  string        `json:"always,omitempty"` // the rule that "always" adds
 	Each    bool          `json:"each,omitempty"`   // an answer for the session is not offered
+	About   About         `json:"about,omitzero"`
+	Held    time.Time     `json:"held,omitzero"`    // until when a call waits for the answer; zero: none does
 	Answer  policy.Answer `json:"answer,omitempty"` // "" until somebody has answered
 	Decided time.Time     `json:"decided,omitzero"`
+}
+
+// About is the question in its parts, for a list that is more than words.
+type About struct {
+	Agent     string       `json:"agent,omitempty"` // the client program
+	Workspace string       `json:"workspace,omitempty"`
+	Stage     policy.Stage `json:"stage,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	Rule      string       `json:"rule,omitempty"` // that made it a question
+
+	Server        string         `json:"server,omitempty"`
+	Command       []string       `json:"command,omitempty"`
+	Dir           string         `json:"dir,omitempty"`
+	Writes        []string       `json:"writes,omitempty"`
+	Session       string         `json:"session,omitempty"`
+	Preview       string         `json:"preview,omitempty"`       // a patch, or arguments
+	Cut           int            `json:"cut,omitempty"`           // bytes of the preview that are left out in its middle
+	Justification string         `json:"justification,omitempty"` // the model's words
+	Denied        *policy.Denial `json:"denied,omitempty"`
+
+	// What it runs under after a yes.
+	Mode    string   `json:"mode,omitempty"`
+	Network string   `json:"network,omitempty"`
+	Roots   []string `json:"roots,omitempty"` // that may be written
+}
+
+// maxPreview bounds what of a patch is kept, in bytes.
+const maxPreview = 128 << 10
+
+func about(w policy.Waiting) About {
+	a := w.Question.Action
+	b := About{
+		Agent:         w.Agent,
+		Workspace:     w.Workspace,
+		Stage:         w.Question.Stage,
+		Reason:        w.Question.Reason,
+		Rule:          w.Rule,
+		Server:        a.Server,
+		Command:       a.Command,
+		Dir:           a.Dir,
+		Writes:        a.Writes,
+		Session:       a.Session,
+		Preview:       a.Preview,
+		Justification: a.Justification,
+		Denied:        w.Question.Denied,
+		Mode:          w.Profile.Mode.String(),
+		Network:       w.Profile.Network.String(),
+		Roots:         w.Profile.WritableRoots,
+	}
+	if n := len(a.Preview); n > maxPreview {
+		head := strings.ToValidUTF8(a.Preview[:maxPreview/2], "")
+		tail := strings.ToValidUTF8(a.Preview[n-maxPreview/2:], "")
+		b.Preview, b.Cut = head+"\n…\n"+tail, n-len(head)-len(tail)
+	}
+	return b
 }
 
 // A List is the waiting list of one user. It may be used concurrently, also
@@ -94,6 +156,10 @@ func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error)
 		wait = 0
 	case wait == 0:
 		wait = 20 * time.Second
+	}
+	if wait > 0 {
+		l.hold(e.ID, time.Now().Add(wait))
+		defer os.Remove(l.path(e.ID, heldFile))
 	}
 	deadline := time.After(max(wait, 0))
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -145,7 +211,7 @@ func (l *List) Decide(id string, a policy.Answer) (Entry, error) {
 		return Entry{}, fmt.Errorf("unknown answer %q", a)
 	}
 	e.Answer, e.Decided = a, time.Now()
-	return e, l.write(e)
+	return e, l.answer(e)
 }
 
 func (l *List) add(w policy.Waiting) (*Entry, error) {
@@ -165,6 +231,7 @@ func (l *List) add(w policy.Waiting) (*Entry, error) {
 		Message: l.Words(w.Question),
 		Always:  w.Question.Always,
 		Each:    w.Question.Each,
+		About:   about(w),
 	}
 	return &e, l.write(e)
 }
@@ -186,26 +253,32 @@ func (l *List) find(binding string) (*Entry, error) {
 // take returns the answer to a question and spends it: of several processes
 // that wait for it, one gets it.
 func (l *List) take(id string) (policy.Answer, bool) {
-	e, err := l.read(l.path(id))
-	if err != nil || e.Answer == "" {
+	d, ok := l.decision(id)
+	if !ok {
 		return policy.No, false
 	}
-	if err := os.Remove(l.path(id)); err != nil {
+	if err := os.Remove(l.path(id, questionFile)); err != nil {
 		return policy.No, false
 	}
-	return e.Answer, true
+	os.Remove(l.path(id, answerFile))
+	return d.Answer, true
 }
 
 // entries returns every entry that has not expired, the oldest first, and
 // removes the others.
 func (l *List) entries() ([]Entry, error) {
-	names, err := filepath.Glob(filepath.Join(l.dir, "*.json"))
+	names, err := os.ReadDir(l.dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []Entry
-	for _, name := range names {
-		e, err := l.read(name)
+	for _, f := range names {
+		id, kind, _ := strings.Cut(f.Name(), ".")
+		if kind != questionFile {
+			l.tidy(f)
+			continue
+		}
+		e, err := l.read(id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // answered and used meanwhile
 		}
@@ -214,7 +287,9 @@ func (l *List) entries() ([]Entry, error) {
 			since = e.Decided
 		}
 		if err != nil || time.Since(since) > Lifetime {
-			os.Remove(name)
+			for _, kind := range []string{questionFile, answerFile, heldFile} {
+				os.Remove(l.path(id, kind))
+			}
 			continue
 		}
 		all = append(all, e)
@@ -223,9 +298,25 @@ func (l *List) entries() ([]Entry, error) {
 	return all, nil
 }
 
-func (l *List) path(id string) string { return filepath.Join(l.dir, id+".json") }
+// tidy removes what a process left that died, or an answer that came too late
+// for its question.
+func (l *List) tidy(f fs.DirEntry) {
+	if info, err := f.Info(); err == nil && f.Type().IsRegular() && time.Since(info.ModTime()) > Lifetime {
+		os.Remove(filepath.Join(l.dir, f.Name()))
+	}
+}
 
-func (l *List) read(name string) (Entry, error) {
+// Each question has a file named by its id and this, and may have the others.
+const (
+	questionFile = "json"
+	answerFile   = "answer"
+	heldFile     = "held"
+)
+
+func (l *List) path(id, kind string) string { return filepath.Join(l.dir, id+"."+kind) }
+
+func (l *List) read(id string) (Entry, error) {
+	name := l.path(id, questionFile)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return Entry{}, err
@@ -234,10 +325,62 @@ func (l *List) read(name string) (Entry, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return Entry{}, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if l.path(e.ID) != name {
+	if e.ID != id {
 		return Entry{}, fmt.Errorf("%s holds the entry %q", name, e.ID)
 	}
+	e.Answer, e.Decided, e.Held = "", time.Time{}, time.Time{}
+	if d, ok := l.decision(id); ok {
+		e.Answer, e.Decided = d.Answer, d.Decided
+	}
+	if b, err := os.ReadFile(l.path(id, heldFile)); err == nil {
+		if until, err := time.Parse(time.RFC3339Nano, string(b)); err == nil && time.Now().Before(until) {
+			e.Held = until
+		}
+	}
 	return e, nil
+}
+
+// A decision is what an answer's file holds.
+type decision struct {
+	Answer  policy.Answer `json:"answer"`
+	Decided time.Time     `json:"decided"`
+}
+
+// decision returns the answer to a question, if there is one. A file that is
+// being written is none yet.
+func (l *List) decision(id string) (d decision, ok bool) {
+	b, err := os.ReadFile(l.path(id, answerFile))
+	if err != nil || json.Unmarshal(b, &d) != nil || d.Answer == "" {
+		return decision{}, false
+	}
+	return d, true
+}
+
+// answer makes the file of an answer, if there is none.
+func (l *List) answer(e Entry) error {
+	b, err := json.Marshal(decision{e.Answer, e.Decided})
+	if err != nil {
+		return err
+	}
+	name := l.path(e.ID, answerFile)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w", e.ID, ErrAnswered)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(name)
+	}
+	return err
+}
+
+// hold says that a call waits. It is for those who look at the list, so what
+// goes wrong is let go.
+func (l *List) hold(id string, until time.Time) {
+	l.put(l.path(id, heldFile), []byte(until.Format(time.RFC3339Nano)))
 }
 
 // write puts e in its file, whole or not at all.
@@ -246,13 +389,17 @@ func (l *List) write(e Entry) error {
 	if err != nil {
 		return err
 	}
+	return l.put(l.path(e.ID, questionFile), b)
+}
+
+func (l *List) put(name string, b []byte) error {
 	f, err := os.CreateTemp(l.dir, "new-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), l.path(e.ID))
+		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
 		os.Remove(f.Name())

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,4 +122,69 @@ func TestTheListIsItsOwnersAlone(t *testing.T) {
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// Of two answers the first holds, whoever gives them and however they meet.
+func TestTheFirstAnswerHolds(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	_, err := l.Ask(t.Context(), question("b"))
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "%v", err)
+	answers := []policy.Answer{policy.Once, policy.No, policy.Session, policy.No, policy.Once, policy.Session}
+	won := make(chan policy.Answer, len(answers))
+	var all sync.WaitGroup
+	for _, a := range answers {
+		all.Go(func() {
+			_, err := l.Decide(still.ID, a)
+			if err == nil {
+				won <- a
+				return
+			}
+			if !errors.Is(err, approvals.ErrAnswered) {
+				require.ErrorIs(t, err, approvals.ErrUnknown)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, won, 1)
+	a, err := l.Ask(t.Context(), question("b"))
+	require.NoError(t, err)
+	require.Equal(t, <-won, a)
+	_, err = l.Ask(t.Context(), question("b"))
+	_, ok = errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "an answer is spent once: %v", err)
+}
+
+func TestTheListSaysWhatItIsAbout(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := question("b")
+		w.Agent, w.Workspace, w.Rule = "some client", "/ws", "default.rules:3"
+		w.Profile = policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{"/ws"}}
+		w.Question.Action.Command, w.Question.Reason = []string{"rm", "-rf", "x"}, "it destroys"
+		w.Question.Action.Preview = strings.Repeat("é", 200_000)
+		done := make(chan struct{})
+		go func() {
+			l.Ask(t.Context(), w)
+			close(done)
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		e := waiting[0]
+		require.Equal(t, e.Asked.Add(20*time.Second).UnixMilli(), e.Held.UnixMilli())
+		require.Equal(t, "some client", e.About.Agent)
+		require.Equal(t, []string{"rm", "-rf", "x"}, e.About.Command)
+		require.Equal(t, "workspace-write", e.About.Mode)
+		require.Equal(t, "none", e.About.Network)
+		require.Equal(t, "default.rules:3", e.About.Rule)
+		require.True(t, utf8.ValidString(e.About.Preview))
+		require.Equal(t, 400_000, len(e.About.Preview)-len("\n…\n")+e.About.Cut)
+		<-done
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		require.Zero(t, waiting[0].Held, "nothing waits for it any more")
+	})
 }

@@ -57,6 +57,13 @@ func (p *Policy) version() string {
 	return p.Version()
 }
 
+func (p *Policy) workspace() string {
+	if p == nil {
+		return ""
+	}
+	return p.Workspace
+}
+
 // confines reports whether this system enforces profiles.
 func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 

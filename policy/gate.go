@@ -66,10 +66,14 @@ var ErrUnseen = errors.New("the client said no by itself")
 // holds for what Binding stands for and nothing else: the caller, the tool,
 // its arguments to the letter, the stage, and the policy.
 type Waiting struct {
-	Binding  string
-	Caller   string
-	Question Question
-	NoWait   bool // return at once when it is not answered yet
+	Binding   string
+	Caller    string
+	Agent     string // the client program
+	Workspace string
+	Rule      string  // the rule that made it a question
+	Profile   Profile // what the call runs under after a yes
+	Question  Question
+	NoWait    bool // return at once when it is not answered yet
 }
 
 // A StillWaiting is the error for a question that nobody has answered yet.
@@ -365,7 +369,7 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 		return err
 	}
 	asked := time.Now()
-	answer, err := g.askPerson(ctx, c, q, ev)
+	answer, err := g.askPerson(ctx, c, q, d, ev)
 	ev.Waited += time.Since(asked)
 	if errors.Is(err, ErrSuspended) {
 		return err
@@ -390,7 +394,7 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 
 // askPerson asks through the client, and where that cannot be, through the
 // waiting list.
-func (g *Gate) askPerson(ctx context.Context, c Call, q Question, ev *Event) (Answer, error) {
+func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d Decision, ev *Event) (Answer, error) {
 	answer, err := No, ErrCannotAsk
 	if c.Ask != nil {
 		answer, err = c.Ask(ctx, q)
@@ -401,7 +405,16 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, ev *Event) (An
 		}
 		return answer, err
 	}
-	answer, err = g.Later(ctx, Waiting{Binding: g.binding(c, q.Stage), Caller: c.Caller, Question: q, NoWait: errors.Is(err, ErrUnseen)})
+	answer, err = g.Later(ctx, Waiting{
+		Binding:   g.binding(c, q.Stage),
+		Caller:    c.Caller,
+		Agent:     c.Agent,
+		Workspace: c.policy.workspace(),
+		Rule:      d.Rule,
+		Profile:   d.Profile,
+		Question:  q,
+		NoWait:    errors.Is(err, ErrUnseen),
+	})
 	if err == nil {
 		ev.answered(string(answer), "waiting list")
 	}
