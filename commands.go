@@ -195,9 +195,15 @@ func (p *program) versionCommand() *cobra.Command {
 	}
 }
 
-// version returns the module's version, with the commit when it was built
-// from a checkout.
+// release is the version that the release build was given.
+var release string
+
+// version returns the release, else the module's version, with the commit when
+// it was built from a checkout.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "devel"

@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"audit":      {"policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
 	"hooks":      {"config", "policy"},
+	"npm":        {}, // a program of its own, which makes the npm packages
 
 	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},
 }

@@ -1,0 +1,113 @@
+#!/usr/bin/env node
+// Finds the toolgate program of this platform and becomes it. Nothing is
+// written to stdout: it belongs to the protocol.
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const { spawn } = require("node:child_process");
+
+const scope = "@toolgate"; // of the platform packages
+const platforms = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64", "win32-x64", "win32-arm64"];
+
+// programName is what the program is called on the platform.
+function programName(name, platform) {
+  return platform === "win32" ? name + ".exe" : name;
+}
+
+// resolveFrom is require.resolve that answers "" where it would throw.
+function resolveFrom(id, dir) {
+  try {
+    return require.resolve(id, { paths: [dir] });
+  } catch {
+    return "";
+  }
+}
+
+// findProgram returns the path of the program: the one the environment names,
+// else that of the platform package, else one beside this file.
+function findProgram({ env, platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync }) {
+  const at = platform === "win32" ? path.win32 : path.posix;
+  if (env.TOOLGATE_BINARY) {
+    if (exists(env.TOOLGATE_BINARY)) return { file: env.TOOLGATE_BINARY };
+    return { fault: `TOOLGATE_BINARY is ${env.TOOLGATE_BINARY}, and there is no such file` };
+  }
+  const target = `${platform}-${arch}`;
+  if (!platforms.includes(target)) {
+    return { fault: `there is no build for ${target}, only for ${platforms.join(", ")}`, hint: "build it with Go and set TOOLGATE_BINARY to the program" };
+  }
+  const manifest = resolve(`${scope}/${target}/package.json`, dir);
+  const places = [at.join(dir, programName("toolgate", platform))];
+  if (manifest) places.unshift(at.join(at.dirname(manifest), "bin", programName("toolgate", platform)));
+  const file = places.find((f) => exists(f));
+  if (file) return { file };
+  return {
+    fault: `the package ${scope}/${target} is not installed`,
+    hint:
+      "it is an optional dependency, which is left out by --omit=optional, by a lock file made on another system, " +
+      "and by copying node_modules from one; remove node_modules and the lock file and install again, " +
+      "or set TOOLGATE_BINARY to a toolgate program",
+  };
+}
+
+// findRipgrep returns the folder of the rg program that came with us, "" when
+// none did.
+function findRipgrep({ platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync }) {
+  const at = platform === "win32" ? path.win32 : path.posix;
+  const own = resolve("@vscode/ripgrep", dir);
+  const manifest = own && resolve(`@vscode/ripgrep-${platform}-${arch}/package.json`, at.dirname(own));
+  if (!manifest) return "";
+  const bin = at.join(at.dirname(manifest), "bin");
+  return exists(at.join(bin, programName("rg", platform))) ? bin : "";
+}
+
+// withPath returns env with dir as the last folder of its path: an rg of the
+// user's own comes first. On Windows the variable's name is in any case.
+function withPath(env, dir, platform) {
+  if (!dir) return { ...env };
+  const key = platform === "win32" ? Object.keys(env).find((k) => k.toUpperCase() === "PATH") || "Path" : "PATH";
+  const parts = env[key] ? [env[key], dir] : [dir];
+  return { ...env, [key]: parts.join(platform === "win32" ? ";" : ":") };
+}
+
+function fail(fault, hint) {
+  process.stderr.write(`toolgate: error: ${fault}\n`);
+  if (hint) process.stderr.write(`toolgate: hint: ${hint}\n`);
+  process.exitCode = 1;
+}
+
+// runBeside starts the program as a child with our streams, passes signals on,
+// and ends as it ends.
+function runBeside(file, args, env) {
+  const child = spawn(file, args, { stdio: "inherit", env, windowsHide: true });
+  const forward = (signal) => child.kill(signal);
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const s of signals) process.on(s, forward);
+  child.on("error", (err) => fail(`${file} does not start: ${err.message}`));
+  child.on("exit", (code, signal) => {
+    for (const s of signals) process.off(s, forward);
+    if (signal) process.kill(process.pid, signal);
+    else process.exitCode = code;
+  });
+}
+
+function main() {
+  const here = { env: process.env, platform: process.platform, arch: process.arch, dir: __dirname };
+  const { file, fault, hint } = findProgram(here);
+  if (fault) return fail(fault, hint);
+  const env = withPath(process.env, findRipgrep(here), process.platform);
+  const args = process.argv.slice(2);
+  // A failing execve would abort, so what can be seen beforehand is looked at.
+  try {
+    fs.accessSync(file, fs.constants.X_OK);
+  } catch (err) {
+    return fail(`${file} does not start: ${err.message}`);
+  }
+  if (typeof process.execve === "function" && process.platform !== "win32") {
+    process.execve(file, [file, ...args], env);
+  }
+  runBeside(file, args, env);
+}
+
+if (require.main === module) main();
+else module.exports = { findProgram, findRipgrep, withPath, platforms };

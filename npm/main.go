@@ -1,0 +1,217 @@
+// Npm makes the npm packages: the main one, which holds a launcher without
+// dependencies or scripts, and one for each platform, which holds the program.
+//
+//	go run ./npm -version 1.2.3 -out dist/npm
+//
+// writes a folder for each package. `npm pack` and `npm publish` take it from
+// there, the platform packages first. It needs Go, but no Node.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed launcher.js
+var launcher []byte
+
+//go:embed README.md
+var readme []byte
+
+const (
+	scope      = "@toolgate" // of the platform packages; the launcher knows it too
+	repository = "https://github.com/toolgate/toolgate"
+	mcpName    = "io.github.toolgate/toolgate" // in the MCP registry, proof that the package is ours
+	ripgrep    = "1.18.0"                      // version of @vscode/ripgrep, whose packages hold the program rg
+)
+
+// A target is a platform in Go's words and in Node's.
+type target struct{ goos, goarch, os, cpu string }
+
+var targets = []target{
+	{"linux", "amd64", "linux", "x64"},
+	{"linux", "arm64", "linux", "arm64"},
+	{"darwin", "amd64", "darwin", "x64"},
+	{"darwin", "arm64", "darwin", "arm64"},
+	{"windows", "amd64", "win32", "x64"},
+	{"windows", "arm64", "win32", "arm64"},
+}
+
+func (t target) String() string      { return t.os + "-" + t.cpu }
+func (t target) packageName() string { return scope + "/" + t.String() }
+
+func (t target) program() string {
+	if t.goos == "windows" {
+		return "toolgate.exe"
+	}
+	return "toolgate"
+}
+
+func main() {
+	version := flag.String("version", "", "`VERSION` of the packages, such as 1.2.3")
+	out := flag.String("out", "dist/npm", "`DIR` to write the packages to")
+	binaries := flag.String("binaries", "", "take the programs from `DIR`/GOOS-GOARCH/toolgate instead of building them")
+	only := flag.String("only", "", "make the packages of these platforms alone, such as linux-x64,darwin-arm64")
+	flag.Parse()
+	if err := generate(*version, *out, *binaries, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "npm: error:", err)
+		os.Exit(1)
+	}
+}
+
+// generate writes the main package to out/toolgate and each platform's to
+// out/OS-CPU. The main one names all platforms, whichever are made.
+func generate(version, out, binaries, only string) error {
+	if version == "" || strings.HasPrefix(version, "v") {
+		return errors.New("-version must be given, and without a leading v")
+	}
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return fmt.Errorf("%w; start it in the project's folder", err)
+	}
+	wanted := targets
+	if only != "" {
+		names := strings.Split(only, ",")
+		wanted = slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return !slices.Contains(names, t.String()) })
+		if len(wanted) != len(names) {
+			return fmt.Errorf("-only %s: the platforms are %v", only, targets)
+		}
+	}
+	for _, t := range wanted {
+		if err := platformPackage(t, version, filepath.Join(out, t.String()), binaries, license); err != nil {
+			return err
+		}
+	}
+	return mainPackage(version, filepath.Join(out, "toolgate"), license)
+}
+
+// A manifest is a package.json. Its fields are in the order they are written.
+type manifest struct {
+	Name            string            `json:"name"`
+	Version         string            `json:"version"`
+	Description     string            `json:"description"`
+	License         string            `json:"license"`
+	Repository      map[string]string `json:"repository"`
+	MCPName         string            `json:"mcpName,omitempty"`
+	Keywords        []string          `json:"keywords,omitempty"`
+	Bin             map[string]string `json:"bin,omitempty"`
+	Files           []string          `json:"files"`
+	Engines         map[string]string `json:"engines,omitempty"`
+	OS              []string          `json:"os,omitempty"`
+	CPU             []string          `json:"cpu,omitempty"`
+	PreferUnplugged bool              `json:"preferUnplugged"` // Yarn: a program cannot run from within a zip
+	Optional        map[string]string `json:"optionalDependencies,omitempty"`
+}
+
+func mainPackage(version, dir string, license []byte) error {
+	m := manifest{
+		Name:            "toolgate",
+		Version:         version,
+		Description:     "MCP server with Codex's tools, and your other MCP servers, behind one policy, one approval, one sandbox",
+		License:         "Apache-2.0",
+		Repository:      map[string]string{"type": "git", "url": "git+" + repository + ".git"},
+		MCPName:         mcpName,
+		Keywords:        []string{"mcp", "mcp-server", "codex", "sandbox", "shell", "apply_patch"},
+		Bin:             map[string]string{"toolgate": "bin/toolgate.js"},
+		Files:           []string{"bin/toolgate.js"},
+		Engines:         map[string]string{"node": ">=18"},
+		PreferUnplugged: true,
+		Optional:        map[string]string{"@vscode/ripgrep": ripgrep},
+	}
+	for _, t := range targets {
+		m.Optional[t.packageName()] = version
+	}
+	return writePackage(dir, m, map[string][]byte{"bin/toolgate.js": launcher, "README.md": readme, "LICENSE": license})
+}
+
+func platformPackage(t target, version, dir, binaries string, license []byte) error {
+	m := manifest{
+		Name:            t.packageName(),
+		Version:         version,
+		Description:     fmt.Sprintf("The program of toolgate for %s on %s", t.os, t.cpu),
+		License:         "Apache-2.0",
+		Repository:      map[string]string{"type": "git", "url": "git+" + repository + ".git"},
+		Files:           []string{"bin/" + t.program()},
+		OS:              []string{t.os},
+		CPU:             []string{t.cpu},
+		PreferUnplugged: true,
+	}
+	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](https://www.npmjs.com/package/toolgate) for %s on %s. Install `toolgate` instead.\n", m.Name, t.os, t.cpu)
+	if err := writePackage(dir, m, map[string][]byte{"README.md": about, "LICENSE": license}); err != nil {
+		return err
+	}
+	program := filepath.Join(dir, "bin", t.program())
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		return err
+	}
+	if binaries == "" {
+		return build(t, version, program)
+	}
+	text, err := os.ReadFile(filepath.Join(binaries, t.goos+"-"+t.goarch, t.program()))
+	if err != nil {
+		return err
+	}
+	return writeFile(program, text, 0o755)
+}
+
+// build compiles the program, without the paths of this machine in it.
+func build(t target, version, program string) error {
+	abs, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.release="+version, "-o", abs, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.goos, "GOARCH="+t.goarch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("building for %s: %w", t, err)
+	}
+	return nil
+}
+
+// writePackage writes a package's folder anew. What is under bin can be run:
+// npm keeps that, and a read-only cache could not mend it later.
+func writePackage(dir string, m manifest, files map[string][]byte) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return err
+	}
+	files["package.json"] = text.Bytes()
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(name, "bin/") {
+			mode = 0o755
+		}
+		if err := writeFile(file, text, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file with exactly this mode, whatever the umask.
+func writeFile(file string, text []byte, mode os.FileMode) error {
+	if err := os.WriteFile(file, text, mode); err != nil {
+		return err
+	}
+	return os.Chmod(file, mode)
+}
