@@ -69,7 +69,6 @@ func (t Tool) MCP() *mcp.Tool {
 	destructive, open := t.def.Destructive, t.def.OpenWorld
 	return &mcp.Tool{
 		Name:        t.def.Name,
-		Title:       t.def.Title,
 		Description: t.def.Description,
 		InputSchema: t.schema,
 		Annotations: &mcp.ToolAnnotations{

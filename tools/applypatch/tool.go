@@ -21,7 +21,7 @@ import (
 	"toolgate/tools"
 )
 
-const description = `Change files with a patch: create, update, delete or move them. All of the patch is applied or nothing.
+const description = `Changes files by a patch: all of it or nothing.
 
 *** Begin Patch
 *** Update File: path/to/file.py
@@ -34,10 +34,10 @@ const description = `Change files with a patch: create, update, delete or move t
 *** Delete File: path/to/old.txt
 *** End Patch
 
-Begin each hunk with '@@', optionally followed by a whole line of the file above it (a function's head); then lines that begin with ' ' (unchanged), '-' (removed) or '+' (added). Give about three unchanged lines on both sides. '*** Move to: new/path' after an Update File line moves the file; '*** End of File' after a hunk ties it to the end. A unified diff, also git's, is accepted too. Paths count from the workspace.`
+A hunk begins with '@@', optionally with a whole line of the file above it (a function's head), and needs about three unchanged lines on both sides. '*** Move to: new/path' after Update File moves the file; '*** End of File' ties a hunk to the end. Unified diffs work too.`
 
 type input struct {
-	Input string `json:"input" jsonschema:"the whole patch, from '*** Begin Patch' to '*** End Patch', or a unified diff"`
+	Input string `json:"input"`
 }
 
 // Tool is apply_patch without a state folder: see [New].

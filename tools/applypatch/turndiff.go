@@ -18,10 +18,10 @@ import (
 	"toolgate/tools"
 )
 
-const diffDescription = `Show, as one unified diff, what became of the files that apply_patch changed in this session: from how each was before the first patch that touched it to how it is now. Files that only other tools changed are not in it.`
+const diffDescription = `Shows, as a unified diff, how the files that apply_patch changed in this session differ from before. Changes of other tools to other files are not in it.`
 
 type diffInput struct {
-	Path string `json:"path,omitempty" jsonschema:"show only this file, or the files below this folder"`
+	Path string `json:"path,omitempty"`
 }
 
 func describeDiff(in diffInput) (policy.Action, error) {

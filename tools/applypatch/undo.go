@@ -14,10 +14,10 @@ import (
 	"toolgate/tools"
 )
 
-const undoDescription = `Undo a patch that apply_patch applied in this session: every file of it is brought back to what it was before, or none. Without id the last patch that is not undone yet. An undo is a step of its own, and can be undone by its id. It is refused when a file was changed since, and the answer shows the difference.`
+const undoDescription = `Takes a patch of this session back, all of it or nothing: the last one, or that with id. Can be undone itself. Refused, with a diff, when a file was changed since.`
 
 type undoInput struct {
-	ID int `json:"id,omitempty" jsonschema:"number of the step to undo, default the last patch"`
+	ID int `json:"id,omitempty"`
 }
 
 // describeUndo cannot know the paths: which they were is in the record that

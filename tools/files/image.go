@@ -21,17 +21,16 @@ import (
 )
 
 type imageInput struct {
-	Path string `json:"path" jsonschema:"picture to look at: PNG, JPEG, GIF or WebP; a relative path counts from the workspace"`
+	Path string `json:"path"`
 }
 
 // ViewImage is view_image.
 var ViewImage = tools.New(tools.Def{
-	Name:  "view_image",
-	Title: "View an image",
-	Description: "Shows a picture of the file system: PNG, JPEG, GIF or WebP, told by its content and not its name. " +
-		"A large one is scaled down.",
-	ReadOnly:   true,
-	Idempotent: true,
+	Name:        "view_image",
+	Title:       "View an image",
+	Description: "Shows a PNG, JPEG, GIF or WebP file. A large one is scaled down.",
+	ReadOnly:    true,
+	Idempotent:  true,
 }, describeImage, viewImage)
 
 func describeImage(in imageInput) (policy.Action, error) {

@@ -19,13 +19,13 @@ import (
 )
 
 type listInput struct {
-	Path   string `json:"dir_path" jsonschema:"folder to list; a relative path counts from the workspace"`
-	Offset *int   `json:"offset,omitempty" jsonschema:"first entry to return, counted from 1; default 1"`
-	Limit  *int   `json:"limit,omitempty" jsonschema:"most entries to return; default 25"`
-	Depth  *int   `json:"depth,omitempty" jsonschema:"levels of folders to go down; default 2"`
+	Path   string `json:"dir_path"`
+	Offset *int   `json:"offset,omitempty" jsonschema:"default 1"`
+	Limit  *int   `json:"limit,omitempty" jsonschema:"default 25"`
+	Depth  *int   `json:"depth,omitempty" jsonschema:"default 2"`
 
-	Sizes     bool `json:"sizes,omitempty" jsonschema:"also show the size of each file; default false"`
-	GitIgnore bool `json:"gitignore,omitempty" jsonschema:"leave out what .gitignore names, and .git; default false"`
+	Sizes     bool `json:"sizes,omitempty"`
+	GitIgnore bool `json:"gitignore,omitempty" jsonschema:"leave out ignored files and .git"`
 }
 
 const (
@@ -37,9 +37,8 @@ const (
 var ListDir = tools.New(tools.Def{
 	Name:  "list_dir",
 	Title: "List a folder",
-	Description: "Lists a folder as an indented tree, names in order. " +
-		"A name ends in / for a folder, @ for a symbolic link, ? for anything else that is not a file. " +
-		"Hidden entries are listed too.",
+	Description: "Lists a folder, hidden entries too, as an indented tree. " +
+		"/ ends a folder's name, @ a symbolic link's, ? that of anything else but a file.",
 	ReadOnly:   true,
 	Idempotent: true,
 }, describeList, list)

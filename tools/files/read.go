@@ -17,32 +17,30 @@ import (
 )
 
 type readInput struct {
-	Path        string       `json:"file_path" jsonschema:"file to read; a relative path counts from the workspace"`
-	Offset      *int         `json:"offset,omitempty" jsonschema:"first line to return, counted from 1; default 1"`
-	Limit       *int         `json:"limit,omitempty" jsonschema:"most lines to return; default 2000"`
-	Mode        string       `json:"mode,omitempty" jsonschema:"slice (default) returns lines from offset on; indentation returns the block of code around a line"`
-	Indentation *indentation `json:"indentation,omitempty" jsonschema:"settings of indentation mode"`
+	Path        string       `json:"file_path"`
+	Offset      *int         `json:"offset,omitempty" jsonschema:"default 1"`
+	Limit       *int         `json:"limit,omitempty" jsonschema:"default 2000"`
+	Mode        string       `json:"mode,omitempty" jsonschema:"slice (default), or indentation: the block of code around a line"`
+	Indentation *indentation `json:"indentation,omitempty"`
 }
 
 type indentation struct {
-	AnchorLine      *int  `json:"anchor_line,omitempty" jsonschema:"line whose block is wanted; default offset"`
-	MaxLevels       int   `json:"max_levels,omitempty" jsonschema:"levels of enclosing blocks to include; 0, the default, is all"`
-	IncludeSiblings bool  `json:"include_siblings,omitempty" jsonschema:"also return blocks beside the outermost one; default false"`
-	IncludeHeader   *bool `json:"include_header,omitempty" jsonschema:"also return the comments above the outermost block; default true"`
-	MaxLines        *int  `json:"max_lines,omitempty" jsonschema:"most lines to return; default limit"`
+	AnchorLine      *int  `json:"anchor_line,omitempty" jsonschema:"default offset"`
+	MaxLevels       int   `json:"max_levels,omitempty" jsonschema:"default 0: all"`
+	IncludeSiblings bool  `json:"include_siblings,omitempty"`
+	IncludeHeader   *bool `json:"include_header,omitempty" jsonschema:"comments above; default true"`
+	MaxLines        *int  `json:"max_lines,omitempty" jsonschema:"default limit"`
 }
 
 const defaultLines = 2000
 
 // ReadFile is read_file.
 var ReadFile = tools.New(tools.Def{
-	Name:  "read_file",
-	Title: "Read a file",
-	Description: "Reads a text file and returns its lines as \"L12: text\". " +
-		"Use offset and limit for a part of a long file, or mode indentation for the block of code around a line. " +
-		"Encodings are recognised; for pictures use view_image.",
-	ReadOnly:   true,
-	Idempotent: true,
+	Name:        "read_file",
+	Title:       "Read a file",
+	Description: "Reads a text file, or a part of it, as lines \"L12: text\".",
+	ReadOnly:    true,
+	Idempotent:  true,
 }, describeRead, read)
 
 func describeRead(in readInput) (policy.Action, error) {

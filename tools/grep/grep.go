@@ -36,14 +36,14 @@ import (
 )
 
 type input struct {
-	Pattern   string `json:"pattern" jsonschema:"regular expression (RE2 syntax), matched line by line"`
-	Include   string `json:"include,omitempty" jsonschema:"glob of the files to search, such as *.go or src/**/*.{ts,tsx}; one that begins with ! leaves files out"`
-	Path      string `json:"path,omitempty" jsonschema:"folder or file to search; default the workspace"`
-	Limit     *int   `json:"limit,omitempty" jsonschema:"most files to return, in output_mode content most matching lines; up to 2000, default 100"`
-	Output    string `json:"output_mode,omitempty" jsonschema:"files (default) lists paths; content shows the matching lines with their numbers; count shows how many lines match in each file"`
-	Context   int    `json:"context,omitempty" jsonschema:"lines to show around each match in output_mode content; default 0"`
-	Case      string `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart: insensitive unless the pattern holds a capital"`
-	Multiline bool   `json:"multiline,omitempty" jsonschema:"let matches go over line ends, write (?s) for a dot that matches them too; default false"`
+	Pattern   string `json:"pattern" jsonschema:"RE2"`
+	Include   string `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
+	Path      string `json:"path,omitempty" jsonschema:"default the workspace"`
+	Limit     *int   `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
+	Output    string `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
+	Context   int    `json:"context,omitempty" jsonschema:"lines around each match of content"`
+	Case      string `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
+	Multiline bool   `json:"multiline,omitempty" jsonschema:"match over line ends"`
 }
 
 const (
@@ -58,9 +58,8 @@ const (
 var Tool = tools.New(tools.Def{
 	Name:  "grep_files",
 	Title: "Search in files",
-	Description: "Finds the files whose contents match a regular expression and lists their paths, the newest modified first, " +
-		"or with output_mode their matching lines or counts. " +
-		"Hidden files, binary files and what .gitignore names are left out, unless path or include names them.",
+	Description: "Lists files whose contents match a regular expression, the newest first; with output_mode, lines or counts. " +
+		"Hidden, binary and ignored files are left out, unless path or include names them.",
 	ReadOnly:   true,
 	Idempotent: true,
 }, describe, run)

@@ -26,7 +26,7 @@ func (h *host) aliases() []tools.Tool {
 		def := shellDef
 		def.Name = name
 		if name == "shell_command" {
-			def.Description = "Runs a shell script in the workspace and returns its exit code and output. " + shellManners
+			def.Description = "Runs a shell script and returns its exit code and output. " + shellManners
 			catalog = append(catalog, tools.NewWithCall(def, describeScript, h.runScript))
 			continue
 		}
@@ -37,9 +37,9 @@ func (h *host) aliases() []tools.Tool {
 
 type scriptInput struct {
 	Command   string `json:"command" jsonschema:"shell script to run"`
-	Workdir   string `json:"workdir,omitempty" jsonschema:"folder to run in, default the workspace; prefer it to cd"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty" jsonschema:"milliseconds after which the command and all it started are ended"`
-	Login     bool   `json:"login,omitempty" jsonschema:"read the user's profile first, which takes time; default false"`
+	Workdir   string `json:"workdir,omitempty" jsonschema:"default the workspace; better than cd"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this"`
+	Login     bool   `json:"login,omitempty" jsonschema:"read the user's profile"`
 	escalation
 }
 

@@ -106,11 +106,11 @@ func (permissions) EditSchema(s *jsonschema.Schema) {
 // the sandbox gives.
 type additional struct {
 	Network struct {
-		Enabled bool `json:"enabled,omitempty" jsonschema:"use the network"`
+		Enabled bool `json:"enabled,omitempty"`
 	} `json:"network,omitzero"`
 	FileSystem struct {
-		Read  []string `json:"read,omitempty" jsonschema:"hidden paths to read"`
-		Write []string `json:"write,omitempty" jsonschema:"folders to write"`
+		Read  []string `json:"read,omitempty"`
+		Write []string `json:"write,omitempty"`
 	} `json:"file_system,omitzero"`
 }
 
@@ -135,10 +135,10 @@ func (a *additional) policy() *policy.Additional {
 
 // escalation is how a call asks for more than the profile in force.
 type escalation struct {
-	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"use_default runs in the sandbox; with_additional_permissions in it with what additional_permissions names, require_escalated outside it, both after the user has agreed"`
-	Additional         *additional `json:"additional_permissions,omitempty" jsonschema:"only with with_additional_permissions"`
-	Justification      string      `json:"justification,omitempty" jsonschema:"one sentence for the user: why more than the sandbox is needed; only with sandbox_permissions"`
-	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"with require_escalated: the beginning of the command that the user could allow for good, such as [\"git\", \"pull\"]"`
+	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"require_escalated: outside the sandbox, after asking the user"`
+	Additional         *additional `json:"additional_permissions,omitempty"`
+	Justification      string      `json:"justification,omitempty" jsonschema:"tells the user why, in one sentence"`
+	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"start of the command to allow for good: [\"git\", \"pull\"]"`
 }
 
 // action returns what starting argv in dir would do.

@@ -14,23 +14,23 @@ import (
 var execDef = tools.Def{
 	Name:  "exec_command",
 	Title: "Run a command in a session",
-	Description: "Runs a shell script and returns its output, or, when it still runs after yield_time_ms, what it has printed so far and a session ID: " +
-		"for servers, watchers, REPLs and everything long. Go on with write_stdin. Programs that need a terminal get one with tty true.",
+	Description: "Runs a shell script and returns its output, or, when it still runs after yield_time_ms, the output so far and a session ID for write_stdin: " +
+		"for servers, watchers, REPLs and everything long.",
 	Destructive: true,
 	OpenWorld:   true,
 }
 
 type execInput struct {
 	Cmd             string `json:"cmd" jsonschema:"shell script to run"`
-	Workdir         string `json:"workdir,omitempty" jsonschema:"folder to run in, default the workspace; prefer it to cd"`
-	TTY             bool   `json:"tty,omitempty" jsonschema:"give the command a terminal, and keep its stdin open for write_stdin; default false: stdin is empty"`
-	Rows            int    `json:"rows,omitempty" jsonschema:"rows of the terminal, default 24"`
-	Cols            int    `json:"cols,omitempty" jsonschema:"columns of the terminal, default 80"`
-	WaitFor         string `json:"wait_for,omitempty" jsonschema:"answer as soon as a line is printed that matches this regular expression (RE2), such as the line with which a server says that it listens"`
-	YieldTimeMS     *int64 `json:"yield_time_ms,omitempty" jsonschema:"how long to wait for the end before answering, 250 to 30000, default 10000, with wait_for 25000"`
-	MaxOutputTokens *int   `json:"max_output_tokens,omitempty" jsonschema:"most output to return; the middle is cut from more"`
-	Shell           string `json:"shell,omitempty" jsonschema:"bash, zsh, sh, powershell or cmd; default bash, or sh where there is no bash"`
-	Login           bool   `json:"login,omitempty" jsonschema:"read the user's profile first, which takes time; default false"`
+	Workdir         string `json:"workdir,omitempty" jsonschema:"default the workspace; better than cd"`
+	TTY             bool   `json:"tty,omitempty" jsonschema:"with a terminal, and stdin for write_stdin"`
+	Rows            int    `json:"rows,omitempty"`
+	Cols            int    `json:"cols,omitempty"`
+	WaitFor         string `json:"wait_for,omitempty" jsonschema:"answer once a line matches this regular expression"`
+	YieldTimeMS     *int64 `json:"yield_time_ms,omitempty" jsonschema:"default 10000, with wait_for 25000"`
+	MaxOutputTokens *int   `json:"max_output_tokens,omitempty"`
+	Shell           string `json:"shell,omitempty" jsonschema:"default bash"`
+	Login           bool   `json:"login,omitempty" jsonschema:"read the user's profile"`
 	escalation
 }
 

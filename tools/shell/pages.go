@@ -16,7 +16,7 @@ import (
 var listDef = tools.Def{
 	Name:        "list_sessions",
 	Title:       "List sessions",
-	Description: "Lists the sessions that run, and those that have ended and whose output is kept: session ID, state, age, unread bytes, command.",
+	Description: "Lists running sessions, and ended ones whose output is kept.",
 	ReadOnly:    true,
 	Idempotent:  true,
 }
@@ -66,15 +66,15 @@ func (p *process) title() string {
 var readDef = tools.Def{
 	Name:        "read_output",
 	Title:       "Read kept output",
-	Description: "Returns any part of the whole output of a session, or of a command whose answer was cut. It does not change what write_stdin returns.",
+	Description: "Returns any part of the output of a session, or of a command whose answer was cut.",
 	ReadOnly:    true,
 	Idempotent:  true,
 }
 
 type readInput struct {
-	SessionID sessionArgument `json:"session_id" jsonschema:"the session ID of an earlier answer"`
-	Offset    int64           `json:"offset,omitempty" jsonschema:"first byte to return, default 0; a negative one counts from the end"`
-	Limit     int64           `json:"limit,omitempty" jsonschema:"most bytes to return, default as many as an answer holds"`
+	SessionID sessionArgument `json:"session_id"`
+	Offset    int64           `json:"offset,omitempty" jsonschema:"in bytes; negative: from the end"`
+	Limit     int64           `json:"limit,omitempty" jsonschema:"in bytes"`
 }
 
 func describeRead(in readInput) (policy.Action, error) {

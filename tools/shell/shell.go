@@ -126,22 +126,22 @@ func (h *host) spool() (*spool, error) {
 }
 
 // shellManners is what a model should know of every command.
-const shellManners = "Stdin is empty. A failing exit code is a normal answer. Processes that the command leaves running are ended with it. " +
-	"A command that takes long and has no timeout_ms becomes a session: go on with write_stdin."
+const shellManners = "Stdin is empty. What it leaves running ends with it. " +
+	"One that takes long, without timeout_ms, becomes a session: go on with write_stdin."
 
 var shellDef = tools.Def{
 	Name:  "shell",
 	Title: "Run a command",
-	Description: "Runs a command in the workspace and returns its exit code and output. Give the program and its arguments as an array; " +
-		`for pipes, redirections and several commands give ["bash", "-c", "..."]. ` + shellManners,
+	Description: "Runs a program and returns its exit code and output. " +
+		`For pipes, redirections and several commands: ["bash", "-c", "..."]. ` + shellManners,
 	Destructive: true,
 	OpenWorld:   true,
 }
 
 type shellInput struct {
 	Command   commandArgument `json:"command" jsonschema:"program and arguments"`
-	Workdir   string          `json:"workdir,omitempty" jsonschema:"folder to run in, default the workspace; prefer it to cd"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty" jsonschema:"milliseconds after which the command and all it started are ended"`
+	Workdir   string          `json:"workdir,omitempty" jsonschema:"default the workspace; better than cd"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty" jsonschema:"end it after this"`
 	escalation
 }
 

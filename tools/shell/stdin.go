@@ -16,23 +16,23 @@ import (
 var stdinDef = tools.Def{
 	Name:  "write_stdin",
 	Title: "Write to a session",
-	Description: "Writes to a session that exec_command or shell left running, waits, and returns what it printed since the last answer. " +
-		"With neither chars nor keys it only waits. Do not poll in a loop: give wait_for. " +
-		"keys [\"ctrl-c\"] or chars \"\\u0003\" interrupts any session; other input needs one started with tty true.",
+	Description: "Writes to a running session, waits, and returns what it printed since the last answer. " +
+		"Without chars and keys it only waits; use wait_for instead of polling. " +
+		"keys [\"ctrl-c\"] interrupts any session; other input needs one started with tty.",
 	Destructive: true,
 	OpenWorld:   true,
 }
 
 type stdinInput struct {
-	SessionID       sessionArgument `json:"session_id" jsonschema:"the session ID of an earlier answer"`
-	Chars           string          `json:"chars,omitempty" jsonschema:"text to type, sent as it is; end a line with \\n"`
-	Keys            []string        `json:"keys,omitempty" jsonschema:"keys to press after chars, by name: enter, tab, escape, up, down, left, right, ctrl-c, alt-f, f1 ..."`
-	WaitFor         string          `json:"wait_for,omitempty" jsonschema:"answer as soon as a line printed from now on matches this regular expression (RE2), or, given the word exit, when the command ends"`
-	YieldTimeMS     *int64          `json:"yield_time_ms,omitempty" jsonschema:"how long to wait before answering: default 250 after input, 5000 without, 25000 with wait_for; at most 30000 after input, else 300000"`
-	MaxOutputTokens *int            `json:"max_output_tokens,omitempty" jsonschema:"most output to return; the middle is cut from more"`
-	Rows            int             `json:"rows,omitempty" jsonschema:"new number of rows of the terminal; give cols too"`
-	Cols            int             `json:"cols,omitempty" jsonschema:"new number of columns of the terminal; give rows too"`
-	Kill            bool            `json:"kill,omitempty" jsonschema:"end the command and everything it started"`
+	SessionID       sessionArgument `json:"session_id"`
+	Chars           string          `json:"chars,omitempty" jsonschema:"text to type; end a line with \\n"`
+	Keys            []string        `json:"keys,omitempty" jsonschema:"keys to press after chars: enter, tab, escape, up, ctrl-c, alt-f, f1 ..."`
+	WaitFor         string          `json:"wait_for,omitempty" jsonschema:"answer once a new line matches this regular expression; exit: at the end"`
+	YieldTimeMS     *int64          `json:"yield_time_ms,omitempty" jsonschema:"default 250 after input, 5000 without, 25000 with wait_for"`
+	MaxOutputTokens *int            `json:"max_output_tokens,omitempty"`
+	Rows            int             `json:"rows,omitempty"`
+	Cols            int             `json:"cols,omitempty"`
+	Kill            bool            `json:"kill,omitempty" jsonschema:"end all of it"`
 }
 
 // input returns what is typed.
