@@ -20,6 +20,7 @@ type program struct {
 	stdout, stderr io.Writer
 
 	flags   flags
+	http    httpFlags
 	wrapped *wrapped // the one server to serve, nil for all
 	started bool     // a command has begun
 	oneCall bool     // this is `toolgate call`
@@ -69,13 +70,20 @@ workspace, and asks you before anything reaches further.`,
 }
 
 func (p *program) serveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "serve",
-		Short:   "Serve MCP on stdin and stdout (the default)",
-		Example: "  toolgate serve -C ~/src/app",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve MCP on stdin and stdout (the default), or over HTTP",
+		Long: `Serve is what toolgate does without a command: it serves one client on stdin
+and stdout. With --http it serves many at once over streamable HTTP. Each must
+bring a token: the one in $TOOLGATE_HTTP_TOKEN, else one that is made once, in
+a file whose path is printed.`,
+		Example: `  toolgate serve -C ~/src/app
+  toolgate serve -C ~/src/app --http 127.0.0.1:8321`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
 	}
+	p.http.register(cmd)
+	return cmd
 }
 
 func (p *program) callCommand() *cobra.Command {

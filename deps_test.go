@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"tools/*":    {"policy", "tools", "tools/ignore", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff", "github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff"},
 	"aggregator": {"policy", "sandbox", "wire", "github.com/modelcontextprotocol/go-sdk"},
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
+	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
 	"clients":    {"config", "github.com/pelletier/go-toml/v2"},
 	"audit":      {"policy", "golang.org/x/sys"},

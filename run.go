@@ -15,8 +15,12 @@ import (
 	"toolgate/server"
 )
 
-// serve serves one client on stdin and stdout until stdin ends.
+// serve serves one client on stdin and stdout until stdin ends, or callers
+// over HTTP until ctx does.
 func (p *program) serve(ctx context.Context) error {
+	if p.http.addr != "" {
+		return p.serveHTTP(ctx)
+	}
 	a, err := p.open()
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ its own; it has no network unless you give it --network.`,
 			return p.serve(cmd.Context())
 		},
 	}
+	p.http.register(cmd)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringVar(&w.server.URL, "url", "", "connect to the server at `URL` instead of starting one")

@@ -135,6 +135,11 @@ func (s *Server) askLegacy(c *client, req interface {
 		if err := supports(req.ClientCapabilities(), method, params); err != nil {
 			return nil, err
 		}
+		if over, ok := c.conn.(*httpSession); ok {
+			if r, ok := req.(interface{ GetExtra() *mcp.RequestExtra }); ok {
+				ctx = over.withStream(ctx, r.GetExtra())
+			}
+		}
 		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
 		defer cancel()
 		return c.ask(ctx, method, params)

@@ -11,6 +11,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -174,7 +175,7 @@ func (s *Server) sessionOpened(caller string) {
 // handleCall is tools/call for a tool that there is.
 func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
 	call := policy.Call{
-		ID:        rand.Text()[:12],
+		ID:        cmp.Or(string(rawPart(req.Extra, RequestID)), rand.Text()[:12]),
 		Caller:    caller,
 		Arguments: req.Params.Arguments,
 		Progress:  s.progress(ctx, req),

@@ -122,6 +122,19 @@ func (r *Reader) read() ([]byte, error) {
 	}
 }
 
+// Check reports whether message, which came by another way than a stream of
+// lines, may be handed to a JSON decoder that recurses. Its errors are
+// *[LineError].
+func Check(message []byte, l Limits) error {
+	if l.Depth == 0 {
+		l.Depth = defaultDepth
+	}
+	if message = bytes.TrimSpace(message); len(message) == 0 {
+		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "there is no message"}
+	}
+	return check(message, l.Depth)
+}
+
 // check tells whether line may be handed to a JSON decoder that recurses.
 func check(line []byte, depth int) error {
 	bad := func(code int64, format string, args ...any) error {
@@ -139,7 +152,7 @@ func check(line []byte, depth int) error {
 		return bad(jsonrpc.CodeParseError, "message is not valid JSON")
 	}
 	if line[0] == '[' {
-		return bad(jsonrpc.CodeInvalidRequest, "batches are not supported; send each message on a line of its own")
+		return bad(jsonrpc.CodeInvalidRequest, "batches are not supported; send each message by itself")
 	}
 	if line[0] != '{' {
 		return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")

@@ -1,0 +1,448 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/wire"
+)
+
+// EndpointOptions configure an [Endpoint]. Zero fields mean their defaults.
+type EndpointOptions struct {
+	Caller      string        // whose calls these are; everything kept belongs to it
+	SessionTTL  time.Duration // after which an idle session ends, default 30 minutes
+	MaxSessions int           // at a time, default 64
+	MaxBody     int64         // bytes of one message, default 64 MiB
+}
+
+// MaxBody is the longest message that a client may send over HTTP, in bytes.
+const MaxBody = 64 << 20
+
+// An Endpoint serves MCP over HTTP to one caller, both protocol eras at one
+// URL. Who the caller is has been found out by then: a session of another
+// Endpoint is as unknown to it as one that never was. Close it.
+//
+// Clients of the initialize era have sessions, with streams that can be taken
+// up again. Requests that name 2026-07-28 stand for themselves; their handler
+// is the SDK's. The older era's is our own, because the SDK's has no way to
+// ask a client something in the bytes that a server behind has asked it in.
+type Endpoint struct {
+	s      *Server
+	opts   EndpointOptions
+	log    *slog.Logger
+	modern http.Handler
+	behind *behind // of the modern era, which has no connections
+
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+
+	mu       sync.Mutex
+	sessions map[string]*httpSession
+	draining bool
+	owed     sync.WaitGroup // requests whose answers are owed
+	sweeper  sync.WaitGroup
+}
+
+var errEndpointClosed = errors.New("toolgate is ending")
+
+// NewEndpoint returns the endpoint of one caller.
+func (s *Server) NewEndpoint(o EndpointOptions) *Endpoint {
+	if o.SessionTTL == 0 {
+		o.SessionTTL = 30 * time.Minute
+	}
+	if o.MaxSessions == 0 {
+		o.MaxSessions = 64
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = MaxBody
+	}
+	e := &Endpoint{s: s, opts: o, log: s.log, sessions: map[string]*httpSession{}}
+	e.ctx, e.stop = context.WithCancelCause(context.Background())
+	srv, behind := s.mcpServer(o.Caller, nil)
+	e.behind = behind
+	e.modern = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{
+		Stateless:                    true,
+		Logger:                       s.log,
+		MaxRequestBodyBytes:          o.MaxBody,
+		DisableLocalhostProtection:   true, // the Host has been checked before us, for every address
+		PropagateRequestCancellation: true,
+	})
+	e.sweeper.Go(e.sweep) // ends with e.ctx
+	return e
+}
+
+// Sessions returns how many sessions there are.
+func (e *Endpoint) Sessions() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.sessions)
+}
+
+// Drain refuses new requests and returns when the answers still owed are
+// written, or with ctx's error.
+func (e *Endpoint) Drain(ctx context.Context) error {
+	e.mu.Lock()
+	e.draining = true
+	e.mu.Unlock()
+	e.behind.detach()
+	done := make(chan struct{})
+	go func() { // ends when the last answer is written, at the latest after Close
+		e.owed.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends all sessions and streams, and the calls under way with them.
+func (e *Endpoint) Close() {
+	e.mu.Lock()
+	e.draining = true
+	e.mu.Unlock()
+	e.stop(errEndpointClosed)
+	for _, ss := range e.all() {
+		ss.end(errEndpointClosed)
+	}
+	e.behind.detach()
+	e.s.parking.close()
+	e.owed.Wait()
+	e.sweeper.Wait()
+}
+
+func (e *Endpoint) all() []*httpSession {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*httpSession
+	for _, ss := range e.sessions {
+		all = append(all, ss)
+	}
+	return all
+}
+
+// Headers of the protocol.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerLast    = "Last-Event-Id"
+)
+
+// ownHeaders begins the names under which we put things beside a request. A
+// client's own headers of such names are dropped.
+const ownHeaders = "Toolgate-"
+
+// RequestID is the header with the name of a request in the log, which the
+// handlers before an [Endpoint] set.
+const RequestID = ownHeaders + "Request"
+
+// ServeHTTP serves one request of the caller.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name := range r.Header {
+		if strings.HasPrefix(name, ownHeaders) && name != RequestID {
+			r.Header.Del(name)
+		}
+	}
+	modern := r.Header.Get(headerVersion) >= statelessEra
+	switch {
+	case r.Method == http.MethodPost:
+		e.post(w, r)
+	case modern || r.Method != http.MethodGet && r.Method != http.MethodDelete:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		if modern {
+			w.Header().Set("Allow", "POST")
+		}
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	case r.Method == http.MethodGet:
+		e.get(w, r)
+	default:
+		if ss := e.session(w, r); ss != nil {
+			ss.end(errors.New("the client has ended its session"))
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}
+}
+
+// post takes one message.
+func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
+		http.Error(w, "Accept must name both application/json and text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
+	if err != nil {
+		if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			writeError(w, http.StatusRequestEntityTooLarge, nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("message longer than %d bytes; send less in one call", tooLong.Limit))
+			return
+		}
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		return
+	}
+	if err := wire.Check(body, wire.Limits{}); err != nil {
+		bad, ok := errors.AsType[*wire.LineError](err)
+		if !ok {
+			bad = &wire.LineError{Code: jsonrpc.CodeInvalidRequest, Msg: err.Error()}
+		}
+		writeError(w, http.StatusBadRequest, bad.ID, bad.Code, bad.Msg)
+		return
+	}
+	msg, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, nil, jsonrpc.CodeInvalidRequest, "message is no JSON-RPC 2.0 message: "+err.Error())
+		return
+	}
+	req, _ := msg.(*jsonrpc.Request)
+	if req != nil && req.IsCall() {
+		if !e.begin() {
+			w.Header().Set("Retry-After", "5")
+			writeError(w, http.StatusServiceUnavailable, idOf(req), jsonrpc.CodeInternalError, errEndpointClosed.Error())
+			return
+		}
+		defer e.owed.Done()
+	}
+	if r.Header.Get(headerVersion) >= statelessEra || req != nil && isStateless(req) {
+		e.postModern(w, r, req, body)
+		return
+	}
+	e.postLegacy(w, r, msg)
+}
+
+// begin notes that an answer will be owed. It is false when no more requests
+// are taken.
+func (e *Endpoint) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return false
+	}
+	e.owed.Add(1)
+	return true
+}
+
+// postModern hands a request of the stateless era to the SDK, with what it
+// would not pass on as it came.
+func (e *Endpoint) postModern(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(e.ctx, func() { cancel(errEndpointClosed) })()
+	r = r.WithContext(ctx)
+	if req != nil {
+		keepRaw(req)
+		if extra, ok := req.Extra.(*mcp.RequestExtra); ok {
+			for name, values := range extra.Header {
+				r.Header[name] = values
+			}
+		}
+		if req.Method == "subscriptions/listen" {
+			e.owed.Done() // a stream is open until somebody ends it
+			defer e.owed.Add(1)
+		}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	e.modern.ServeHTTP(w, r)
+}
+
+// legacyVersions are the revisions that a client of the older era may name in
+// its header.
+var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// postLegacy takes a message of the initialize era.
+func (e *Endpoint) postLegacy(w http.ResponseWriter, r *http.Request, msg jsonrpc.Message) {
+	if v := r.Header.Get(headerVersion); v != "" && !slices.Contains(legacyVersions, v) {
+		http.Error(w, fmt.Sprintf("unsupported protocol version (supported versions: %s, %s)", strings.Join(legacyVersions, ", "), statelessEra), http.StatusBadRequest)
+		return
+	}
+	req, _ := msg.(*jsonrpc.Request)
+	if r.Header.Get(headerSession) == "" {
+		if req == nil || !req.IsCall() || req.Method != "initialize" {
+			writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest, "a session begins with initialize; its id goes into the header "+headerSession)
+			return
+		}
+		e.open(w, r, req)
+		return
+	}
+	ss := e.session(w, r)
+	if ss == nil {
+		return
+	}
+	if req != nil && req.IsCall() {
+		ss.call(w, r, req)
+		return
+	}
+	if ss.take(r, msg, "") {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	http.Error(w, "session not found", http.StatusNotFound)
+}
+
+// session returns the session that r names. Nil means that an answer has been
+// written: the same for a session of somebody else and for none.
+func (e *Endpoint) session(w http.ResponseWriter, r *http.Request) *httpSession {
+	id := r.Header.Get(headerSession)
+	if id == "" {
+		http.Error(w, "the header "+headerSession+" is missing", http.StatusBadRequest)
+		return nil
+	}
+	e.mu.Lock()
+	ss := e.sessions[id]
+	e.mu.Unlock()
+	if ss == nil {
+		http.Error(w, "session not found", http.StatusNotFound)
+	}
+	return ss
+}
+
+// open begins a session with the request initialize.
+func (e *Endpoint) open(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) {
+	ss, err := e.newSession()
+	if err != nil {
+		w.Header().Set("Retry-After", "60")
+		writeError(w, http.StatusTooManyRequests, idOf(req), jsonrpc.CodeInternalError, err.Error())
+		return
+	}
+	w.Header().Set(headerSession, ss.id)
+	ss.call(w, r, req)
+	if ss.session.InitializeParams() == nil {
+		ss.end(errors.New("it was not initialized"))
+	}
+}
+
+// newSession makes room for a session and opens it.
+func (e *Endpoint) newSession() (*httpSession, error) {
+	e.mu.Lock()
+	var oldest *httpSession
+	full := len(e.sessions) >= e.opts.MaxSessions
+	if full {
+		for _, ss := range e.sessions {
+			if idle, since := ss.idle(); idle && (oldest == nil || since.Before(oldest.lastUse())) {
+				oldest = ss
+			}
+		}
+	}
+	e.mu.Unlock()
+	if full && oldest == nil {
+		return nil, fmt.Errorf("there are %d sessions, all in use; end one first", e.opts.MaxSessions)
+	}
+	if oldest != nil {
+		oldest.end(errors.New("it had to make room for another"))
+	}
+	ss := newHTTPSession(e, rand.Text())
+	ss.client = newClient(ss)
+	srv, behind := e.s.mcpServer(e.opts.Caller, ss.client)
+	ss.behind = behind
+	srv.AddReceivingMiddleware(ss.middleware)
+	var err error
+	if ss.session, err = srv.Connect(context.WithoutCancel(e.ctx), ss, nil); err != nil {
+		behind.detach()
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		go ss.end(errEndpointClosed) // it takes the lock
+		return nil, errEndpointClosed
+	}
+	e.sessions[ss.id] = ss
+	return ss, nil
+}
+
+// get opens a stream: the session's own, or one that broke.
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
+	if !accepts(r, "text/event-stream") {
+		http.Error(w, "Accept must name text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	ss := e.session(w, r)
+	if ss == nil {
+		return
+	}
+	if last := r.Header.Get(headerLast); last != "" {
+		ss.resume(w, r, last)
+		return
+	}
+	ss.listen(w, r)
+}
+
+// sweep ends idle sessions and forgets events that nobody came back for.
+func (e *Endpoint) sweep() {
+	tick := time.NewTicker(min(e.opts.SessionTTL/4+time.Millisecond, 15*time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, ss := range e.all() {
+				if idle, since := ss.idle(); idle && now.Sub(since) >= e.opts.SessionTTL {
+					ss.end(errors.New("it was idle"))
+					continue
+				}
+				ss.forget(now.Add(-keepEvents))
+			}
+		}
+	}
+}
+
+// accepts reports whether r's Accept header covers kind.
+func accepts(r *http.Request, kind string) bool {
+	family, _, _ := strings.Cut(kind, "/")
+	for _, line := range r.Header.Values("Accept") {
+		for item := range strings.SplitSeq(line, ",") {
+			item, _, _ = strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(item)) {
+			case kind, family + "/*", "*/*":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// idOf returns the id of a request for an error about it.
+func idOf(req *jsonrpc.Request) json.RawMessage {
+	if req == nil || !req.IsCall() {
+		return nil
+	}
+	b, err := json.Marshal(req.ID.Raw())
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// writeError answers a request that was not taken.
+func writeError(w http.ResponseWriter, status int, id json.RawMessage, code int64, msg string) {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": msg}})
+	if err != nil {
+		b = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(b)
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An httpSession is a session of the initialize era over HTTP: to the SDK it
+// is a connection like any other, to the client a set of streams.
+//
+// Answers go to the stream of their request. What is sent on the way goes
+// there too, and everything else to the stream that a GET opens.
+type httpSession struct {
+	id      string
+	e       *Endpoint
+	client  *client
+	behind  *behind
+	session *mcp.ServerSession
+	in      chan jsonrpc.Message
+
+	ctx  context.Context // ends with the session
+	stop context.CancelCauseFunc
+	once sync.Once
+
+	mu      sync.Mutex
+	used    time.Time
+	waiting int                // requests of the client under way
+	calls   map[string]*stream // by the id of the request they answer
+	streams map[string]*stream // by their own id; "" is the one without a request
+}
+
+func newHTTPSession(e *Endpoint, id string) *httpSession {
+	ss := &httpSession{
+		id:      id,
+		e:       e,
+		in:      make(chan jsonrpc.Message, 4),
+		used:    time.Now(),
+		calls:   map[string]*stream{},
+		streams: map[string]*stream{"": {}},
+	}
+	ss.ctx, ss.stop = context.WithCancelCause(context.Background())
+	return ss
+}
+
+// end ends the session and what is under way in it.
+func (ss *httpSession) end(why error) {
+	ss.once.Do(func() {
+		ss.e.mu.Lock()
+		delete(ss.e.sessions, ss.id)
+		ss.e.mu.Unlock()
+		ss.stop(why)
+		ss.behind.detach()
+		ss.e.log.Debug("session ended", "caller", ss.e.opts.Caller, "why", why)
+	})
+}
+
+// idle reports whether nobody is using the session, and since when.
+func (ss *httpSession) idle() (bool, time.Time) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.waiting == 0, ss.used
+}
+
+func (ss *httpSession) lastUse() time.Time {
+	_, since := ss.idle()
+	return since
+}
+
+// use notes that a request is there, until done is called.
+func (ss *httpSession) use() (done func()) {
+	count := func(n int) {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		ss.waiting += n
+		ss.used = time.Now()
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+// The SDK's side: a transport and its connection.
+
+func (ss *httpSession) Connect(context.Context) (mcp.Connection, error) { return ss, nil }
+
+func (ss *httpSession) SessionID() string { return ss.id }
+
+func (ss *httpSession) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case msg := <-ss.in:
+		return msg, nil
+	case <-ss.ctx.Done():
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (ss *httpSession) Close() error {
+	ss.end(errors.New("the connection was closed"))
+	return nil
+}
+
+// Write sends msg on the stream it belongs to. An error means that the
+// session is over: a stream that is not connected now may be later.
+func (ss *httpSession) Write(ctx context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	if ss.ctx.Err() != nil {
+		return context.Cause(ss.ctx)
+	}
+	resp, isAnswer := msg.(*jsonrpc.Response)
+	ss.mu.Lock()
+	s := ss.streams[""]
+	if isAnswer {
+		key := idKey(resp.ID)
+		s = ss.calls[key]
+		delete(ss.calls, key)
+	}
+	ss.mu.Unlock()
+	if of, ok := ctx.Value(streamKey{}).(*stream); ok && !isAnswer && !of.isDone() {
+		s = of
+	}
+	if s != nil { // an answer that nobody asked for is dropped
+		s.send(data, isAnswer)
+	}
+	return nil
+}
+
+// streamKey is the key under which a call's context holds its stream, so that
+// what is sent in the course of a call goes where its answer will.
+type streamKey struct{}
+
+// headerStream is where a request carries the id of its stream.
+const headerStream = ownHeaders + "Stream"
+
+// middleware puts what belongs to one request into its context, and ends what
+// is under way with the session.
+func (ss *httpSession) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(ss.ctx, func() { cancel(context.Cause(ss.ctx)) })()
+		return next(ss.withStream(ctx, req.GetExtra()), method, req)
+	}
+}
+
+// withStream returns a context whose messages go the way of the request.
+func (ss *httpSession) withStream(ctx context.Context, extra *mcp.RequestExtra) context.Context {
+	if extra == nil || extra.Header.Get(headerStream) == "" {
+		return ctx
+	}
+	ss.mu.Lock()
+	s := ss.streams[extra.Header.Get(headerStream)]
+	ss.mu.Unlock()
+	if s == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, streamKey{}, s)
+}
+
+// The client's side.
+
+// take hands msg to the SDK, or to whoever asked the client. It is false when
+// the session has ended.
+func (ss *httpSession) take(r *http.Request, msg jsonrpc.Message, stream string) bool {
+	defer ss.use()()
+	if ss.client.answered(msg) {
+		return true
+	}
+	keepRaw(msg)
+	if req, ok := msg.(*jsonrpc.Request); ok {
+		extra, ok := req.Extra.(*mcp.RequestExtra)
+		if !ok {
+			extra = &mcp.RequestExtra{Header: http.Header{}}
+			req.Extra = extra
+		}
+		extra.Header.Set(headerStream, stream)
+		extra.Header.Set(RequestID, r.Header.Get(RequestID))
+	}
+	select {
+	case ss.in <- msg:
+		return true
+	case <-ss.ctx.Done():
+		return false
+	}
+}
+
+// call leads a request to its answer. A client that goes away in the middle
+// can come back for the rest, so the call goes on.
+func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) {
+	defer ss.use()()
+	s := &stream{id: rand.Text()}
+	ss.mu.Lock()
+	key := idKey(req.ID)
+	if _, twice := ss.calls[key]; twice {
+		ss.mu.Unlock()
+		writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest, "a request with this id is under way")
+		return
+	}
+	ss.calls[key], ss.streams[s.id] = s, s
+	ss.mu.Unlock()
+
+	prime := ss.version(r, req) >= "2025-11-25"
+	conn := newEventConn(w)
+	s.connect(conn, 0, prime)
+	if ss.take(r, req, s.id) {
+		ss.wait(r, s, conn)
+	}
+	s.disconnect(conn)
+}
+
+// version returns the revision that a request is made in.
+func (ss *httpSession) version(r *http.Request, req *jsonrpc.Request) string {
+	if req.Method == "initialize" {
+		return initializeVersion(req)
+	}
+	if v := r.Header.Get(headerVersion); v != "" {
+		return v
+	}
+	if p := ss.session.InitializeParams(); p != nil {
+		return p.ProtocolVersion
+	}
+	return ""
+}
+
+// listen serves the stream of the session that belongs to no request.
+func (ss *httpSession) listen(w http.ResponseWriter, r *http.Request) {
+	ss.mu.Lock()
+	s := ss.streams[""]
+	ss.mu.Unlock()
+	ss.serve(w, r, s, s.sentUpTo())
+}
+
+// resume serves the rest of a stream, behind the event last.
+func (ss *httpSession) resume(w http.ResponseWriter, r *http.Request, last string) {
+	id, number, ok := strings.Cut(last, "_")
+	n, err := strconv.Atoi(number)
+	ss.mu.Lock()
+	s := ss.streams[id]
+	ss.mu.Unlock()
+	if !ok || err != nil || n < 0 || s == nil || !s.has(n) {
+		// No 404: that would say that the session is gone.
+		http.Error(w, "the events behind this Last-Event-ID are not kept any more", http.StatusBadRequest)
+		return
+	}
+	ss.serve(w, r, s, n)
+}
+
+func (ss *httpSession) serve(w http.ResponseWriter, r *http.Request, s *stream, after int) {
+	defer ss.use()()
+	conn := newEventConn(w)
+	if !s.connect(conn, after, false) {
+		http.Error(w, "the stream is connected already", http.StatusConflict)
+		return
+	}
+	ss.wait(r, s, conn)
+	s.disconnect(conn)
+}
+
+// wait keeps a response open until its stream has ended, the client has gone
+// or the session is over.
+func (ss *httpSession) wait(r *http.Request, s *stream, conn *eventConn) {
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case <-conn.done:
+			return
+		case <-alive.C:
+			s.comment(conn)
+		case <-r.Context().Done():
+			return
+		case <-ss.ctx.Done():
+			return
+		}
+	}
+}
+
+// forget drops the streams that ended before a time.
+func (ss *httpSession) forget(before time.Time) {
+	ss.mu.Lock()
+	all := maps.Clone(ss.streams)
+	ss.mu.Unlock()
+	// Outside the lock, for a stream's own may be held by a slow client.
+	maps.DeleteFunc(all, func(_ string, s *stream) bool { return !s.endedBefore(before) })
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for id := range all {
+		delete(ss.streams, id)
+	}
+}
+
+func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }
