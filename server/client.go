@@ -23,9 +23,30 @@ import (
 type client struct {
 	conn mcp.Connection
 
-	mu      sync.Mutex
-	last    int
-	waiting map[string]chan *jsonrpc.Response
+	mu       sync.Mutex
+	last     int
+	waiting  map[string]chan *jsonrpc.Response
+	sessions map[bool]*mcp.ServerSession // that are open, by whether their era is the newer
+}
+
+// opened says that the client has opened a session.
+func (c *client) opened(modern bool, ss *mcp.ServerSession) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions == nil {
+		c.sessions = map[bool]*mcp.ServerSession{}
+	}
+	c.sessions[modern] = ss
+}
+
+// session returns the session of the era, nil when none is open.
+func (c *client) session(modern bool) *mcp.ServerSession {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[modern]
 }
 
 func newClient(conn mcp.Connection) *client {

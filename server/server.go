@@ -98,15 +98,18 @@ const stdioCaller = "stdio"
 // and the answers still owed are written, or with ctx; it closes neither
 // stream.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	conn, err := (&wire.Transport{In: in, Out: out, Limits: wire.Limits{Line: MaxLine}}).Connect(ctx)
+	client := newClient(nil)
+	direct := newDirect(ctx, s, stdioCaller, client)
+	conn, err := (&wire.Transport{In: in, Out: out, Limits: wire.Limits{Line: MaxLine}, Direct: direct.take}).Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	client := newClient(conn)
+	client.conn = conn
 	srv, behind := s.mcpServer(stdioCaller, client)
-	defer s.parking.close()
 	defer behind.detach()
+	defer direct.close()
+	defer s.parking.close()
 	err = serveBothEras(ctx, srv, conn, client)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil {
 		return nil
@@ -126,6 +129,7 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 		},
 		InitializedHandler: func(_ context.Context, req *mcp.InitializedRequest) {
 			behind.initialized(req)
+			c.opened(false, req.Session)
 			s.sessionOpened(caller)
 		},
 	}
@@ -134,7 +138,7 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 		opts.SubscribeHandler = func(ctx context.Context, req *mcp.SubscribeRequest) error { return behind.subscribe(ctx, req) }
 		opts.UnsubscribeHandler = func(ctx context.Context, req *mcp.UnsubscribeRequest) error { return behind.unsubscribe(ctx, req) }
 	}
-	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}, opts)
+	srv := mcp.NewServer(s.implementation(), opts)
 	for _, t := range s.opts.Catalog {
 		srv.AddTool(t.MCP(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, errors.New("bug: a call went round the gate")
@@ -154,16 +158,29 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 			if !ok {
 				return next(ctx, method, req)
 			}
-			if !s.Has(call.Params.Name) && s.opts.Downstreams != nil {
-				s.opts.Downstreams.Await(ctx, call.Params.Name)
+			if call.ProtocolVersion() >= statelessEra {
+				c.opened(true, call.Session)
 			}
-			if !s.Has(call.Params.Name) {
-				return nil, unknownTool(call.Params.Name)
-			}
-			return s.handleCall(ctx, caller, c, call)
+			return s.callTool(ctx, caller, c, call)
 		}
 	})
 	return srv, behind
+}
+
+// implementation is what we call ourselves.
+func (s *Server) implementation() *mcp.Implementation {
+	return &mcp.Implementation{Name: "toolgate", Title: "toolgate", Version: s.opts.Version}
+}
+
+// callTool is tools/call.
+func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
+	if !s.Has(req.Params.Name) && s.opts.Downstreams != nil {
+		s.opts.Downstreams.Await(ctx, req.Params.Name)
+	}
+	if !s.Has(req.Params.Name) {
+		return nil, unknownTool(req.Params.Name)
+	}
+	return s.handleCall(ctx, caller, c, req)
 }
 
 func (s *Server) sessionOpened(caller string) {

@@ -52,9 +52,10 @@ func (e *LineError) Error() string { return e.Msg }
 // time and never more than Limits.Line bytes of it. Not safe for concurrent
 // use.
 type Reader struct {
-	in     *bufio.Reader
-	limits Limits
-	line   []byte
+	in      *bufio.Reader
+	limits  Limits
+	line    []byte
+	members []Member
 }
 
 // NewReader returns a Reader over in.
@@ -81,12 +82,20 @@ func (r *Reader) Next() ([]byte, error) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		if err := check(line, r.limits.Depth); err != nil {
-			return nil, err
+		if r.members, err = Members(line, r.limits.Depth, r.members[:0]); err != nil {
+			return nil, refusal(line, r.limits.Depth, err)
 		}
 		return line, nil
 	}
 }
+
+// Members returns the members of the message that Next returned last. They
+// are valid as long as it is.
+func (r *Reader) Members() []Member { return r.members }
+
+// Keep makes the message that Next returned last, and its members' bytes, the
+// caller's: they stay valid.
+func (r *Reader) Keep() { r.line = nil }
 
 func (r *Reader) read() ([]byte, error) {
 	r.line = r.line[:0]
@@ -132,12 +141,15 @@ func Check(message []byte, l Limits) error {
 	if message = bytes.TrimSpace(message); len(message) == 0 {
 		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "there is no message"}
 	}
-	return check(message, l.Depth)
+	if _, err := Members(message, l.Depth, nil); err != nil {
+		return refusal(message, l.Depth, err)
+	}
+	return nil
 }
 
-// check tells whether line may be handed to a JSON decoder that recurses.
-func check(line []byte, depth int) error {
-	bad := func(code int64, format string, args ...any) error {
+// refusal says what is wrong with a line that is no JSON object.
+func refusal(line []byte, depth int, why error) *LineError {
+	bad := func(code int64, format string, args ...any) *LineError {
 		var s idScanner
 		s.scan(line)
 		return &LineError{Code: code, Msg: fmt.Sprintf(format, args...), ID: s.id(), Text: string(line[:min(len(line), maxText)])}
@@ -157,7 +169,7 @@ func check(line []byte, depth int) error {
 	if line[0] != '{' {
 		return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")
 	}
-	return nil
+	return bad(jsonrpc.CodeParseError, "message is not usable: %v", why)
 }
 
 // nesting returns how deep the brackets of line nest.

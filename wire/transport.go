@@ -33,6 +33,11 @@ type Transport struct {
 	// Drain is how long requests already read may go on after In has ended;
 	// zero means one minute. Calls still running then are cancelled.
 	Drain time.Duration
+
+	// Direct, if set, is shown what the client asks before the SDK is, in the
+	// order that it comes, and reports whether it sees to it: then the SDK
+	// never learns of it. It must not block.
+	Direct func(*Request) bool
 }
 
 // Connect returns the connection. It is called once.
@@ -71,6 +76,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	owed    map[string]int        // requests read and not answered, by id
+	writing int                   // answers on their way, no longer owed
 	pending map[string]jsonrpc.ID // requests written and not answered, by id
 	ended   bool                  // In has ended
 	broken  bool                  // Out cannot be written any more
@@ -90,6 +96,9 @@ func (c *conn) readLoop() {
 	}
 	for {
 		msg, err := c.readMessage(r)
+		if err == nil && msg == nil {
+			continue // taken
+		}
 		if bad, ok := errors.AsType[*LineError](err); ok {
 			c.refuse(bad)
 			continue
@@ -108,11 +117,17 @@ func (c *conn) readLoop() {
 	}
 }
 
-// readMessage reads one message and notes what is owed for it.
+// readMessage reads one message and notes what is owed for it. It returns nil
+// for one that [Transport.Direct] has taken.
 func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 	line, err := r.Next()
 	if err != nil {
 		return nil, err
+	}
+	if c.t.Direct != nil {
+		if taken, err := c.direct(r); taken || err != nil {
+			return nil, err
+		}
 	}
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
@@ -125,15 +140,9 @@ func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 		if !m.IsCall() {
 			break
 		}
-		key := idKey(m.ID)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.owed[key] > 0 {
-			// "The request ID MUST NOT have been previously used by the
-			// requestor within the same session" (specification, basic).
-			return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "a request with this id is still being answered"}
+		if err := c.owe(idKey(m.ID)); err != nil {
+			return nil, err
 		}
-		c.owed[key]++
 	case *jsonrpc.Response:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -144,6 +153,19 @@ func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 		delete(c.pending, key)
 	}
 	return msg, nil
+}
+
+// owe notes a request that must be answered.
+func (c *conn) owe(key string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed[key] > 0 {
+		// "The request ID MUST NOT have been previously used by the
+		// requestor within the same session" (specification, basic).
+		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "a request with this id is still being answered"}
+	}
+	c.owed[key]++
+	return nil
 }
 
 // errStray is an answer to a question that was never asked, or that was given
@@ -217,7 +239,7 @@ func (c *conn) end(send func(lineOrErr) bool) { send(lineOrErr{err: io.EOF}) }
 func (c *conn) settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.owed) == 0 || c.broken
+	return len(c.owed)+c.writing == 0 || c.broken
 }
 
 func goneResponse(id jsonrpc.ID) *jsonrpc.Response {
@@ -253,18 +275,27 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 			return nil
 		}
 	}
-	err = c.writeLine(line)
 	if resp, ok := msg.(*jsonrpc.Response); ok {
-		c.answered(idKey(resp.ID))
+		c.answering(idKey(resp.ID))
+		defer c.answered()
 	}
-	return err
+	return c.writeLine(line)
 }
 
-func (c *conn) answered(key string) {
+// answering says that the answer to a request is about to be written. From
+// now on its id is free: a client may use it again as soon as it has read the
+// answer, which can be before we know that it is written.
+func (c *conn) answering(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.owed, key)
-	if len(c.owed) == 0 {
+	c.writing++
+}
+
+func (c *conn) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing--; c.writing == 0 && len(c.owed) == 0 {
 		c.signalIdle()
 	}
 }
@@ -276,17 +307,22 @@ func (c *conn) signalIdle() {
 	}
 }
 
-func (c *conn) writeLine(line []byte) error {
+func (c *conn) writeLine(line []byte) error { return c.writeParts(append(line, '\n')) }
+
+// writeParts writes the parts of one line with nothing between them.
+func (c *conn) writeParts(parts ...[]byte) error {
 	c.write.Lock()
 	defer c.write.Unlock()
-	_, err := c.t.Out.Write(append(line, '\n'))
-	if err != nil {
-		c.mu.Lock()
-		c.broken = true
-		c.signalIdle()
-		c.mu.Unlock()
+	for _, p := range parts {
+		if _, err := c.t.Out.Write(p); err != nil {
+			c.mu.Lock()
+			c.broken = true
+			c.signalIdle()
+			c.mu.Unlock()
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Close ends the connection; the streams stay open, they belong to whoever

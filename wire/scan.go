@@ -1,0 +1,275 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// A Member is one member of a JSON object, as the bytes it is written in.
+type Member struct {
+	Key   []byte // between its quotes, escapes and all
+	Value []byte
+}
+
+// Members appends the members of the JSON object b to into. It reads b once
+// and checks all of it: that it is one JSON object, valid UTF-8, and nests at
+// most depth deep. The parts are slices of b.
+func Members(b []byte, depth int, into []Member) ([]Member, error) {
+	s := scanner{b: b, deepest: depth}
+	return s.whole(into)
+}
+
+// errDeep is the scanner's error for what nests too deep.
+var errDeep = errors.New("nested too deep")
+
+// A scanner reads JSON without keeping anything of it.
+type scanner struct {
+	b       []byte
+	at      int
+	depth   int
+	deepest int
+}
+
+func (s *scanner) whole(into []Member) ([]Member, error) {
+	s.space()
+	if s.peek() != '{' {
+		return into, errors.New("not a JSON object")
+	}
+	err := s.object(func(m Member) { into = append(into, m) })
+	if err != nil {
+		return into, err
+	}
+	if s.space(); s.at < len(s.b) {
+		return into, s.unexpected()
+	}
+	if !utf8.Valid(s.b) {
+		return into, errors.New("not valid UTF-8")
+	}
+	return into, nil
+}
+
+func (s *scanner) unexpected() error {
+	if s.at >= len(s.b) {
+		return errors.New("JSON ends too early")
+	}
+	return fmt.Errorf("JSON has an unexpected %q", s.b[s.at])
+}
+
+// peek returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.at < len(s.b) {
+		return s.b[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.b) {
+		switch s.b[s.at] {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) enter() error {
+	s.at++
+	if s.depth++; s.depth > s.deepest {
+		return errDeep
+	}
+	return nil
+}
+
+// object reads an object and tells of its members, unless each is nil.
+func (s *scanner) object(each func(Member)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		s.space()
+		switch {
+		case first && s.peek() == '}':
+			return s.leave()
+		case s.peek() != '"':
+			return s.unexpected()
+		}
+		start := s.at + 1
+		if err := s.text(); err != nil {
+			return err
+		}
+		key := s.b[start : s.at-1]
+		if s.space(); s.peek() != ':' {
+			return s.unexpected()
+		}
+		s.at++
+		s.space()
+		start = s.at
+		if err := s.value(); err != nil {
+			return err
+		}
+		if each != nil {
+			each(Member{key, s.b[start:s.at:s.at]})
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.at++
+		case '}':
+			return s.leave()
+		default:
+			return s.unexpected()
+		}
+	}
+}
+
+func (s *scanner) array() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		s.space()
+		if first && s.peek() == ']' {
+			return s.leave()
+		}
+		if err := s.value(); err != nil {
+			return err
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.at++
+		case ']':
+			return s.leave()
+		default:
+			return s.unexpected()
+		}
+	}
+}
+
+func (s *scanner) leave() error {
+	s.at++
+	s.depth--
+	return nil
+}
+
+func (s *scanner) value() error {
+	switch c := s.peek(); {
+	case c == '{':
+		return s.object(nil)
+	case c == '[':
+		return s.array()
+	case c == '"':
+		return s.text()
+	case c == '-' || c >= '0' && c <= '9':
+		return s.number()
+	case c == 't':
+		return s.word("true")
+	case c == 'f':
+		return s.word("false")
+	case c == 'n':
+		return s.word("null")
+	}
+	return s.unexpected()
+}
+
+func (s *scanner) word(w string) error {
+	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
+		return s.unexpected()
+	}
+	s.at += len(w)
+	return nil
+}
+
+// plain tells the bytes that mean nothing special in a string.
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return t
+}()
+
+func (s *scanner) text() error {
+	b := s.b
+	for i := s.at + 1; i < len(b); i++ {
+		if plain[b[i]] {
+			continue
+		}
+		s.at = i
+		switch b[i] {
+		case '"':
+			s.at++
+			return nil
+		case '\\':
+			n := escape(b[i+1:])
+			if n == 0 {
+				return s.unexpected()
+			}
+			i += n
+		default:
+			return s.unexpected()
+		}
+	}
+	s.at = len(b)
+	return s.unexpected()
+}
+
+// escape returns how many bytes behind a backslash belong to it, 0 for none
+// that are right.
+func escape(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	switch b[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 1
+	case 'u':
+		if len(b) < 5 {
+			return 0
+		}
+		for _, c := range b[1:5] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 5
+	}
+	return 0
+}
+
+func (s *scanner) number() error {
+	if s.peek() == '-' {
+		s.at++
+	}
+	if s.peek() == '0' {
+		s.at++
+	} else if !s.digits() {
+		return s.unexpected()
+	}
+	if s.peek() == '.' {
+		if s.at++; !s.digits() {
+			return s.unexpected()
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.at++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.at++
+		}
+		if !s.digits() {
+			return s.unexpected()
+		}
+	}
+	return nil
+}
+
+func (s *scanner) digits() bool {
+	start := s.at
+	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
+		s.at++
+	}
+	return s.at > start
+}
