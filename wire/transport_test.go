@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,4 +128,46 @@ func toJSON(t *testing.T, v any) string {
 	b, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(b)
+}
+
+// TestAnIDIsFreeOnceItIsAnswered: a client that has read an answer may use the
+// id again, though we may not know yet that it is written.
+func TestAnIDIsFreeOnceItIsAnswered(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		srv := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+		inR, inW := io.Pipe()
+		answers := make(chan string)
+		out := &slowWriter{answers}
+		tr := &wire.Transport{In: inR, Out: out}
+		if direct {
+			tr.Direct = func(r *wire.Request) bool {
+				if r.Method == "ping" {
+					go r.Answer(json.RawMessage(`{}`))
+				}
+				return r.Method == "ping"
+			}
+		}
+		ss, err := srv.Connect(t.Context(), tr, nil)
+		require.NoError(t, err)
+		ask := func(line string) string {
+			_, err := io.WriteString(inW, line)
+			require.NoError(t, err)
+			return <-answers
+		}
+		require.Contains(t, ask(opening), `"id":"i"`)
+		for range 200 {
+			require.Equal(t, `{"jsonrpc":"2.0","id":7,"result":{}}`+"\n", ask(`{"jsonrpc":"2.0","id":7,"method":"ping"}`+"\n"))
+		}
+		inW.Close()
+		ss.Wait()
+	}
+}
+
+// A slowWriter hands a line over before the writer goes on.
+type slowWriter struct{ lines chan string }
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	w.lines <- string(b)
+	runtime.Gosched() // the client may well be faster
+	return len(b), nil
 }
