@@ -199,6 +199,10 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 	if strings.HasSuffix(method, "/list") || forwarded[method] {
 		set.Settle(ctx, true)
 	}
+	if of := capabilityOf(method); modern && of != "" && !set.Serves(of) {
+		// Clients of the older era may ask all the same, and are told of none.
+		return nil, true, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has " + of}
+	}
 	switch method {
 	case "initialize", "server/discover":
 		res, err = next(ctx, method, req)
@@ -229,6 +233,18 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		res, err = b.forward(ctx, method, req, modern)
 	}
 	return res, true, err
+}
+
+// capabilityOf returns the capability that a method belongs to, "" for those
+// that are always there.
+func capabilityOf(method string) string {
+	switch family, _, _ := strings.Cut(method, "/"); family {
+	case "prompts", "resources":
+		return family
+	case "completion":
+		return "completions"
+	}
+	return ""
 }
 
 // declare makes the capabilities in the result of a handshake those that are

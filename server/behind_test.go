@@ -353,7 +353,7 @@ func TestANewerClientIsAsked(t *testing.T) {
 				_, _, res = call(answer)
 				require.Contains(t, string(res.Result), "used before", "a state is good for one use")
 				_, _, res = call(`,"requestState":"forged"`)
-				require.Contains(t, string(res.Result), "not one that this server gave out")
+				require.Contains(t, string(res.Error), "not one that this server gave out")
 			})
 		})
 	}

@@ -243,6 +243,10 @@ func (e *Endpoint) begin() bool {
 // postModern hands a request of the stateless era to the SDK, with what it
 // would not pass on as it came.
 func (e *Endpoint) postModern(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
+	if bad := e.s.checkParamHeaders(r.Header, req); bad != "" {
+		writeError(w, http.StatusBadRequest, idOf(req), mcp.CodeHeaderMismatch, bad)
+		return
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(errEndpointClosed) })()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
@@ -65,8 +66,8 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	round := &round{s: s, caller: caller, req: req}
 	st, err := s.stateOf(caller, p)
 	switch {
-	case err != nil:
-		return errorResult(p.Name, err), nil
+	case err != nil: // the client's fault, and nothing that a model could mend
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	case st != nil && st.Park != "":
 		return s.resume(ctx, caller, req, st, call.Progress)
 	case st != nil && st.Pass:
