@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
 	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
-	"clients":    {"config", "github.com/pelletier/go-toml/v2"},
+	"clients":    {"config", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},
 	"audit":      {"policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
 	"hooks":      {"config", "policy"},

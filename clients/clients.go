@@ -16,6 +16,7 @@ package clients
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // A Client is one MCP client.
@@ -23,6 +24,10 @@ type Client struct {
 	Name  string // as in `toolgate mcp import NAME`
 	Title string // as people call it
 	Files []File // of the user; the first is the one to add servers to
+
+	Signs    []string // files and folders, one of which is there where the client is installed
+	Programs []string // programs, one of which is on the path then
+	Projects bool     // it starts servers in the folder that its user works in
 }
 
 // A File is a place where a client keeps servers.
@@ -39,13 +44,21 @@ const (
 	Servers                    // JSON: {"servers": {NAME: …}}, VS Code's mcp.json
 	SettingServers             // JSON: {"mcp": {"servers": {NAME: …}}}, VS Code's settings
 	CodexServers               // TOML: [mcp_servers.NAME]
+	ContextServers             // JSON: {"context_servers": {NAME: …}}, Zed's settings
+	Extensions                 // YAML: extensions: {NAME: …}, Goose
 )
 
 // Places are the folders of a user that clients keep files in.
 type Places struct {
-	Home      string
-	Config    string // where programs keep their settings on this system
-	CodexHome string // "" for .codex in Home
+	Home   string
+	Config string // where programs keep their settings on this system
+	OS     string // in Go's words
+
+	// These are "" where the user has not moved them.
+	CodexHome   string
+	ClaudeHome  string // Claude Code's
+	CopilotHome string
+	XDGConfig   string
 }
 
 // Here returns the places of the user that this process runs as.
@@ -55,27 +68,59 @@ func Here() (Places, error) {
 		return Places{}, err
 	}
 	config, err := os.UserConfigDir()
-	return Places{Home: home, Config: config, CodexHome: os.Getenv("CODEX_HOME")}, err
+	return Places{
+		Home:        home,
+		Config:      config,
+		OS:          runtime.GOOS,
+		CodexHome:   os.Getenv("CODEX_HOME"),
+		ClaudeHome:  os.Getenv("CLAUDE_CONFIG_DIR"),
+		CopilotHome: os.Getenv("COPILOT_HOME"),
+		XDGConfig:   os.Getenv("XDG_CONFIG_HOME"),
+	}, err
 }
 
 // Known returns the clients that are known, by name.
 func Known(p Places) []Client {
-	if p.CodexHome == "" {
-		p.CodexHome = filepath.Join(p.Home, ".codex")
+	home := func(parts ...string) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
+	config := func(parts ...string) string { return filepath.Join(append([]string{p.Config}, parts...)...) }
+	or := func(dir, fallback string) string {
+		if dir != "" {
+			return dir
+		}
+		return fallback
 	}
-	home := func(f Form, parts ...string) File {
-		return File{filepath.Join(append([]string{p.Home}, parts...)...), f}
+	codex := or(p.CodexHome, home(".codex"))
+	claude := or(p.ClaudeHome, home())
+	copilot := or(p.CopilotHome, home(".copilot"))
+	xdg := or(p.XDGConfig, home(".config"))
+	zed, goose := filepath.Join(xdg, "zed"), filepath.Join(xdg, "goose")
+	if p.OS == "darwin" {
+		zed, goose = home(".config", "zed"), home(".config", "goose")
 	}
-	config := func(f Form, parts ...string) File {
-		return File{filepath.Join(append([]string{p.Config}, parts...)...), f}
+	if p.OS == "windows" {
+		zed, goose = config("Zed"), config("Block", "goose", "config")
 	}
+	at := func(f Form, dir, name string) File { return File{filepath.Join(dir, name), f} }
 	return []Client{
-		{"claude-code", "Claude Code", []File{home(MCPServers, ".claude.json")}},
-		{"claude-desktop", "Claude Desktop", []File{config(MCPServers, "Claude", "claude_desktop_config.json")}},
-		{"codex", "Codex", []File{{filepath.Join(p.CodexHome, "config.toml"), CodexServers}}},
-		{"cursor", "Cursor", []File{home(MCPServers, ".cursor", "mcp.json")}},
-		{"gemini", "Gemini CLI", []File{home(MCPServers, ".gemini", "settings.json")}},
-		{"vscode", "VS Code", []File{config(Servers, "Code", "User", "mcp.json"), config(SettingServers, "Code", "User", "settings.json")}},
-		{"windsurf", "Windsurf", []File{home(MCPServers, ".codeium", "windsurf", "mcp_config.json")}},
+		{Name: "claude-code", Title: "Claude Code", Files: []File{at(MCPServers, claude, ".claude.json")},
+			Signs: []string{filepath.Join(claude, ".claude.json"), home(".claude")}, Programs: []string{"claude"}, Projects: true},
+		{Name: "claude-desktop", Title: "Claude Desktop", Files: []File{at(MCPServers, config("Claude"), "claude_desktop_config.json")},
+			Signs: []string{config("Claude")}},
+		{Name: "codex", Title: "Codex", Files: []File{at(CodexServers, codex, "config.toml")},
+			Signs: []string{codex}, Programs: []string{"codex"}, Projects: true},
+		{Name: "copilot", Title: "Copilot CLI", Files: []File{at(MCPServers, copilot, "mcp-config.json")},
+			Signs: []string{copilot}, Programs: []string{"copilot"}, Projects: true},
+		{Name: "cursor", Title: "Cursor", Files: []File{at(MCPServers, home(".cursor"), "mcp.json")},
+			Signs: []string{home(".cursor")}, Programs: []string{"cursor"}, Projects: true},
+		{Name: "gemini", Title: "Gemini CLI", Files: []File{at(MCPServers, home(".gemini"), "settings.json")},
+			Signs: []string{home(".gemini")}, Programs: []string{"gemini"}, Projects: true},
+		{Name: "goose", Title: "Goose", Files: []File{at(Extensions, goose, "config.yaml")},
+			Signs: []string{goose}, Programs: []string{"goose"}, Projects: true},
+		{Name: "vscode", Title: "VS Code", Files: []File{at(Servers, config("Code", "User"), "mcp.json"), at(SettingServers, config("Code", "User"), "settings.json")},
+			Signs: []string{config("Code", "User")}, Programs: []string{"code"}, Projects: true},
+		{Name: "windsurf", Title: "Windsurf", Files: []File{at(MCPServers, home(".codeium", "windsurf"), "mcp_config.json")},
+			Signs: []string{home(".codeium", "windsurf")}, Programs: []string{"windsurf"}},
+		{Name: "zed", Title: "Zed", Files: []File{at(ContextServers, zed, "settings.json")},
+			Signs: []string{zed}, Programs: []string{"zed", "zeditor"}, Projects: true},
 	}
 }

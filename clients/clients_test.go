@@ -174,7 +174,7 @@ func TestWhatCannotBeChangedInPlaceIsRefused(t *testing.T) {
 
 func TestKnown(t *testing.T) {
 	list := clients.Known(clients.Places{Home: "/h", Config: "/c"})
-	require.Len(t, list, 7)
+	require.Len(t, list, 10)
 	require.Equal(t, clients.File{Path: filepath.Join("/h", ".codex", "config.toml"), Form: clients.CodexServers}, list[2].Files[0])
 	list = clients.Known(clients.Places{Home: "/h", Config: "/c", CodexHome: "/x"})
 	require.Equal(t, filepath.Join("/x", "config.toml"), list[2].Files[0].Path)

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"go.yaml.in/yaml/v3"
 )
 
 // An Entry is a server as a client starts it.
@@ -23,12 +25,20 @@ type Entry struct {
 // there before or not. All else keeps its bytes. An empty text is an empty
 // file. A text that is not understood is an error.
 func (f File) Set(text []byte, name string, e Entry) ([]byte, error) {
-	if f.Form == CodexServers {
-		return setCodex(text, name, &e)
-	}
 	table := e.table()
-	if f.Form != MCPServers {
+	if f.Form == Servers || f.Form == SettingServers {
 		table["type"] = "stdio"
+	}
+	return f.Put(text, name, table)
+}
+
+// Put is [File.Set] with the client's own keys and values.
+func (f File) Put(text []byte, name string, table map[string]any) ([]byte, error) {
+	switch f.Form {
+	case CodexServers:
+		return setCodex(text, name, table)
+	case Extensions:
+		return setYAML(text, name, table)
 	}
 	return setJSON(text, append(f.Form.path(), name), table)
 }
@@ -36,10 +46,46 @@ func (f File) Set(text []byte, name string, e Entry) ([]byte, error) {
 // Remove returns the file's text without the server name, which need not be
 // there.
 func (f File) Remove(text []byte, name string) ([]byte, error) {
-	if f.Form == CodexServers {
+	switch f.Form {
+	case CodexServers:
 		return setCodex(text, name, nil)
+	case Extensions:
+		return setYAML(text, name, nil)
 	}
 	return setJSON(text, append(f.Form.path(), name), nil)
+}
+
+// Tables returns the servers in the file's text, in the client's own keys and
+// values, by the client's name for them.
+func (f File) Tables(text []byte) (map[string]map[string]any, error) {
+	var top map[string]any
+	var err error
+	switch f.Form {
+	case CodexServers:
+		err = toml.Unmarshal(text, &top)
+	case Extensions:
+		err = yaml.Unmarshal(text, &top)
+	default:
+		text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+		if len(bytes.TrimSpace(text)) > 0 {
+			dec := json.NewDecoder(bytes.NewReader(plainJSON(text)))
+			dec.UseNumber()
+			err = dec.Decode(&top)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range f.Form.path() {
+		top, _ = top[key].(map[string]any)
+	}
+	tables := map[string]map[string]any{}
+	for name, v := range top {
+		if t, ok := v.(map[string]any); ok {
+			tables[name] = t
+		}
+	}
+	return tables, nil
 }
 
 // path returns where in a file of this form the servers are.
@@ -49,6 +95,12 @@ func (f Form) path() []string {
 		return []string{"servers"}
 	case SettingServers:
 		return []string{"mcp", "servers"}
+	case CodexServers:
+		return []string{"mcp_servers"}
+	case ContextServers:
+		return []string{"context_servers"}
+	case Extensions:
+		return []string{"extensions"}
 	}
 	return []string{"mcpServers"}
 }
@@ -61,75 +113,8 @@ func (e Entry) table() map[string]any {
 	if len(e.Env) > 0 {
 		t["env"] = e.Env
 	}
-	for key, v := range e.Extra {
-		t[key] = v
-	}
+	maps.Copy(t, e.Extra)
 	return t
-}
-
-// setCodex replaces, adds or, for a nil e, removes a table of the TOML.
-func setCodex(text []byte, name string, e *Entry) ([]byte, error) {
-	var before map[string]any
-	if err := toml.Unmarshal(text, &before); err != nil {
-		return nil, err
-	}
-	var out strings.Builder
-	inside := false
-	for line := range strings.Lines(string(text)) {
-		if t := strings.TrimSpace(line); strings.HasPrefix(t, "[") {
-			inside = isTableOf(t, name)
-		}
-		if !inside {
-			out.WriteString(line)
-		}
-	}
-	kept := out.String()
-	if e != nil {
-		b, err := toml.Marshal(map[string]any{"mcp_servers": map[string]any{name: e.table()}})
-		if err != nil {
-			return nil, err
-		}
-		if kept = strings.TrimRight(kept, "\n"); kept != "" {
-			kept += "\n\n"
-		}
-		kept += strings.TrimPrefix(string(b), "[mcp_servers]\n")
-	}
-	var after map[string]any
-	if err := toml.Unmarshal([]byte(kept), &after); err != nil {
-		return nil, fmt.Errorf("the server %s cannot be written as a table of its own: %w", name, err)
-	}
-	_, there := serversOf(after)[name]
-	withoutServer(before, name)
-	withoutServer(after, name)
-	if there != (e != nil) || !reflect.DeepEqual(before, after) {
-		return nil, fmt.Errorf("the server %s is not written as a table of its own; change it by hand", name)
-	}
-	return []byte(kept), nil
-}
-
-func serversOf(c map[string]any) map[string]any {
-	servers, _ := c["mcp_servers"].(map[string]any)
-	return servers
-}
-
-func withoutServer(c map[string]any, name string) {
-	servers := serversOf(c)
-	delete(servers, name)
-	if len(servers) == 0 {
-		delete(c, "mcp_servers")
-	}
-}
-
-// isTableOf reports whether the line opens [mcp_servers.NAME] or a table below
-// it.
-func isTableOf(line, name string) bool {
-	for _, quoted := range []string{name, `"` + name + `"`, "'" + name + "'"} {
-		head := "[mcp_servers." + quoted
-		if strings.HasPrefix(line, head+"]") || strings.HasPrefix(line, head+".") {
-			return true
-		}
-	}
-	return false
 }
 
 // setJSON returns text with value at path, or without what is there when
@@ -152,10 +137,44 @@ func setJSON(text []byte, path []string, value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(plainJSON(out)) {
+	if !sameBut(rest, out, path) {
 		return nil, fmt.Errorf("%s cannot be changed in place; change it by hand", strings.Join(path, "."))
 	}
 	return append(bom[:len(bom):len(bom)], out...), nil
+}
+
+// sameBut reports whether two texts say the same but for what is at path, and
+// objects on the way there that hold nothing else.
+func sameBut(a, b []byte, path []string) bool {
+	var tops [2]any
+	for i, text := range [][]byte{a, b} {
+		dec := json.NewDecoder(bytes.NewReader(plainJSON(text)))
+		dec.UseNumber()
+		if err := dec.Decode(&tops[i]); err != nil || dec.More() {
+			return false
+		}
+		tops[i] = without(tops[i], path)
+	}
+	return reflect.DeepEqual(tops[0], tops[1])
+}
+
+// without returns v without what is at path, nil when nothing is left.
+func without(v any, path []string) any {
+	m, ok := v.(map[string]any)
+	if !ok || len(path) == 0 {
+		return v
+	}
+	if len(path) == 1 {
+		delete(m, path[0])
+	} else if inner, there := m[path[0]]; there {
+		if m[path[0]] = without(inner, path[1:]); m[path[0]] == nil {
+			delete(m, path[0])
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 // place does the work of setJSON on text that is known to be valid.
@@ -304,10 +323,13 @@ func insert(text []byte, open, brace int, list []member, depth int, name string,
 	if err != nil {
 		return nil, err
 	}
-	line := concat([]byte("\n"+indents(text, depth+1)), key, []byte(": "), b)
+	line := concat([]byte(newline(text)+indents(text, depth+1)), key, []byte(": "), b)
 	if len(list) == 0 {
-		inside := bytes.TrimRight(text[open+1:brace], " \t\r\n") // a comment, maybe
-		return concat(text[:open+1], inside, line, []byte("\n"+indents(text, depth)), text[brace:]), nil
+		inside := open + 1 + len(bytes.TrimRight(text[open+1:brace], " \t\r\n")) // behind a comment, maybe
+		if bytes.IndexByte(text[inside:brace], '\n') < 0 {
+			line = concat(line, []byte(newline(text)+indents(text, depth)))
+		}
+		return concat(text[:inside], line, text[inside:]), nil
 	}
 	last := list[len(list)-1]
 	if last.comma >= 0 {
@@ -323,6 +345,9 @@ func cut(text []byte, m member) []byte {
 		from--
 	}
 	if from > 0 && text[from-1] == '\n' {
+		from--
+	}
+	if from > 0 && text[from-1] == '\r' {
 		from--
 	}
 	if m.comma >= 0 {
@@ -341,7 +366,15 @@ func written(text []byte, value any, depth int) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(indents(text, depth), indents(text, 1))
 	err := enc.Encode(value)
-	return bytes.TrimSpace(b.Bytes()), err
+	return bytes.ReplaceAll(bytes.TrimSpace(b.Bytes()), []byte("\n"), []byte(newline(text))), err
+}
+
+// newline returns how lines end in the text.
+func newline(text []byte) string {
+	if bytes.Contains(text, []byte("\r\n")) {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 // indents returns the indentation at a depth, in the text's own way.

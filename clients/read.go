@@ -40,15 +40,19 @@ type foreignServer struct {
 }
 
 // Parse reads the servers out of a client's config file, whichever client's it
-// is: TOML of Codex, or JSON, also with comments, of the others. Notes tell
+// is: TOML of Codex, YAML of Goose, or JSON, also with comments, of the others. Notes tell
 // what could not be taken over.
 func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes []string, err error) {
-	if strings.EqualFold(filepath.Ext(name), ".toml") {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".toml":
 		return parseCodex(text)
+	case ".yaml", ".yml":
+		return parseGoose(text)
 	}
 	var top struct {
 		Claude   map[string]json.RawMessage `json:"mcpServers"`
 		VSCode   map[string]json.RawMessage `json:"servers"`
+		Zed      map[string]json.RawMessage `json:"context_servers"`
 		Settings struct {
 			Servers map[string]json.RawMessage `json:"servers"`
 		} `json:"mcp"`
@@ -84,6 +88,7 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 	}
 	add(top.Claude)
 	add(top.VSCode)
+	add(top.Zed)
 	add(top.Settings.Servers)
 	for _, dir := range slices.Sorted(maps.Keys(top.Projects)) {
 		add(top.Projects[dir].Servers)
