@@ -21,16 +21,18 @@ var mayImport = map[string][]string{
 	"wire":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
 	"tools":      {"policy", "wire", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*":    {"policy", "tools", "tools/ignore", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff", "github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff"},
-	"aggregator": {"policy", "sandbox", "wire", "github.com/modelcontextprotocol/go-sdk"},
+	"aggregator": {"policy", "sandbox", "wire", "oauth", "github.com/modelcontextprotocol/go-sdk"},
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
 	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
 	"clients":    {"config", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},
 	"audit":      {"policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
+	"oauth":      {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
 	"hooks":      {"config", "policy"},
 	"npm":        {}, // a program of its own, which makes the npm packages
 
+	"oauth/oauthtest": {},
 	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},
 }
 

@@ -16,6 +16,9 @@ type checkedServer struct {
 
 // diagnoseServers starts every server once and notes what is wrong.
 func (a *app) diagnoseServers(ctx context.Context, d *diagnosis) {
+	for _, key := range a.config.WithoutEffect() {
+		d.Problems = append(d.Problems, fmt.Sprintf("the key %s has no effect here; take it out", key))
+	}
 	for _, st := range a.downstreams.Check(ctx) {
 		c := checkedServer{Status: st}
 		server := a.config.MCPServers[st.Name]

@@ -35,6 +35,9 @@ func (s *settings) newDownstreams(builtin []tools.Tool) *aggregator.Downstreams 
 		Reserved: reserved,
 		Log:      s.log,
 	})
+	for _, key := range s.config.WithoutEffect() {
+		s.log.Warn("key has no effect here", "key", key)
+	}
 	set.Update(s.specs(s.config.MCPServers))
 	return set
 }
@@ -89,7 +92,7 @@ func (s *settings) spec(name string, server config.MCPServer) aggregator.Spec {
 		Limit:    func(tool string) int { return server.Tools[tool].OutputTokenLimit },
 	}
 	if server.URL != "" {
-		spec.HTTP = s.reach(server)
+		spec.HTTP = s.reach(name, server)
 	} else {
 		spec.Launch = func() (*aggregator.Process, error) { return s.launchServer(name, server, profile) }
 	}
@@ -268,13 +271,13 @@ func (s *settings) workspaceRoots() json.RawMessage {
 
 // reach says how a server over HTTP is reached. A variable that is
 // not set is an error, not a header left out.
-func (s *settings) reach(server config.MCPServer) *aggregator.HTTP {
+func (s *settings) reach(name string, server config.MCPServer) *aggregator.HTTP {
 	env := map[string]string{}
 	for _, line := range s.environ {
 		key, value, _ := strings.Cut(line, "=")
 		env[key] = value
 	}
-	return &aggregator.HTTP{URL: server.URL, Header: func() (http.Header, error) {
+	return &aggregator.HTTP{URL: server.URL, Tokens: s.tokens(name, server), Header: func() (http.Header, error) {
 		h := http.Header{}
 		for key, value := range server.HTTPHeaders {
 			h.Set(key, value)

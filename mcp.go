@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,18 +20,19 @@ import (
 	"toolgate/aggregator"
 	"toolgate/clients"
 	"toolgate/config"
+	"toolgate/oauth"
 	"toolgate/policy"
 )
 
 func (p *program) mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "The downstream servers in the config: add, list, get, remove, import, review",
+		Short: "The downstream servers in the config: add, list, get, remove, import, login, review",
 		Example: `  toolgate mcp add everything --network -- npx -y @modelcontextprotocol/server-everything
   toolgate mcp import claude-desktop
   toolgate mcp list`,
 	}
-	cmd.AddCommand(p.mcpAdd(), p.mcpList(), p.mcpGet(), p.mcpRemove(), p.mcpImport(), p.mcpReview())
+	cmd.AddCommand(p.mcpAdd(), p.mcpList(), p.mcpGet(), p.mcpRemove(), p.mcpImport(), p.mcpLogin(), p.mcpLogout(), p.mcpReview())
 	return cmd
 }
 
@@ -169,13 +171,14 @@ type listedServer struct {
 	Command  string `json:"command,omitempty"`
 	URL      string `json:"url,omitempty"`
 	Sandbox  string `json:"sandbox,omitempty"`
+	Auth     string `json:"auth,omitempty"` // how a server over HTTP knows us
 	Network  bool   `json:"network,omitempty"`
 	Trusted  bool   `json:"trusted,omitempty"`
 	Approval string `json:"approval"`
 }
 
 func listed(name string, s config.MCPServer) listedServer {
-	l := listedServer{Name: name, Enabled: s.IsEnabled(), URL: s.URL, Network: s.Network, Trusted: s.Trusted, Approval: s.DefaultToolsApprovalMode}
+	l := listedServer{Name: name, Enabled: s.IsEnabled(), URL: s.URL, Network: s.Network, Trusted: s.Trusted, Approval: s.DefaultToolsApprovalMode, Auth: loginState(name, s)}
 	if l.Approval == "" {
 		l.Approval = "auto"
 	}
@@ -213,19 +216,23 @@ func (p *program) mcpList() *cobra.Command {
 				return p.printJSON(servers)
 			}
 			w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSTATE\tSANDBOX\tNETWORK\tTRUSTED\tAPPROVAL\tSERVER")
+			fmt.Fprintln(w, "NAME\tSTATE\tSANDBOX\tNETWORK\tAUTH\tTRUSTED\tAPPROVAL\tSERVER")
 			for _, s := range servers {
 				state, where := "enabled", s.Command+s.URL
 				if !s.Enabled {
 					state = "disabled"
 				}
-				sandbox := s.Sandbox
-				if sandbox == "" {
-					sandbox = "-"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, state, sandbox, yesNo(s.Network || s.URL != "" || s.Sandbox == "none"), yesNo(s.Trusted), s.Approval, where)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, state, cmp.Or(s.Sandbox, "-"), yesNo(s.Network || s.URL != "" || s.Sandbox == "none"), cmp.Or(s.Auth, "-"), yesNo(s.Trusted), s.Approval, where)
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			for _, s := range servers {
+				if s.Auth == "login needed" {
+					fmt.Fprintf(p.stdout, "\n%s: %v\n", s.Name, &oauth.LoginError{Server: s.Name})
+				}
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
@@ -266,10 +273,11 @@ func (p *program) mcpRemove() *cobra.Command {
 		Short:   "Take a server out of the config",
 		Example: "  toolgate mcp remove git",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := serverNamed(args[0]); err != nil {
 				return err
 			}
+			login, store, _, noLogin := loginOf(args[0])
 			file, text, err := configFile()
 			if err != nil {
 				return err
@@ -286,6 +294,11 @@ func (p *program) mcpRemove() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(p.stderr, "toolgate: removed from %s (the old one is %s.bak)\n", file, filepath.Base(file))
+			if noLogin == nil {
+				if _, err := oauth.Logout(cmd.Context(), login, store, nil); err != nil && !errors.Is(err, oauth.ErrNotRevoked) {
+					return err
+				}
+			}
 			return aggregator.ForgetServer(state, args[0])
 		},
 	}

@@ -51,6 +51,7 @@ const (
 	Ready    State = "ready"
 	Backoff  State = "backoff" // it failed and is tried again later
 	Failed   State = "failed"  // it failed in a way that trying again does not mend
+	NoLogin  State = "login needed"
 )
 
 // A Status says how a downstream server is.
@@ -205,6 +206,26 @@ func (d *Downstream) waitWanted() bool {
 	}
 }
 
+// waitMended waits until somebody needs a server that failed for good, or has
+// logged in.
+func (d *Downstream) waitMended() {
+	ctx, cancel := context.WithCancel(d.ctx)
+	defer cancel()
+	var login chan struct{}
+	if d.spec.HTTP != nil && d.spec.HTTP.Tokens != nil {
+		login = make(chan struct{})
+		go func() { // ends with ctx
+			d.spec.HTTP.Tokens.Changed(ctx)
+			close(login)
+		}()
+	}
+	select {
+	case <-d.wake:
+	case <-login:
+	case <-d.ctx.Done():
+	}
+}
+
 func (d *Downstream) attempted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,8 +243,12 @@ func (d *Downstream) lastErr() error {
 func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration) {
 	if _, ok := errors.AsType[permanentError](err); ok {
 		d.log.Error("downstream failed", "err", err)
-		d.move(Failed, nil, err)
-		d.waitWanted()
+		state := Failed
+		if isLoginError(err) {
+			state = NoLogin
+		}
+		d.move(state, nil, err)
+		d.waitMended()
 		return
 	}
 	wait := backoff(failures)
@@ -469,7 +494,7 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 			d.mu.Unlock()
 			return s, nil
 		}
-		if d.attempts > seen && (d.state == Backoff || d.state == Failed) || d.ctx.Err() != nil {
+		if d.attempts > seen && (d.state == Backoff || d.state == Failed || d.state == NoLogin) || d.ctx.Err() != nil {
 			err := d.err
 			d.mu.Unlock()
 			d.release()

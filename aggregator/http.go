@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/oauth"
 	"toolgate/wire"
 )
 
@@ -26,6 +27,7 @@ type HTTP struct {
 	URL    string
 	Header func() (http.Header, error) // of every request; nil: none
 	Client *http.Client                // nil: one with the usual settings
+	Tokens *oauth.Source               // of access tokens; nil: Header says all
 }
 
 func (h *HTTP) client() *http.Client {
@@ -33,6 +35,64 @@ func (h *HTTP) client() *http.Client {
 		return h.Client
 	}
 	return stayingClient
+}
+
+// A tokenError says that there is no access token to make a request with, so
+// that the server has done nothing.
+type tokenError struct{ error }
+
+func (e *tokenError) Unwrap() error { return e.error }
+
+// send makes a request with the server's access token. One that the server
+// refuses is renewed, and the request made once more.
+func (h *HTTP) send(req *http.Request) (*http.Response, error) {
+	if h.Tokens == nil {
+		return h.client().Do(req)
+	}
+	ctx := req.Context()
+	token, err := h.Tokens.Token(ctx)
+	if err != nil {
+		return nil, &tokenError{err}
+	}
+	for try := 0; ; try++ {
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := h.client().Do(req)
+		if err != nil {
+			return nil, err
+		}
+		said := resp.Header.Values("WWW-Authenticate")
+		switch resp.StatusCode {
+		case http.StatusUnauthorized:
+		case http.StatusForbidden:
+			if err := h.Tokens.Forbidden(ctx, said); err != nil {
+				resp.Body.Close()
+				return nil, &tokenError{err}
+			}
+			return resp, nil
+		default:
+			return resp, nil
+		}
+		resp.Body.Close()
+		if try > 0 {
+			return nil, &tokenError{h.Tokens.Spent(ctx, token, said)}
+		}
+		if token, err = h.Tokens.Renew(ctx, token, said); err != nil {
+			return nil, &tokenError{err}
+		}
+		if req = req.Clone(ctx); req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// isLoginError reports whether err asks a person to log in.
+func isLoginError(err error) bool {
+	_, ok := errors.AsType[*oauth.LoginError](err)
+	return ok
 }
 
 // stayingClient does not follow a server to another host: the headers that
@@ -102,6 +162,12 @@ func hopeless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if t, ok := errors.AsType[*tokenError](err); ok {
+		if _, scope := errors.AsType[*oauth.ScopeError](err); scope || isLoginError(err) {
+			return permanentError{t.error}
+		}
+		return t.error
+	}
 	if st, ok := errors.AsType[*statusError](err); ok && (st.code == http.StatusUnauthorized || st.code == http.StatusForbidden) {
 		return permanentError{fmt.Errorf("%w; check its bearer_token_env_var or headers", st)}
 	}
@@ -155,7 +221,7 @@ func (l *httpLink) Close(cause error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if req, err := l.request(ctx, http.MethodDelete, nil, nil); err == nil {
-			if resp, err := l.how.client().Do(req); err == nil {
+			if resp, err := l.how.send(req); err == nil {
 				resp.Body.Close()
 			}
 		}
@@ -283,6 +349,8 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 		return context.Cause(l.life)
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case isLoginError(err):
+		go l.Close(err) // until somebody logs in there is no server
 	case errors.Is(err, errSessionGone):
 		go l.Close(errSessionGone) // the next request opens a new session
 		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, err)
@@ -333,7 +401,10 @@ func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Res
 		if err != nil {
 			return nil, err
 		}
-		resp, err := l.how.client().Do(req)
+		resp, err := l.how.send(req)
+		if t, ok := errors.AsType[*tokenError](err); ok {
+			return nil, t
+		}
 		if err != nil {
 			if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 				return nil, fmt.Errorf("%w: %w", errNotSent, err)
@@ -457,7 +528,7 @@ func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r
 			return nil, rerr
 		}
 		req.Header.Set("Last-Event-ID", events.lastID)
-		if resp, rerr = l.how.client().Do(req); rerr != nil {
+		if resp, rerr = l.how.send(req); rerr != nil {
 			return nil, fmt.Errorf("%w: %w", errRequestLost, rerr)
 		}
 		if resp.StatusCode != http.StatusOK {
@@ -536,7 +607,7 @@ func (l *httpLink) listen() {
 			req.Header.Set("Last-Event-ID", last)
 		}
 		wait := backoff(min(failures, 8))
-		resp, err := l.how.client().Do(req)
+		resp, err := l.how.send(req)
 		if err == nil {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 			if resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {
@@ -579,7 +650,7 @@ func (s *session) connectSSE(ctx context.Context) error {
 		end(err)
 		return err
 	}
-	resp, err := how.client().Do(req)
+	resp, err := how.send(req)
 	if err != nil {
 		end(err)
 		return err
@@ -611,7 +682,7 @@ func (s *session) connectSSE(ctx context.Context) error {
 			}
 		}
 	}()
-	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client}
+	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
 	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, wire.Limits{Line: maxMessage}, s.handlers())
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection

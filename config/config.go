@@ -31,8 +31,14 @@ type Config struct {
 	Tools          Tools          `toml:"tools"`
 
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
-	Hooks      Hooks                `toml:"hooks"`       // the user's programs around calls
-	Otel       Otel                 `toml:"otel"`        // where traces and metrics go
+
+	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // of every login; default any
+	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`      // that the browser comes back to
+	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // of Codex; here logins are in files, whatever it says
+	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // of Codex, without effect
+
+	Hooks Hooks `toml:"hooks"` // the user's programs around calls
+	Otel  Otel  `toml:"otel"`  // where traces and metrics go
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].
@@ -128,6 +134,9 @@ func (c *Config) check(text []byte, name string) error {
 		return err
 	}
 	if err := c.checkOtel(text, name); err != nil {
+		return err
+	}
+	if err := c.checkOAuth(text, name); err != nil {
 		return err
 	}
 	return c.checkServers(text, name)

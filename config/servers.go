@@ -116,6 +116,19 @@ func (s MCPServer) Approval(tool string) policy.ToolApproval {
 	return mode
 }
 
+// TakesLogin reports whether the server is one over HTTP that gets its access
+// token from a login, should it ask for one: the config gives none.
+func (s MCPServer) TakesLogin() bool {
+	given := s.BearerTokenEnvVar != ""
+	for key := range s.HTTPHeaders {
+		given = given || strings.EqualFold(key, "Authorization")
+	}
+	for key := range s.EnvHTTPHeaders {
+		given = given || strings.EqualFold(key, "Authorization")
+	}
+	return s.URL != "" && !given
+}
+
 // PassedOn returns the names of the variables of our environment that the
 // server gets.
 func (s MCPServer) PassedOn() []string {
@@ -164,11 +177,9 @@ func (s MCPServer) WithoutEffect() []string {
 	var keys []string
 	for key, set := range map[string]bool{
 		"http_headers_helper": s.HTTPHeadersHelper != nil,
-		"auth":                s.Auth != "",
-		"oauth":               s.OAuth != MCPOAuth{},
-		"oauth_resource":      s.OAuthResource != "",
-		"scopes":              s.Scopes != nil,
+		"auth":                s.Auth != "" && s.Auth != "oauth",
 		"environment_id":      s.EnvironmentID != "",
+		"name":                s.Name != "",
 
 		"startup_readiness":           s.StartupReadiness != "",
 		"tool_input_schema_max_bytes": s.ToolInputSchemaMaxBytes != 0,
@@ -245,6 +256,12 @@ func (s MCPServer) wordFault() (msg, hint string) {
 		}
 	}
 	if msg, hint := s.sandboxFault(); msg != "" {
+		return msg, hint
+	}
+	if auths := []string{"", "oauth", "chatgpt", "ema_auth"}; !slices.Contains(auths, s.Auth) {
+		return fmt.Sprintf("unknown auth %q", s.Auth), "auth is one of: oauth, chatgpt, ema_auth"
+	}
+	if msg, hint := s.OAuth.fault(); msg != "" {
 		return msg, hint
 	}
 	if s.Startup != "" && s.Startup != "eager" && s.Startup != "lazy" {

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+)
+
+// checkOAuth refuses what of the keys for logins cannot be meant.
+func (c *Config) checkOAuth(text []byte, file string) error {
+	bad := func(key, msg, hint string) error {
+		return &Error{File: file, Line: lineOf(text, key), Msg: msg, Hint: hint}
+	}
+	if stores := []string{"", "auto", "file", "keyring"}; !slices.Contains(stores, c.MCPOAuthCredentialsStore) {
+		return bad("mcp_oauth_credentials_store", fmt.Sprintf("unknown mcp_oauth_credentials_store %q", c.MCPOAuthCredentialsStore), "it is one of: auto, file, keyring")
+	}
+	if msg := portFault(c.MCPOAuthCallbackPort); msg != "" {
+		return bad("mcp_oauth_callback_port", "mcp_oauth_callback_port "+msg, "")
+	}
+	if msg := callbackFault(c.MCPOAuthCallbackURL); msg != "" {
+		return bad("mcp_oauth_callback_url", "mcp_oauth_callback_url "+msg, "")
+	}
+	return nil
+}
+
+func portFault(port int) string {
+	if port < 0 || port > 65535 {
+		return fmt.Sprintf("%d is no port", port)
+	}
+	return ""
+}
+
+func callbackFault(address string) string {
+	if address == "" {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Sprintf("%q is not an http or https address", address)
+	}
+	return ""
+}
+
+// fault returns which of the keys in [mcp_servers.NAME.oauth] cannot be meant.
+func (o MCPOAuth) fault() (msg, hint string) {
+	if methods := []string{"", "none", "client_secret_basic", "client_secret_post"}; !slices.Contains(methods, o.TokenEndpointAuthMethod) {
+		return fmt.Sprintf("unknown oauth.token_endpoint_auth_method %q", o.TokenEndpointAuthMethod), "it is one of: none, client_secret_basic, client_secret_post"
+	}
+	if o.ClientSecret != "" && o.ClientID == "" {
+		return "oauth has a client_secret and no client_id", "set both, or neither"
+	}
+	if msg := portFault(o.CallbackPort); msg != "" {
+		return "oauth.callback_port " + msg, ""
+	}
+	if msg := callbackFault(o.CallbackURL); msg != "" {
+		return "oauth.callback_url " + msg, ""
+	}
+	return "", ""
+}
+
+// WithoutEffect returns the keys outside of the tables of servers that are
+// read for Codex's sake and do nothing here.
+func (c *Config) WithoutEffect() []string {
+	var keys []string
+	if c.MCPEnterpriseManagedAuth != nil {
+		keys = append(keys, "mcp_enterprise_managed_auth")
+	}
+	if c.MCPOAuthCredentialsStore == "keyring" {
+		keys = append(keys, "mcp_oauth_credentials_store")
+	}
+	return keys
+}

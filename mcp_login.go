@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/config"
+	"toolgate/oauth"
+	"toolgate/policy"
+)
+
+// loginTime is how long a person may take to log in.
+const loginTime = 10 * time.Minute
+
+// tokenStore is where logins are kept.
+func tokenStore(stateDir string) oauth.Store {
+	return oauth.Store{Dir: filepath.Join(stateDir, "oauth")}
+}
+
+// oauthServer returns what a login to the server must know of it.
+func oauthServer(name string, s config.MCPServer, c config.Config) oauth.Server {
+	return oauth.Server{
+		Name:         name,
+		URL:          s.URL,
+		ClientID:     s.OAuth.ClientID,
+		ClientSecret: s.OAuth.ClientSecret,
+		ClientAuth:   s.OAuth.TokenEndpointAuthMethod,
+		Issuer:       s.OAuth.AuthorizationServerIssuer,
+		Resource:     s.OAuthResource,
+		Scopes:       s.Scopes,
+		CallbackPort: cmp.Or(s.OAuth.CallbackPort, c.MCPOAuthCallbackPort),
+		CallbackURL:  cmp.Or(s.OAuth.CallbackURL, c.MCPOAuthCallbackURL),
+	}
+}
+
+// tokens returns the source of a server's access tokens, nil when the config
+// itself says how the server knows us.
+func (s *settings) tokens(name string, server config.MCPServer) *oauth.Source {
+	if !server.TakesLogin() {
+		return nil
+	}
+	return oauth.NewSource(tokenStore(s.stateDir), oauthServer(name, server, s.config), nil, s.log)
+}
+
+// loginOf returns a server of the config that one can log in to, and where its
+// login is kept.
+func loginOf(name string) (oauth.Server, oauth.Store, config.MCPServer, error) {
+	dir, state, _, err := folders()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
+	}
+	c, err := config.Load(filepath.Join(dir, "config.toml"))
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
+	}
+	s, err := serverNamed(name)
+	switch {
+	case err != nil:
+	case s.URL == "":
+		err = fmt.Errorf("the server %s is started here and needs no login", name)
+	case !s.TakesLogin():
+		err = fmt.Errorf("the server %s gets its token from the config; take bearer_token_env_var, or the header Authorization, out of it to log in", name)
+	}
+	return oauthServer(name, s, c), tokenStore(state), s, err
+}
+
+func (p *program) mcpLogin() *cobra.Command {
+	var scopes []string
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to a server over HTTP that asks for it",
+		Long: `Login leads you to the server's authorization server, in a browser where there
+is one, and keeps the tokens that it gives in a file that only you can read. A
+toolgate that runs uses them at once, and renews them.
+
+Where the browser cannot come back to this machine, log in with --no-browser
+and paste the address of the page that the browser ends at.`,
+		Example: `  toolgate mcp login docs
+  toolgate mcp login docs --scopes read,write
+  toolgate mcp login docs --no-browser`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, store, server, err := loginOf(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, fmt.Errorf("nobody logged in within %v", loginTime))
+			defer cancel()
+			o := oauth.Options{
+				Header: func() http.Header { return plainHeaders(server) },
+				Note:   func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
+				Visit:  func(address string) { p.visit(address, !noBrowser) },
+			}
+			if cmd.Flags().Changed("scopes") {
+				o.Scopes = scopes
+			}
+			if noBrowser {
+				o.Pasted = p.lines()
+			}
+			g, err := oauth.Login(ctx, s, store, o)
+			if err != nil {
+				return fmt.Errorf("login to %s: %w", s.Name, err)
+			}
+			fmt.Fprintf(p.stderr, "toolgate: logged in to %s%s\n", s.Name, scopeWords(g.Scopes))
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, with commas between them")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser, and take the address that it ends at from stdin")
+	return cmd
+}
+
+func scopeWords(scopes []string) string {
+	if len(scopes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", for %q", scopes)
+}
+
+// plainHeaders returns the headers that go with each request to the server.
+func plainHeaders(s config.MCPServer) http.Header {
+	h := http.Header{}
+	for key, value := range s.HTTPHeaders {
+		h.Set(key, value)
+	}
+	for key, name := range s.EnvHTTPHeaders {
+		if value := os.Getenv(name); value != "" {
+			h.Set(key, value)
+		}
+	}
+	return h
+}
+
+// visit tells the person the address, and opens it where that is possible.
+func (p *program) visit(address string, open bool) {
+	fmt.Fprintf(p.stdout, "Log in at this address:\n\n%s\n\n", address)
+	if !open {
+		fmt.Fprintln(p.stdout, "If the browser then cannot show its last page, paste the address of that page here.")
+		return
+	}
+	cmd := browser(address)
+	if cmd == nil {
+		return
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintf(p.stderr, "toolgate: note: no browser was opened: %v\n", err)
+		return
+	}
+	go cmd.Wait() // ends with the browser, or with us
+}
+
+// browser returns the command that opens an address, nil where there is no
+// screen to open it on.
+func browser(address string) *exec.Cmd {
+	if name := os.Getenv("BROWSER"); name != "" {
+		return exec.Command(strings.Split(name, string(os.PathListSeparator))[0], address)
+	}
+	switch runtime.GOOS {
+	case "darwin":
+		return exec.Command("open", address)
+	case "windows":
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	}
+	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return nil
+	}
+	return exec.Command("xdg-open", address)
+}
+
+// lines gives what stands on stdin, line by line.
+func (p *program) lines() <-chan string {
+	out := make(chan string)
+	go func() { // ends with stdin, or with us
+		for scan := bufio.NewScanner(p.stdin); scan.Scan(); {
+			if strings.TrimSpace(scan.Text()) != "" {
+				out <- scan.Text()
+			}
+		}
+	}()
+	return out
+}
+
+func (p *program) mcpLogout() *cobra.Command {
+	return &cobra.Command{
+		Use:     "logout NAME",
+		Short:   "Give up the login to a server",
+		Example: "  toolgate mcp logout docs",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, store, _, err := loginOf(args[0])
+			if _, unknown := errors.AsType[*policy.ValueError](err); err != nil && (unknown || s.URL == "") {
+				return err
+			}
+			was, err := oauth.Logout(cmd.Context(), s, store, nil)
+			switch {
+			case errors.Is(err, oauth.ErrNotRevoked):
+				fmt.Fprintf(p.stderr, "toolgate: note: %v\n", err)
+			case err != nil:
+				return err
+			}
+			if was {
+				fmt.Fprintf(p.stderr, "toolgate: logged out of %s\n", s.Name)
+			} else {
+				fmt.Fprintf(p.stderr, "toolgate: nobody was logged in to %s\n", s.Name)
+			}
+			return nil
+		},
+	}
+}
+
+// loginState says in a word how a server knows us.
+func loginState(name string, server config.MCPServer) string {
+	switch {
+	case server.URL == "":
+		return ""
+	case server.BearerTokenEnvVar != "":
+		return "bearer token"
+	case !server.TakesLogin():
+		return "header"
+	}
+	s, store, _, err := loginOf(name)
+	if err != nil {
+		return ""
+	}
+	g, err := store.Load(s)
+	switch {
+	case err != nil:
+		slog.Warn("reading a login", "downstream", name, "err", err)
+		return "unknown"
+	case g == nil:
+		return "none"
+	case g.AccessToken == "":
+		return "login needed"
+	}
+	return "logged in"
+}

@@ -1,0 +1,168 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A Grant is what is kept of one server: who we are to its authorization
+// server, and the tokens.
+type Grant struct {
+	URL      string `json:"url"`      // of the MCP server; the tokens go nowhere else
+	Resource string `json:"resource"` // that they are good for
+
+	Issuer             string `json:"issuer,omitempty"`
+	TokenEndpoint      string `json:"token_endpoint,omitempty"`
+	RevocationEndpoint string `json:"revocation_endpoint,omitempty"`
+
+	ClientID      string    `json:"client_id,omitempty"`
+	ClientSecret  string    `json:"client_secret,omitempty"`
+	ClientAuth    string    `json:"client_auth,omitempty"`
+	RedirectURI   string    `json:"redirect_uri,omitempty"`
+	Registered    bool      `json:"registered,omitempty"` // by ourselves
+	SecretExpires time.Time `json:"secret_expires,omitzero"`
+
+	AccessToken  string    `json:"access_token,omitempty"`
+	RefreshToken string    `json:"refresh_token,omitempty"`
+	Expires      time.Time `json:"expires,omitzero"` // zero: not known
+	Scopes       []string  `json:"scopes,omitempty"` // granted
+
+	Needs []string `json:"needs,omitempty"` // scopes that were asked for and not granted yet
+	Why   string   `json:"why,omitempty"`   // a login is needed
+}
+
+// A Store keeps grants, one file for each server, readable by the user alone.
+// Its methods may be used concurrently, by several processes.
+type Store struct {
+	Dir string
+}
+
+// file returns the file of a server. Names of servers may hold characters
+// that a file's name may not, and differ in case alone.
+func (s Store) file(server string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, server)
+	if clean != server {
+		sum := sha256.Sum256([]byte(server))
+		clean += "-" + hex.EncodeToString(sum[:6])
+	}
+	return filepath.Join(s.Dir, clean+".json")
+}
+
+// Load returns what is kept of the server, nil when there is nothing or when
+// it was kept for another address or resource.
+func (s Store) Load(server Server) (*Grant, error) {
+	b, err := os.ReadFile(s.file(server.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var g Grant
+	if err := json.Unmarshal(b, &g); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", s.file(server.Name), err)
+	}
+	if g.URL != server.URL || server.Resource != "" && g.Resource != server.Resource {
+		return nil, nil
+	}
+	return &g, nil
+}
+
+// save replaces what is kept of the server in one step.
+func (s Store) save(server string, g *Grant) error {
+	b, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(s.Dir, ".new-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), s.file(server))
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// forget removes what is kept of the server.
+func (s Store) forget(server string) error {
+	err := os.Remove(s.file(server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// A stamp tells one state of a server's file from the next.
+type stamp struct{ info os.FileInfo }
+
+func (s Store) stamp(server string) stamp {
+	info, err := os.Stat(s.file(server))
+	if err != nil {
+		return stamp{} // there is none
+	}
+	return stamp{info}
+}
+
+func (a stamp) same(b stamp) bool {
+	if a.info == nil || b.info == nil {
+		return a.info == nil && b.info == nil
+	}
+	return os.SameFile(a.info, b.info) && a.info.ModTime().Equal(b.info.ModTime()) && a.info.Size() == b.info.Size()
+}
+
+// lock keeps other processes from changing what is kept of the server, until
+// unlock is called: a refresh token is good once, and two that use it are
+// both thrown out.
+func (s Store) lock(ctx context.Context, server string) (unlock func(), err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(s.file(server)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		free, err := tryLock(f)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
+		}
+		if free {
+			return func() { f.Close() }, nil // which gives the lock back
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}

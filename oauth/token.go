@@ -1,0 +1,136 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// How a client authenticates at the token endpoint (RFC 7591, section 2).
+const (
+	authNone  = "none"
+	authPost  = "client_secret_post"
+	authBasic = "client_secret_basic"
+)
+
+// A refusal is the error answer of an authorization server (RFC 6749, section
+// 5.2).
+type refusal struct {
+	Code        string `json:"error"`
+	Description string `json:"error_description"`
+}
+
+func (e *refusal) Error() string {
+	s := "the authorization server refused: " + plain(e.Code)
+	if e.Description != "" {
+		s += ": " + plain(e.Description)
+	}
+	return s
+}
+
+// plain returns a server's words with nothing that a terminal would obey.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 300)]
+}
+
+// final reports whether asking again with the same token gives the same.
+func (e *refusal) final() bool {
+	switch e.Code {
+	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target":
+		return true
+	}
+	return false
+}
+
+// A tokenAnswer is what a token endpoint gives (RFC 6749, section 5.1).
+type tokenAnswer struct {
+	AccessToken  string      `json:"access_token"`
+	TokenType    string      `json:"token_type"`
+	ExpiresIn    json.Number `json:"expires_in"` // some send a string
+	RefreshToken string      `json:"refresh_token"`
+	Scope        *string     `json:"scope"`
+}
+
+// ask sends a form to an endpoint of the grant's authorization server, as the
+// grant's client.
+func (g *Grant) ask(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
+	switch g.ClientAuth {
+	case authBasic:
+	case authPost:
+		form.Set("client_id", g.ClientID)
+		form.Set("client_secret", g.ClientSecret)
+	default:
+		form.Set("client_id", g.ClientID)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if g.ClientAuth == authBasic {
+		req.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
+	}
+	resp, err := strict(c).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	var no refusal
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return b, nil
+	case json.Unmarshal(b, &no) == nil && no.Code != "":
+		return nil, &no
+	}
+	return nil, fmt.Errorf("the authorization server answered %s", resp.Status)
+}
+
+// obtain asks the token endpoint for tokens and puts them into g.
+func (g *Grant) obtain(ctx context.Context, c *http.Client, form url.Values) error {
+	form.Set("resource", g.Resource)
+	b, err := g.ask(ctx, c, g.TokenEndpoint, form)
+	if err != nil {
+		return err
+	}
+	var t tokenAnswer
+	if err := json.Unmarshal(b, &t); err != nil {
+		return fmt.Errorf("the token endpoint's answer: %w", err)
+	}
+	switch {
+	case t.AccessToken == "":
+		return errors.New("the token endpoint's answer has no access_token")
+	case !strings.EqualFold(t.TokenType, "Bearer"):
+		return fmt.Errorf("the token is of the type %q, and only Bearer is known", plain(t.TokenType))
+	case strings.ContainsFunc(t.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return errors.New("the access token holds characters that no header can")
+	}
+	g.AccessToken, g.Expires = t.AccessToken, time.Time{}
+	if s, err := t.ExpiresIn.Float64(); err == nil && s > 0 {
+		g.Expires = time.Now().Add(time.Duration(min(s, 10*365*24*3600) * float64(time.Second)))
+	}
+	if t.RefreshToken != "" {
+		g.RefreshToken = t.RefreshToken // "the client MUST discard the old" one
+	}
+	if t.Scope != nil {
+		g.Scopes = strings.Fields(*t.Scope)
+	}
+	g.Needs, g.Why = nil, ""
+	return nil
+}
