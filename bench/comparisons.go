@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+var comparisons = []comparison{
+	{
+		name: "A command", what: "Run `true` once. For toolgate's `shell` that is the whole call as a client makes it: policy, sandbox, record.", base: "fork and exec, no sandbox",
+		contenders: []contender{
+			{name: "fork and exec, no sandbox", open: program("", "true")},
+			{name: "toolgate, `shell` call", open: tool("shell", `{"command":["true"]}`)},
+			{name: "toolgate sandbox", open: program("toolgate", "sandbox", "--", "true")},
+			{name: "bubblewrap", needs: []string{"bwrap"}, open: bubblewrap},
+			{name: "Codex's sandbox", needs: []string{"codex"}, note: "native binary", open: program("codex", "sandbox", "--", "true"), times: 5},
+			{name: "sandbox-runtime (srt)", needs: []string{"srt"}, open: program("srt", "true"), times: 1},
+		},
+	},
+	{
+		name: "A search", what: "Files in Go's own source that hold `func Test.*Context`, the newest first.", base: "rg by hand",
+		contenders: []contender{
+			{name: "rg by hand", needs: []string{"rg"}, open: search("rg", "--files-with-matches", "--sortr=modified", "--no-messages", "-e", "func Test.*Context"), times: 3},
+			{name: "toolgate, `grep_files` call", open: toolIn("source", "grep_files", `{"pattern":"func Test.*Context"}`), times: 3},
+			{name: "grep -rl", needs: []string{"grep"}, open: search("grep", "-rlE", "func Test.*Context", "."), times: 1},
+		},
+	},
+	{
+		name: "A patch", what: "Change one line of a file of a thousand lines.", base: "git apply",
+		contenders: []contender{
+			{name: "git apply", needs: []string{"git"}, open: gitApply},
+			{name: "toolgate, `apply_patch` call", open: applyPatch},
+			{name: "Codex's apply_patch", needs: []string{"codex"}, note: "no sandbox", open: codexPatch, times: 5},
+		},
+	},
+	{
+		name: "A proxied call over stdio", what: "`echo` of server-everything, through a gateway that the client talks to over stdio.", base: "server-everything itself",
+		contenders: []contender{
+			{name: "server-everything itself", needs: []string{"node", "server-everything"}, open: everythingStdio},
+			{name: "toolgate", needs: []string{"node", "server-everything"}, open: toolgateStdio},
+		},
+	},
+	{
+		name: "A proxied call over HTTP", what: "The same, through gateways that speak HTTP to the client.", base: "server-everything itself",
+		contenders: []contender{
+			{name: "server-everything itself", needs: []string{"node", "server-everything"}, open: everythingHTTP},
+			{name: "toolgate", needs: []string{"node", "server-everything"}, open: toolgateHTTP},
+			{name: "tbxark/mcp-proxy", needs: []string{"tbxark/mcp-proxy", "node", "server-everything"}, open: tbxark},
+			{name: "punkpeye/mcp-proxy", needs: []string{"punkpeye/mcp-proxy", "node", "server-everything"}, open: punkpeye},
+			{name: "docker mcp gateway", needs: []string{"docker mcp gateway"}},
+			{name: "mcpproxy-go", needs: []string{"mcpproxy-go"}},
+		},
+	},
+	{
+		name: "First answer", what: "From the start of the process to the answer to `initialize`.", base: "server-everything itself",
+		contenders: []contender{
+			{name: "server-everything itself", needs: []string{"node", "server-everything"}, open: starts(everythingStdio), times: 1},
+			{name: "toolgate, no servers", open: starts(tool("list_sessions", `{}`)), times: 1},
+			{name: "toolgate, server-everything behind", needs: []string{"node", "server-everything"}, open: starts(toolgateStdio), times: 1},
+			{name: "tbxark/mcp-proxy", needs: []string{"tbxark/mcp-proxy", "node", "server-everything"}, open: starts(tbxark), times: 1, note: "over HTTP, looked for every 50 ms"},
+			{name: "punkpeye/mcp-proxy", needs: []string{"punkpeye/mcp-proxy", "node", "server-everything"}, open: starts(punkpeye), times: 1, note: "over HTTP, looked for every 50 ms"},
+		},
+	},
+	{
+		name: "After a crash", what: "From a SIGKILL of server-everything to the next call that works, in the same session.", base: "toolgate",
+		contenders: []contender{
+			{name: "toolgate", needs: []string{"node", "server-everything"}, open: crashes(toolgateStdio), times: 1},
+			{name: "tbxark/mcp-proxy", needs: []string{"tbxark/mcp-proxy", "node", "server-everything"}, open: crashes(tbxark), times: 1},
+			{name: "punkpeye/mcp-proxy", needs: []string{"punkpeye/mcp-proxy", "node", "server-everything"}, open: crashes(punkpeye), times: 1},
+		},
+	},
+}
+
+// An opener gets a contender ready.
+type opener = func(context.Context, *house) (run, error)
+
+// program runs a command; name is one of [findPrograms], or "" for any.
+func program(name string, args ...string) opener {
+	return func(ctx context.Context, h *house) (run, error) {
+		argv := args
+		if name != "" {
+			argv = append([]string{h.programs[name]}, args...)
+		}
+		return run{once: func() error { return h.exec(ctx, h.ws, nil, argv...) }}, nil
+	}
+}
+
+// exec runs a command to its end.
+func (h *house) exec(ctx context.Context, dir string, stdin []byte, argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, h.env
+	if stdin != nil {
+		cmd.Stdin = bytes.NewReader(stdin)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %.300s", filepath.Base(argv[0]), err, out)
+	}
+	return nil
+}
+
+func bubblewrap(ctx context.Context, h *house) (run, error) {
+	return program("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--bind", h.ws, h.ws, "--dev", "/dev", "--proc", "/proc", "true")(ctx, h)
+}
+
+func search(name string, args ...string) opener {
+	return func(ctx context.Context, h *house) (run, error) {
+		return run{once: func() error {
+			return h.exec(ctx, h.source, nil, append([]string{h.programs[name]}, args...)...)
+		}}, nil
+	}
+}
+
+// tool is a call of toolgate's own.
+func tool(name, args string) opener { return toolIn("ws", name, args) }
+
+func toolIn(where, name, args string) opener {
+	return func(ctx context.Context, h *house) (run, error) {
+		dir := h.ws
+		if where == "source" {
+			dir = h.source
+		}
+		c, err := startStdio(ctx, dir, h.env, h.programs["toolgate"], "serve", "-C", dir)
+		if err != nil {
+			return run{}, err
+		}
+		return calls(c, c.cmd.Process.Pid, name, args), nil
+	}
+}
+
+// calls is one call after the other.
+func calls(c caller, pid int, name, args string) run {
+	return run{
+		once: func() error { return callTool(c, name, args) },
+		end:  c.close,
+		rss:  func() int64 { return rss(pid) },
+	}
+}
+
+// page returns a file of a thousand lines whose 500th ends in word.
+func page(word string) []byte {
+	var b strings.Builder
+	for i := range 1000 {
+		if i == 500 {
+			fmt.Fprintf(&b, "line %d %s\n", i, word)
+			continue
+		}
+		fmt.Fprintf(&b, "line %d\n", i)
+	}
+	return []byte(b.String())
+}
+
+// turns calls f with the words to replace, there and back.
+func turns(f func(from, to string) error) func() error {
+	words := [2]string{"old", "new"}
+	return func() error {
+		err := f(words[0], words[1])
+		words[0], words[1] = words[1], words[0]
+		return err
+	}
+}
+
+func gitApply(ctx context.Context, h *house) (run, error) {
+	dir := filepath.Join(h.dir, "git")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return run{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644); err != nil {
+		return run{}, err
+	}
+	return run{once: turns(func(from, to string) error {
+		diff := fmt.Sprintf("--- a/page.txt\n+++ b/page.txt\n@@ -500,3 +500,3 @@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n", from, to)
+		return h.exec(ctx, dir, []byte(diff), h.programs["git"], "apply", "-")
+	})}, nil
+}
+
+// envelope is the same change in Codex's format.
+func envelope(from, to string) string {
+	return fmt.Sprintf("*** Begin Patch\n*** Update File: page.txt\n@@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n*** End Patch\n", from, to)
+}
+
+func applyPatch(ctx context.Context, h *house) (run, error) {
+	if err := os.WriteFile(filepath.Join(h.ws, "page.txt"), page("old"), 0o644); err != nil {
+		return run{}, err
+	}
+	c, err := startStdio(ctx, h.ws, h.env, h.programs["toolgate"], "serve", "-C", h.ws)
+	if err != nil {
+		return run{}, err
+	}
+	return run{end: c.close, once: turns(func(from, to string) error {
+		args, err := json.Marshal(map[string]string{"input": envelope(from, to)})
+		if err != nil {
+			return err
+		}
+		return callTool(c, "apply_patch", string(args))
+	})}, nil
+}
+
+func codexPatch(ctx context.Context, h *house) (run, error) {
+	dir := filepath.Join(h.dir, "codex")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return run{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644); err != nil {
+		return run{}, err
+	}
+	bin := filepath.Join(h.dir, "apply_patch") // under this name it is that tool
+	if err := os.Symlink(h.programs["codex"], bin); err != nil {
+		return run{}, err
+	}
+	return run{once: turns(func(from, to string) error {
+		return h.exec(ctx, dir, nil, bin, envelope(from, to))
+	})}, nil
+}
+
+const echo = `{"message":"hello"}`
+
+func everythingStdio(ctx context.Context, h *house) (run, error) {
+	c, err := startStdio(ctx, h.ws, h.env, h.programs["node"], h.programs["server-everything"], "stdio")
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+}
+
+func everythingHTTP(ctx context.Context, h *house) (run, error) {
+	port, url := h.url("/mcp")
+	c, err := startHTTP(ctx, h.ws, append(h.env, "PORT="+port), url, "", h.programs["node"], h.programs["server-everything"], "streamableHttp")
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+}
+
+// behind is toolgate's config with server-everything behind it, trusted, so
+// that nobody is asked.
+func (h *house) behind() []string {
+	return []string{
+		"-c", "mcp_servers.everything.command=" + strconv.Quote(h.programs["node"]),
+		"-c", fmt.Sprintf("mcp_servers.everything.args=[%q, \"stdio\"]", h.programs["server-everything"]),
+		"-c", `mcp_servers.everything.default_tools_approval_mode="approve"`,
+	}
+}
+
+func toolgateStdio(ctx context.Context, h *house) (run, error) {
+	argv := append([]string{h.programs["toolgate"], "serve", "-C", h.ws}, h.behind()...)
+	c, err := startStdio(ctx, h.ws, h.env, argv...)
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "mcp__everything__echo", echo), nil
+}
+
+func toolgateHTTP(ctx context.Context, h *house) (run, error) {
+	port, url := h.url("/mcp")
+	argv := append([]string{h.programs["toolgate"], "serve", "--http", "127.0.0.1:" + port, "-C", h.ws}, h.behind()...)
+	c, err := startHTTP(ctx, h.ws, append(h.env, "TOOLGATE_HTTP_TOKEN=bench-token-of-no-value"), url, "bench-token-of-no-value", argv...)
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "mcp__everything__echo", echo), nil
+}
+
+func tbxark(ctx context.Context, h *house) (run, error) {
+	port, url := h.url("/everything/")
+	config := map[string]any{
+		"mcpProxy":   map[string]any{"baseURL": "http://127.0.0.1:" + port, "addr": "127.0.0.1:" + port, "name": "bench", "version": "1", "type": "streamable-http"},
+		"mcpServers": map[string]any{"everything": map[string]any{"command": h.programs["node"], "args": []string{h.programs["server-everything"], "stdio"}}},
+	}
+	b, err := json.Marshal(config)
+	if err != nil {
+		return run{}, err
+	}
+	file := filepath.Join(h.dir, "tbxark"+port+".json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return run{}, err
+	}
+	c, err := startHTTP(ctx, h.ws, h.env, url, "", h.programs["tbxark/mcp-proxy"], "-config", file)
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+}
+
+func punkpeye(ctx context.Context, h *house) (run, error) {
+	port, url := h.url("/mcp")
+	c, err := startHTTP(ctx, h.ws, h.env, url, "", h.programs["node"], h.programs["punkpeye/mcp-proxy"], "--port", port, "--host", "127.0.0.1", "--", h.programs["node"], h.programs["server-everything"], "stdio")
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+}
+
+// starts measures getting ready alone.
+func starts(open opener) opener {
+	return func(ctx context.Context, h *house) (run, error) {
+		var last run
+		return run{
+			once: func() (err error) {
+				last, err = open(ctx, h)
+				return err
+			},
+			after: func() {
+				if last.end != nil {
+					last.end()
+				}
+			},
+		}, nil
+	}
+}
+
+// crashes measures how long a gateway needs after its server was killed.
+func crashes(open opener) opener {
+	return func(ctx context.Context, h *house) (run, error) {
+		before := processes("server-everything")
+		r, err := open(ctx, h)
+		if err != nil {
+			return r, err
+		}
+		if err := r.once(); err != nil {
+			return r, err
+		}
+		again := r.once
+		r.once = func() error {
+			for pid := range processes("server-everything") {
+				if !before[pid] {
+					syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			for start := time.Now(); time.Since(start) < 10*time.Second; {
+				if again() == nil {
+					return nil
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return errNever
+		}
+		return r, nil
+	}
+}
+
+// processes returns the processes of Node whose script's path holds word.
+func processes(word string) map[int]bool {
+	all := map[int]bool{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, d := range dirs {
+		b, err := os.ReadFile(d)
+		if err != nil {
+			continue
+		}
+		argv := strings.Split(string(b), "\x00")
+		if len(argv) < 2 || filepath.Base(argv[0]) != "node" || !strings.Contains(argv[1], word) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(d))); err == nil {
+			all[pid] = true
+		}
+	}
+	return all
+}

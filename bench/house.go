@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// findPrograms is where each program is looked for: a variable, and a name in
+// $PATH. What is a script for Node is given as its file.
+var findPrograms = map[string]struct {
+	variable, path string
+	version        []string
+}{
+	"toolgate":           {"TOOLGATE", "", []string{"version"}},
+	"bwrap":              {"BWRAP", "bwrap", []string{"--version"}},
+	"codex":              {"CODEX", "codex", []string{"--version"}}, // the native binary: the npm launcher costs 100 ms more
+	"srt":                {"SRT", "srt", []string{"--version"}},
+	"rg":                 {"RG", "rg", []string{"--version"}},
+	"grep":               {"GREP", "grep", []string{"--version"}},
+	"git":                {"GIT", "git", []string{"--version"}},
+	"node":               {"NODE", "node", []string{"--version"}},
+	"server-everything":  {"EVERYTHING", "", nil}, // dist/index.js of @modelcontextprotocol/server-everything
+	"tbxark/mcp-proxy":   {"TBXARK", "tbxark-mcp-proxy", []string{"-version"}},
+	"punkpeye/mcp-proxy": {"PUNKPEYE", "", nil}, // dist/bin/mcp-proxy.mjs of npm's mcp-proxy
+	"docker mcp gateway": {"DOCKER_MCP", "docker-mcp", []string{"version"}},
+	"mcpproxy-go":        {"MCPPROXY", "mcpproxy", []string{"--version"}},
+}
+
+// A house is what all contenders share: programs, folders, environment.
+type house struct {
+	dir      string // scratch
+	ws       string // workspace to write in
+	source   string // large tree to search: Go's own source
+	env      []string
+	programs map[string]string
+	port     int
+}
+
+func newHouse(ctx context.Context, dir string) (*house, error) {
+	h := &house{dir: dir, ws: filepath.Join(dir, "ws"), source: filepath.Join(runtime.GOROOT(), "src"), programs: map[string]string{}, port: 18700}
+	if _, err := os.Stat(h.source); err != nil {
+		out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+		if err != nil {
+			return nil, fmt.Errorf("looking for a tree to search: %w", err)
+		}
+		h.source = filepath.Join(strings.TrimSpace(string(out)), "src")
+	}
+	if err := os.MkdirAll(h.ws, 0o755); err != nil {
+		return nil, err
+	}
+	for name, p := range findPrograms {
+		path := os.Getenv(p.variable)
+		if path == "" && p.path != "" {
+			path, _ = exec.LookPath(p.path)
+		}
+		if path != "" {
+			h.programs[name] = path
+		}
+	}
+	h.env = append(os.Environ(), "TOOLGATE_HOME="+filepath.Join(dir, "home"))
+	if h.programs["toolgate"] == "" {
+		bin := filepath.Join(dir, "toolgate")
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, ".")
+		build.Dir, build.Stderr = "..", os.Stderr
+		if err := build.Run(); err != nil {
+			return nil, fmt.Errorf("building toolgate: %w", err)
+		}
+		h.programs["toolgate"] = bin
+	}
+	return h, nil
+}
+
+// missing returns the first program of needs that is not there, "" when all are.
+func (h *house) missing(needs []string) string {
+	for _, n := range needs {
+		if h.programs[n] == "" {
+			return n
+		}
+	}
+	return ""
+}
+
+// url returns an address that no other contender has.
+func (h *house) url(path string) (port, url string) {
+	h.port++
+	port = strconv.Itoa(h.port)
+	return port, "http://127.0.0.1:" + port + path
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?[-.\w]*`)
+
+// versions returns what is compared, by name.
+func (h *house) versions() map[string]string {
+	all := map[string]string{}
+	for name, path := range h.programs {
+		p := findPrograms[name]
+		if p.version == nil {
+			all[name] = packageVersion(path)
+			continue
+		}
+		out, _ := exec.Command(path, p.version...).CombinedOutput()
+		all[name] = versionNumber.FindString(string(out))
+	}
+	return all
+}
+
+// packageVersion returns the version of the npm package that a file is in.
+func packageVersion(file string) string {
+	for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if b, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil {
+			if m := regexp.MustCompile(`"version":\s*"([^"]+)"`).FindSubmatch(b); m != nil {
+				return string(m[1])
+			}
+		}
+	}
+	return ""
+}
+
+// machine describes where this runs, in a line.
+func machine() string {
+	model := runtime.GOARCH
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if m := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(b); m != nil {
+			model = strings.TrimSpace(string(m[1]))
+		}
+	}
+	system := runtime.GOOS
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		system = "Linux " + strings.TrimSpace(string(b))
+	}
+	return fmt.Sprintf("%d cores of %s, %s, %s", runtime.NumCPU(), model, system, runtime.Version())
+}
+
+// rss returns the resident memory of a process in KiB, 0 where that is not known.
+func rss(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	m := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(b)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return n
+}
