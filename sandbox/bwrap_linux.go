@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ func findBwrap() string {
 // makes the namespaces and mounts that the first process makes itself at level
 // full. Landlock, seccomp and the rest are the first process's work at both.
 // It returns the files to close once c runs.
-func (c *Cmd) useBwrap(o order) (files []*os.File, err error) {
+func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	plan := o.Plan
 	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
 		return nil, err
@@ -41,8 +42,11 @@ func (c *Cmd) useBwrap(o order) (files []*os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	args, more := bwrapArgs(plan, carvings)
-	c.notes = append(notes, more...)
+	args := bwrapArgs(plan, carvings)
+	c.notes = notes
+	for _, c := range carvings {
+		o.Made = append(o.Made, made{c.path, c.kind, c.file})
+	}
 
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -60,23 +64,28 @@ func (c *Cmd) useBwrap(o order) (files []*os.File, err error) {
 	return []*os.File{self, list}, nil
 }
 
-// bwrapArgs returns bubblewrap's arguments for the carvings of plan, and what
-// bubblewrap cannot do. It is pure.
-func bwrapArgs(plan Plan, carvings []carving) (args, notes []string) {
-	args = []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
+// bwrapArgs returns bubblewrap's arguments for the carvings of plan. It is
+// pure.
+//
+// Bubblewrap mounts nothing on a symlink, so that is left to the first process,
+// which needs a capability for it.
+func bwrapArgs(plan Plan, carvings []carving) []string {
+	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
 	if plan.Profile.Network == policy.NetworkNone {
 		args = append(args, "--unshare-net")
 	}
 	args = append(args,
 		"--as-pid-1", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/",
-		"--dev", "/dev",
+		"--dev", "/dev", "--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--proc", "/proc", "--remount-ro", "/proc",
 	)
+	if slices.ContainsFunc(carvings, carving.symlink) {
+		args = append(args, "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
+	}
 	for _, c := range carvings {
 		switch {
-		case c.file.kind == unix.S_IFLNK:
-			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: bubblewrap mounts nothing on a symlink", c.path))
+		case c.symlink():
 		case c.kind == readOnly:
 			args = append(args, "--ro-bind", c.path, c.path)
 		case c.kind == hidden && c.file.dir():
@@ -87,7 +96,7 @@ func bwrapArgs(plan Plan, carvings []carving) (args, notes []string) {
 			args = append(args, "--bind", c.path, c.path)
 		}
 	}
-	return append(args, "--chdir", "/"), notes
+	return append(args, "--chdir", "/")
 }
 
 // memoryFile returns a file in memory that holds text.

@@ -36,11 +36,14 @@ const (
 
 // A fileID is what a path led to when it was looked at.
 type fileID struct {
-	dev, ino uint64
-	kind     uint32 // the file type bits of its mode
+	Dev, Ino uint64
+	Kind     uint32 // the file type bits of its mode
 }
 
-func (id fileID) dir() bool { return id.kind == unix.S_IFDIR }
+func (id fileID) dir() bool { return id.Kind == unix.S_IFDIR }
+
+// symlink reports whether it is a symlink itself that is carved out.
+func (c carving) symlink() bool { return c.file.Kind == unix.S_IFLNK }
 
 // Limits on how far a writable root is searched for protected names. What
 // lies beyond them is not protected, and the note says so.

@@ -26,7 +26,7 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	require.Equal(t, want, string(text), "the document is stale; run go test ./sandbox -run TestDocument -update")
+	require.True(t, want == string(text), "the document is stale; run go test ./sandbox -run TestDocument -update")
 }
 
 // replaceBetween puts table between the marks of name.
@@ -49,6 +49,8 @@ func attemptTable() string {
 			cell := "stopped"
 			if why := a.open[level]; why != "" {
 				cell = "**open**: " + why
+			} else if p, ok := a.partly[level]; ok {
+				cell = "stopped, but not " + p.why
 			}
 			fmt.Fprintf(&b, " %s |", cell)
 		}

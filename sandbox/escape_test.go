@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,9 +43,23 @@ type attempt struct {
 	// open names the levels that do not stop it, with the reason.
 	open map[sandbox.Level]string
 
+	// partly says, by level, for whom it is not stopped all the same.
+	partly map[sandbox.Level]partly
+
 	// alone, when not "", says why there is no control; needs, what the
 	// control needs that not every user or system has.
 	alone, needs string
+
+	// own is set for an attempt on the process that starts it, or on its end:
+	// it is made in a sandbox of its own, in its starter's session, and
+	// looked at when the sandbox has ended.
+	own bool
+}
+
+// A partly is where a level does not stop what it stops elsewhere.
+type partly struct {
+	why   string
+	holds func() bool
 }
 
 // A field is what an attempt has around it. It is made anew for each.
@@ -60,8 +76,12 @@ type field struct {
 	DirFd  int    // inherited by accident: Outside
 	FileFd int    // inherited by accident: Victim, writable
 	Other  string // a hand-made program: a socket by i386's system call
+	Bomb   string // another: forks until it may not
 
 	*Host
+
+	died bool // the process that started the attempt, by it
+	tty  int  // the terminal that is standard input of some attempts
 }
 
 // A Host is the part of a field that lives as long as the test.
@@ -73,6 +93,15 @@ type Host struct {
 	Dgram  string
 	Name   string // of an abstract unix socket
 	Shm    int    // System V shared memory
+	Sem    int    // and a semaphore
+	Msg    int    // and a queue of messages
+	Queue  string // of messages, as in POSIX
+
+	Bus     string // unix sockets with the names that programs look for
+	Agent   string
+	Runtime string // folder with the socket of systemd
+	Display string
+	Screen  string // abstract
 
 	got chan string // what the sockets received
 }
@@ -84,13 +113,51 @@ func newHost(t *testing.T) *Host {
 	dir, err := os.MkdirTemp("", "toolgate")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	display := fmt.Sprintf("/tmp/.X11-unix/X%d", 1000+os.Getpid())
 	h := &Host{
-		Stream: dir + "/stream", Dgram: dir + "/dgram", Name: "@" + dir,
+		Stream: dir + "/stream", Dgram: dir + "/dgram", Name: "@" + dir, Queue: filepath.Base(dir),
+		Bus: dir + "/run/bus", Agent: dir + "/ssh/agent.1", Runtime: dir + "/run", Display: display, Screen: "@" + display,
 		got: make(chan string, 100),
 	}
+	for _, path := range []string{h.Bus, h.Agent, h.Runtime + "/systemd/private", h.Display} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	}
+	t.Cleanup(func() { os.Remove(filepath.Dir(display)) }) // if it is empty
 	h.startVictim(t)
+	h.share(t)
 	h.listen(t)
 	return h
+}
+
+// share makes what processes share by number or name.
+func (h *Host) share(t *testing.T) {
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+	require.NoError(t, err)
+	h.Shm = id
+	t.Cleanup(func() { unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	sem, _, errno := unix.Syscall(unix.SYS_SEMGET, unix.IPC_PRIVATE, 1, unix.IPC_CREAT|0o600)
+	require.Zero(t, errno)
+	h.Sem = int(sem)
+	t.Cleanup(func() { unix.Syscall6(unix.SYS_SEMCTL, sem, 0, unix.IPC_RMID, 0, 0, 0) })
+	msg, _, errno := unix.Syscall(unix.SYS_MSGGET, unix.IPC_PRIVATE, unix.IPC_CREAT|0o600, 0)
+	require.Zero(t, errno)
+	h.Msg = int(msg)
+	t.Cleanup(func() { unix.Syscall(unix.SYS_MSGCTL, msg, unix.IPC_RMID, 0) })
+	fd, err := openQueue(h.Queue, unix.O_CREAT|unix.O_RDWR)
+	require.NoError(t, err)
+	unix.Close(fd)
+	name := append([]byte(h.Queue), 0)
+	t.Cleanup(func() { raw(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(&name[0])), 0, 0) })
+}
+
+// openQueue opens a queue of messages, as in POSIX.
+func openQueue(name string, flags uintptr) (int, error) {
+	path := append([]byte(name), 0)
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&path[0])), flags, 0o600, 0, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
 }
 
 func newField(t *testing.T, h *Host, base string) *field {
@@ -101,12 +168,15 @@ func newField(t *testing.T, h *Host, base string) *field {
 		Host: h,
 	}
 	write(t, f.Victim, "old")
+	write(t, f.Outside+"/home/.bashrc", "old")
 	write(t, f.Hidden+"/key", nowhere)
 	write(t, f.Root+"/file", "old")
 	write(t, f.Root+"/n1/file", "old")
 	write(t, f.Root+"/.git/config", "old")
 	f.Other = f.Root + "/other"
 	require.NoError(t, os.WriteFile(f.Other, otherProgram(), 0o755))
+	f.Bomb = f.Root + "/bomb"
+	require.NoError(t, os.WriteFile(f.Bomb, bombProgram(), 0o755))
 	f.leak(t)
 	return f
 }
@@ -121,7 +191,7 @@ func (f *field) plant(t *testing.T) {
 	}
 	for _, file := range []string{
 		".codex/config.toml", ".claude/settings.json", "n1/.claude/agents/a.md", ".mcp.json", ".vscode/tasks.json", ".envrc", "n1/.mcp.json",
-		"gitdirs/tree/hooks/pre-commit", "linked/real.git/hooks/pre-commit", "Makefile",
+		"gitdirs/tree/hooks/pre-commit", "linked/real.git/hooks/pre-commit", "Makefile", ".bashrc", "folded/.GIT/hooks/pre-commit",
 	} {
 		write(t, f.Root+"/"+file, "old")
 	}
@@ -132,13 +202,10 @@ func (f *field) plant(t *testing.T) {
 func (h *Host) startVictim(t *testing.T) {
 	victim := exec.Command("/proc/self/exe", "op", "wait")
 	victim.Env = []string{"MARK=" + nowhere}
+	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, victim.Start())
 	h.Pid = victim.Process.Pid
 	t.Cleanup(func() { victim.Process.Kill(); victim.Wait() })
-	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
-	require.NoError(t, err)
-	h.Shm = id
-	t.Cleanup(func() { unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 }
 
 func (h *Host) listen(t *testing.T) {
@@ -175,17 +242,26 @@ func (h *Host) listen(t *testing.T) {
 		return c
 	}
 	h.TCP = accept(net.Listen("tcp", "127.0.0.1:0")).Addr().String()
-	accept(net.Listen("unix", h.Stream))
-	accept(net.Listen("unix", h.Name))
+	for _, path := range h.streams() {
+		accept(net.Listen("unix", path))
+	}
 	h.UDP = receive(net.ListenPacket("udp", "127.0.0.1:0")).LocalAddr().String()
 	receive(net.ListenPacket("unixgram", h.Dgram))
+}
+
+// streams are the unix sockets that take connections.
+func (h *Host) streams() []string {
+	return []string{h.Stream, h.Name, h.Bus, h.Agent, h.Runtime + "/systemd/private", h.Display, h.Screen}
 }
 
 // received reports whether a host socket got something since it was asked
 // last. The attempt has ended by now, so what it sent is under way at most: to
 // each socket goes a mark, which comes after it.
 func (h *Host) received() bool {
-	sockets := [][2]string{{"udp", h.UDP}, {"unixgram", h.Dgram}, {"tcp", h.TCP}, {"unix", h.Stream}, {"unix", h.Name}}
+	sockets := [][2]string{{"udp", h.UDP}, {"unixgram", h.Dgram}, {"tcp", h.TCP}}
+	for _, path := range h.streams() {
+		sockets = append(sockets, [2]string{"unix", path})
+	}
 	for _, to := range sockets {
 		c, err := net.Dial(to[0], to[1])
 		if err != nil {
@@ -257,13 +333,7 @@ func init() {
 		if err := json.Unmarshal([]byte(args[1]), &f); err != nil {
 			unix.Exit(250)
 		}
-		for _, a := range attempts {
-			if a.name == args[0] {
-				return a.try(&f)
-			}
-		}
-		unix.Exit(250)
-		return nil
+		return attemptNamed(args[0]).try(&f)
 	}
 	// escapes makes the attempts that it is given on stdin, each in a process
 	// of its own: with a Spawner inside a sandbox, plainly outside.
@@ -286,7 +356,14 @@ func init() {
 			cmd := exec.Command("/proc/self/exe", "op", "escape", f.Attempt, f.String())
 			cmd.Dir = f.Root
 			cmd.Env = os.Environ()
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			a := attemptNamed(f.Attempt)
+			switch {
+			case strings.HasPrefix(a.name, "tty."):
+				cmd.Stdin = os.NewFile(ttyFd, "tty")
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			case !a.own:
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			}
 			var said bytes.Buffer
 			cmd.Stderr = &said
 			if err := start(cmd); err != nil {
@@ -298,6 +375,18 @@ func init() {
 			}
 		}
 	}
+}
+
+// ttyFd is where a process that makes attempts finds a terminal.
+const ttyFd = 3
+
+func attemptNamed(name string) attempt {
+	for _, a := range attempts {
+		if a.name == name {
+			return a
+		}
+	}
+	panic("no attempt " + name)
 }
 
 // An ending is how the process of an attempt ended.
@@ -332,24 +421,27 @@ type ground struct {
 	fields map[string]*field
 	in     *json.Encoder
 	out    *json.Decoder
+	end    func() error // ends it, with everything in it
 }
 
-// newGround starts a process that makes attempts at level, each in a field of
-// its own.
-func newGround(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.System)) *ground {
+// newGround starts a process that makes the attempts of list at level, each
+// that is looked at from outside in a field of its own.
+func newGround(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.System), list []attempt) *ground {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	g := &ground{fields: map[string]*field{}}
 	p := policy.Profile{Mode: policy.WorkspaceWrite, ReadOnlySubpaths: sandbox.Protected(false)}
+	tty, name := openTerminal(t)
 	field := func(name string) *field {
 		f := newField(t, h, base+"/"+name)
+		f.tty = int(tty.Fd())
 		p.WritableRoots = append(p.WritableRoots, f.Root)
 		p.Hidden = append(p.Hidden, f.Hidden)
 		return f
 	}
 	shared := field("shared")
-	for _, a := range attempts {
+	for _, a := range list {
 		g.fields[a.name] = shared
 		if a.happened != nil {
 			f := field(a.name)
@@ -368,7 +460,8 @@ func newGround(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.
 	if level == sandbox.None {
 		cmd := exec.Command("/proc/self/exe", "op", "escapes")
 		cmd.Env = []string{"SECRET=" + nowhere}
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, os.Stderr
+		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = inR, outW, os.Stderr, []*os.File{tty}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		require.NoError(t, cmd.Start())
 		wait = cmd.Wait
 	} else {
@@ -382,18 +475,35 @@ func newGround(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.
 		}
 		cmd := plan.Command("", "op", "escapes")
 		cmd.Dir = base
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, os.Stderr
-		require.NoError(t, cmd.Start())
+		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = inR, outW, os.Stderr, []*os.File{tty}
+		require.NoError(t, cmd.Start(), name)
 		wait = cmd.Wait
 	}
 	inR.Close()
 	outW.Close()
-	t.Cleanup(func() {
+	g.end = sync.OnceValue(func() error {
 		inW.Close()
-		require.NoError(t, wait())
-		outR.Close()
+		defer outR.Close()
+		return wait()
 	})
+	t.Cleanup(func() { g.end() })
 	return g
+}
+
+// openTerminal returns the terminal end of a new pair.
+func openTerminal(t *testing.T) (*os.File, string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	name := fmt.Sprintf("/dev/pts/%d", n)
+	tty, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { tty.Close() })
+	return tty, name
 }
 
 // try makes the attempt.
@@ -403,7 +513,13 @@ func (g *ground) try(t *testing.T, a attempt) outcome {
 	f.Attempt = a.name
 	require.NoError(t, g.in.Encode(f))
 	var e ending
-	require.NoError(t, g.out.Decode(&e))
+	err := g.out.Decode(&e)
+	if a.own {
+		f.died = err != nil
+		g.end()
+	} else {
+		require.NoError(t, err)
+	}
 	require.NotEqual(t, 250, e.Code, e.Said)
 	return a.judge(f, e)
 }
@@ -422,36 +538,48 @@ func TestEscape(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	control := map[string]outcome{}
-	t.Run("control", func(t *testing.T) {
-		g := newGround(t, h, sandbox.None, nil)
+	make := func(t *testing.T, level sandbox.Level, change func(*sandbox.System), look func(t *testing.T, a attempt, o outcome)) {
+		var shared, own []attempt
 		for _, a := range attempts {
-			if a.alone != "" {
-				continue
+			switch {
+			case level == sandbox.None && a.alone != "":
+			case a.own:
+				own = append(own, a)
+			default:
+				shared = append(shared, a)
 			}
-			t.Run(a.name, func(t *testing.T) {
-				o := g.try(t, a)
-				control[a.name] = o
-				if !o.escaped {
-					require.NotEmpty(t, a.needs, "it does not work unconfined either: %s", o.errno)
-					t.Skipf("unconfined it needs %s: %s", a.needs, o.errno)
-				}
-			})
 		}
+		g := newGround(t, h, level, change, shared)
+		for _, a := range shared {
+			t.Run(a.name, func(t *testing.T) { look(t, a, g.try(t, a)) })
+		}
+		require.NoError(t, g.end())
+		for _, a := range own {
+			t.Run(a.name, func(t *testing.T) { look(t, a, newGround(t, h, level, change, []attempt{a}).try(t, a)) })
+		}
+	}
+	t.Run("control", func(t *testing.T) {
+		make(t, sandbox.None, nil, func(t *testing.T, a attempt, o outcome) {
+			control[a.name] = o
+			if !o.escaped {
+				require.NotEmpty(t, a.needs, "it does not work unconfined either: %s", o.errno)
+				t.Skipf("unconfined it needs %s: %s", a.needs, o.errno)
+			}
+		})
 	})
 	at := func(t *testing.T, level sandbox.Level, change func(*sandbox.System)) {
-		g := newGround(t, h, level, change)
-		for _, a := range attempts {
-			t.Run(a.name, func(t *testing.T) {
-				o := g.try(t, a)
-				if why := a.open[level]; why != "" {
-					if control[a.name].escaped {
-						require.True(t, o.escaped, "documented as open (%s), but %s", why, o.errno)
-					}
-					return
+		make(t, level, change, func(t *testing.T, a attempt, o outcome) {
+			if why := a.open[level]; why != "" {
+				if control[a.name].escaped {
+					require.True(t, o.escaped, "documented as open (%s), but %s", why, o.errno)
 				}
-				require.False(t, o.escaped, "%v does not stop it: %s", level, o.errno)
-			})
-		}
+				return
+			}
+			if p, ok := a.partly[level]; ok && o.escaped && p.holds() {
+				t.Skipf("%v does not stop it %s", level, p.why)
+			}
+			require.False(t, o.escaped, "%v does not stop it: %s", level, o.errno)
+		})
 	}
 	eachLevel(t, func(t *testing.T, level sandbox.Level) { at(t, level, nil) })
 	// Landlock lies over the mounts, and could hide a hole in them.
@@ -498,7 +626,7 @@ func putIn(fd int, err error) error {
 	return err
 }
 
-var attempts = []attempt{
+var fileAttempts = []attempt{
 	{name: "fs.write_outside",
 		try:      func(f *field) error { return os.WriteFile(f.Away, nil, 0o644) },
 		happened: (*field).awayExists},
@@ -755,6 +883,29 @@ var attempts = []attempt{
 			st, err := os.Stat(f.Root + "/trap")
 			return err == nil && st.Mode()&os.ModeSetuid != 0
 		}},
+	{name: "fs.set_user_id_trap_unnamed",
+		try: func(f *field) error {
+			fd, err := unix.Open(f.Root, unix.O_TMPFILE|unix.O_WRONLY, 0o4755)
+			if err != nil {
+				return err
+			}
+			return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, f.Root+"/trap", unix.AT_SYMLINK_FOLLOW)
+		},
+		happened: func(f *field) bool {
+			st, err := os.Stat(f.Root + "/trap")
+			return err == nil && st.Mode()&os.ModeSetuid != 0
+		}},
+	{name: "fs.capability_trap", needs: "root and a file system with attributes",
+		try: func(f *field) error {
+			var every [20]byte // version 2, effective, every capability
+			every[0], every[3] = 1, 2
+			copy(every[4:], "\xff\xff\xff\xff")
+			return unix.Setxattr(f.Root+"/file", "security.capability", every[:], 0)
+		},
+		happened: func(f *field) bool {
+			_, err := unix.Getxattr(f.Root+"/file", "security.capability", make([]byte, 100))
+			return err == nil
+		}},
 	{name: "fs.fifo_in_root", open: byDesign("a file of the workspace like any other"),
 		try:      func(f *field) error { return unix.Mkfifo(f.Root+"/fifo", 0o644) },
 		happened: madeInRoot("/fifo")},
@@ -769,6 +920,19 @@ var attempts = []attempt{
 			_, err = unix.InotifyAddWatch(fd, f.Outside, unix.IN_ALL_EVENTS)
 			return err
 		}},
+	{name: "fs.watch_hidden", open: landlockOnly(noMasks),
+		try: func(f *field) error {
+			fd, err := unix.InotifyInit1(0)
+			if err != nil {
+				return err
+			}
+			_, err = unix.InotifyAddWatch(fd, f.Hidden, unix.IN_ALL_EVENTS)
+			return err
+		}},
+	{name: "fs.read_outside", open: byDesign("what the user may read can be read, unless it is hidden"),
+		try: func(f *field) error { _, err := os.ReadFile(f.Victim); return err }},
+	{name: "fs.read_passwords", needs: "root", open: byDesign("what the user may read can be read, unless it is hidden"),
+		try: func(f *field) error { _, err := os.ReadFile("/etc/shadow"); return err }},
 
 	// Repositories: what is written there runs outside, with the next git
 	// command of the user.
@@ -796,6 +960,8 @@ var attempts = []attempt{
 		}, happened: changed("/.git/hooks/pre-commit")},
 	{name: "git.write_hook_case_folded", needs: "a file system that folds case", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/.GIT/hooks/pre-commit") }, happened: changed("/.git/hooks/pre-commit")},
+	{name: "git.write_hook_in_other_case", open: landlockOnly(noCarving), // a repository where case is folded
+		try: func(f *field) error { return appendTo(f.Root + "/folded/.GIT/hooks/pre-commit") }, happened: changed("/folded/.GIT/hooks/pre-commit")},
 	{name: "git.nested_hook", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/n1/.git/hooks/pre-commit") }, happened: changed("/n1/.git/hooks/pre-commit")},
 	{name: "git.deeply_nested_hook", open: landlockOnly(noCarving),
@@ -826,10 +992,7 @@ var attempts = []attempt{
 		try: func(f *field) error { return appendTo(f.Root + "/gitdirs/tree/hooks/pre-commit") }, happened: changed("/gitdirs/tree/hooks/pre-commit")},
 	{name: "git.symlinked_hook", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/linked/.git/hooks/pre-commit") }, happened: changed("/linked/real.git/hooks/pre-commit")},
-	{name: "git.symlink_replaced", open: map[sandbox.Level]string{
-		sandbox.Landlock: noCarving,
-		sandbox.Bwrap:    "bubblewrap mounts nothing on a symlink",
-	},
+	{name: "git.symlink_replaced", open: landlockOnly(noCarving),
 		try: func(f *field) error {
 			if err := unix.Unlink(f.Root + "/linked/.git"); err != nil {
 				return err
@@ -856,6 +1019,10 @@ var attempts = []attempt{
 		try: func(f *field) error { return appendTo(f.Root + "/.envrc") }, happened: changed("/.envrc")},
 	{name: "persist.makefile", open: byDesign("the workspace's own programs are what the work is about"),
 		try: func(f *field) error { return appendTo(f.Root + "/Makefile") }, happened: changed("/Makefile")},
+	{name: "persist.shell_start_at_home",
+		try: func(f *field) error { return appendTo(f.Outside + "/home/.bashrc") }, happened: changed("/../outside/home/.bashrc")},
+	{name: "persist.shell_start_in_root", open: byDesign("a shell reads it in the home folder only, and that is never a writable root"),
+		try: func(f *field) error { return appendTo(f.Root + "/.bashrc") }, happened: changed("/.bashrc")},
 	{name: "persist.codex_config", open: landlockOnly(noCarving),
 		try: func(f *field) error { return appendTo(f.Root + "/.codex/config.toml") }, happened: changed("/.codex/config.toml")},
 
@@ -914,6 +1081,7 @@ var attempts = []attempt{
 			}
 			return unix.PidfdSendSignal(fd, 0, nil, 0)
 		}},
+	{name: "proc.signal_group", try: func(f *field) error { return unix.Kill(-f.Pid, 0) }},
 	{name: "proc.signal_parent", needs: "a parent in sight",
 		try: func(f *field) error {
 			if os.Getppid() == 0 {
@@ -927,6 +1095,12 @@ var attempts = []attempt{
 		try: func(f *field) error {
 			return raw(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(os.Getppid()), 0)
 		}},
+	{name: "proc.trace_own_child",
+		try: func(f *field) error {
+			runtime.LockOSThread()
+			return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0)
+		}},
+	{name: "proc.have_killed_first", try: func(f *field) error { return openWrite(fmt.Sprintf("/proc/%d/oom_score_adj", f.Pid)) }},
 	{name: "proc.process_vm_readv", try: func(f *field) error { return reachByName("process_vm_readv", f.Pid) }},
 	{name: "proc.limit", try: func(f *field) error { return reachByName("limit", f.Pid) }},
 	{name: "proc.priority",
@@ -1039,8 +1213,8 @@ var attempts = []attempt{
 	{name: "net.packet", needs: "root", try: socket(unix.AF_PACKET, unix.SOCK_RAW, 0)},
 	{name: "net.raw", needs: "root", try: socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)},
 	{name: "net.ping", needs: "a group that may ping", try: socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP)},
-	{name: "net.crypto", needs: "the kernel's crypto sockets", try: socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0)},
-	{name: "net.bluetooth", needs: "bluetooth", try: socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 0)},
+	{name: "net.crypto", try: socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0)},
+	{name: "net.bluetooth", needs: "root", try: socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 0)},
 	{name: "net.io_uring", needs: "io_uring",
 		try: func(f *field) error {
 			var params [120]byte
@@ -1050,8 +1224,10 @@ var attempts = []attempt{
 	// System calls by other names.
 	{name: "abi.i386_socket", needs: "i386 system calls",
 		try: func(f *field) error { return runOther(f.Other) }},
-	{name: "abi.x32_socket", needs: "x32 system calls",
-		try: func(f *field) error { return raw(0x40000000|unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0) }},
+	{name: "abi.x32_socket", // answered, where the kernel has none, by its own list of calls
+		try: func(f *field) error {
+			return reached(raw(0x40000000|unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0))
+		}},
 
 	// Namespaces and mounts.
 	{name: "ns.unshare_user", needs: "user namespaces",
@@ -1072,6 +1248,8 @@ var attempts = []attempt{
 	{name: "ns.unshare_net", needs: "root", try: func(f *field) error { return cloneInto(unix.CLONE_NEWNET) }},
 	{name: "ns.unmount_protected", alone: "it is the sandbox's own mount",
 		try: func(f *field) error { return unix.Unmount(f.Root+"/.git", unix.MNT_DETACH) }},
+	{name: "ns.unmount_mask", alone: "it is the sandbox's own mount",
+		try: func(f *field) error { return unix.Unmount(f.Hidden, unix.MNT_DETACH) }},
 	{name: "ns.remount_writable", alone: "it is the sandbox's own mount",
 		try: func(f *field) error { return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "") }},
 	{name: "ns.bind_over_protected", alone: "it is the sandbox's own mount",
@@ -1130,7 +1308,7 @@ var attempts = []attempt{
 		}},
 	{name: "priv.module", needs: "root and modules",
 		try: func(f *field) error {
-			err := raw(unix.SYS_FINIT_MODULE, ^uintptr(0), 0, 0)
+			err := reached(raw(unix.SYS_FINIT_MODULE, ^uintptr(0), 0, 0))
 			if err == unix.EBADF || err == unix.ENOEXEC {
 				return nil // it was let in, only there is no module
 			}
@@ -1170,6 +1348,20 @@ var attempts = []attempt{
 			_, err := unix.SysvShmAttach(f.Shm, 0, 0)
 			return err
 		}},
+	{name: "ipc.shared_memory_by_number",
+		try: func(f *field) error {
+			_, err := unix.SysvShmCtl(f.Shm, unix.IPC_STAT, new(unix.SysvShmDesc))
+			return err
+		}},
+	{name: "ipc.semaphore",
+		try: func(f *field) error { return raw(unix.SYS_SEMCTL, uintptr(f.Sem), 0, getSemaphore) }},
+	{name: "ipc.message_queue",
+		try: func(f *field) error {
+			var status [256]byte
+			return raw(unix.SYS_MSGCTL, uintptr(f.Msg), unix.IPC_STAT, uintptr(unsafe.Pointer(&status[0])))
+		}},
+	{name: "ipc.posix_queue",
+		try: func(f *field) error { _, err := openQueue(f.Queue, unix.O_RDWR); return err }},
 	{name: "ipc.dev_shm",
 		try: func(f *field) error {
 			fd, err := unix.Open(fmt.Sprintf("/dev/shm/toolgate-test-%d", f.Pid), unix.O_CREAT|unix.O_WRONLY, 0o600)
@@ -1181,14 +1373,25 @@ var attempts = []attempt{
 			_, err := os.Stat(path)
 			return err == nil
 		}},
+	{name: "tty.type_into_standard_input", needs: "a kernel that still types into terminals",
+		try:      func(f *field) error { return typeInto(0) },
+		happened: (*field).typed},
+	{name: "tty.type_into_controlling", needs: "a kernel that still types into terminals",
+		try: func(f *field) error {
+			fd, err := unix.Open("/dev/tty", unix.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			return typeInto(fd)
+		},
+		happened: (*field).typed},
 	{name: "tty.type_into_own", needs: "a kernel that still types into terminals",
 		try: func(f *field) error {
 			fd, err := ownTerminal()
 			if err != nil {
 				return err
 			}
-			c := byte('x')
-			return raw(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&c)))
+			return typeInto(fd)
 		}},
 	{name: "tty.paste_into_own", needs: "a console",
 		try: func(f *field) error {
@@ -1199,6 +1402,36 @@ var attempts = []attempt{
 			c := byte(2)
 			return raw(unix.SYS_IOCTL, uintptr(fd), 0x541c, uintptr(unsafe.Pointer(&c)))
 		}},
+}
+
+// getSemaphore is GETVAL.
+const getSemaphore = 12
+
+// typeInto types a line into the terminal fd.
+func typeInto(fd int) error {
+	for _, c := range []byte("x\n") {
+		if err := raw(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&c))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typed reports whether there is something to read from the terminal, and
+// takes it away.
+func (f *field) typed() bool {
+	n, err := unix.IoctlGetInt(f.tty, unix.TIOCINQ)
+	unix.IoctlSetInt(f.tty, unix.TCFLSH, unix.TCIFLUSH)
+	return err == nil && n > 0
+}
+
+// reached is err, but nil when a call got as far as the kernel's own lists,
+// on which there is nothing of the kind: no filter stopped it.
+func reached(err error) error {
+	if err == unix.ENOSYS || err == unix.EAFNOSUPPORT {
+		return nil
+	}
+	return err
 }
 
 // heard reports whether a socket of the host received something.
@@ -1214,13 +1447,16 @@ func reachByName(name string, pid int) error {
 	return fmt.Errorf("no reach %q", name)
 }
 
-func dial(network, addr string) error {
+func dial(network, addr string) error { return dialSay(network, addr, "x") }
+
+// dialSay connects to addr and says text.
+func dialSay(network, addr, text string) error {
 	c, err := net.Dial(network, addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Write([]byte("x"))
+	_, err = c.Write([]byte(text))
 	return err
 }
 
@@ -1236,7 +1472,7 @@ func inet(addr string) unix.Sockaddr {
 func socket(family, kind, proto int) func(*field) error {
 	return func(*field) error {
 		_, err := unix.Socket(family, kind, proto)
-		return err
+		return reached(err)
 	}
 }
 
@@ -1288,6 +1524,32 @@ func otherProgram() []byte {
 		0xb8, 0x3c, 0x00, 0x00, 0x00, // mov eax, 60: exit
 		0x0f, 0x05, // syscall
 	}
+	return elf(code)
+}
+
+// bombProgram forks children that end and are never waited for, more than a
+// sandbox may hold, and exits with the error number, or 0.
+func bombProgram() []byte {
+	return elf([]byte{
+		0xbb, 0x68, 0x42, 0x00, 0x00, // mov ebx, 17000
+		0xb8, 0x39, 0x00, 0x00, 0x00, // again: mov eax, 57: fork
+		0x0f, 0x05, // syscall
+		0x31, 0xff, // xor edi, edi
+		0x85, 0xc0, // test eax, eax
+		0x74, 0x0c, // jz end
+		0x78, 0x06, // js error
+		0xff, 0xcb, // dec ebx
+		0x75, 0xed, // jnz again
+		0xeb, 0x04, // jmp end
+		0x89, 0xc7, // error: mov edi, eax
+		0xf7, 0xdf, // neg edi
+		0xb8, 0x3c, 0x00, 0x00, 0x00, // end: mov eax, 60: exit
+		0x0f, 0x05, // syscall
+	})
+}
+
+// elf returns the 64-bit program of the machine code.
+func elf(code []byte) []byte {
 	const base, header = 0x400000, 64 + 56
 	b := make([]byte, header, header+len(code))
 	copy(b, "\x7fELF\x02\x01\x01")

@@ -124,7 +124,9 @@ func runInit() {
 	}
 	pid := 0
 	if err == nil {
-		pid, err = startConfined(o)
+		var notes []string
+		pid, notes, err = startConfined(o)
+		o.notes = append(o.notes, notes...)
 	}
 	if err != nil {
 		_, refused := errors.AsType[*setupError](err)
@@ -216,41 +218,75 @@ func prepare(o *order) error {
 	o.seen = seen
 	if o.Self {
 		// Its path may be out of sight once the mounts are made.
-		o.exe, err = unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
+		if o.exe, err = openSelf(o.Plan); err != nil {
 			return step("own binary", err)
 		}
 	}
-	if o.Plan.Level == Full {
+	switch o.Plan.Level {
+	case Full:
 		o.notes, err = setupMounts(seen)
+	case Bwrap:
+		err = verifyMounts(o.Made)
 	}
 	return err
 }
 
+// openSelf opens this binary. Where mounts can be made it is by one that is
+// read-only, when the binary is still at its path: a program can open its own
+// binary anew, by the mount that it was started from.
+func openSelf(plan Plan) (fd int, err error) {
+	const self = "/proc/self/exe"
+	if fd, err = unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil || plan.Level != Full {
+		return fd, err
+	}
+	var st unix.Stat_t
+	path, err := os.Readlink(self)
+	if err != nil || unix.Fstat(fd, &st) != nil {
+		return fd, nil
+	}
+	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return fd, nil
+	}
+	id := fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}
+	if id.check(tree) != nil || setMountAttr(tree, unix.MOUNT_ATTR_RDONLY|plainMount, 0) != nil {
+		unix.Close(tree)
+		return fd, nil
+	}
+	unix.Close(fd)
+	return tree, nil
+}
+
 // startConfined starts the program from a thread that is held to the plan.
+// Notes say what could not be protected.
 //
 // That thread is not the main one, which stands for the whole process: in the
 // program's own Landlock domain, it could be signalled from there.
-func startConfined(o order) (pid int, err error) {
+func startConfined(o order) (pid int, notes []string, err error) {
 	type started struct {
-		pid int
-		err error
+		pid   int
+		notes []string
+		err   error
 	}
 	done := make(chan started)
 	go func() {
 		// Never unlocked, and never ended: the end of this thread is the
 		// end of the program, by Pdeathsig.
 		runtime.LockOSThread()
-		if err := confine(o); err != nil {
-			done <- started{0, err}
+		notes, err := coverSymlinks(o.Made)
+		if err == nil {
+			err = confine(o)
+		}
+		if err != nil {
+			done <- started{0, nil, err}
 			return
 		}
 		pid, err := startProgram(o)
-		done <- started{pid, err}
+		done <- started{pid, notes, err}
 		select {}
 	}()
 	s := <-done
-	return s.pid, s.err
+	return s.pid, s.notes, s.err
 }
 
 // startProgram starts the program. It is not the child of a process of the
@@ -338,6 +374,10 @@ func realRoots(roots []string) ([]string, error) {
 		path, err := filepath.EvalSymlinks(root)
 		if err != nil {
 			return nil, fmt.Errorf("writable root %s: %w", root, errors.Unwrap(err))
+		}
+		// A symlink that a sandbox can make would name any folder there is.
+		if path != root && slices.ContainsFunc(roots, func(r string) bool { return r != root && isBelow(root, r) }) {
+			return nil, fmt.Errorf("writable root %s: leads to %s by a symlink in another writable root; name the folder itself", root, path)
 		}
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
 			return nil, fmt.Errorf("writable root %s: not a folder", root)

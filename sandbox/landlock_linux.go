@@ -193,6 +193,12 @@ func (r landlockRule) add(ruleset int) error {
 		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
 	}
 	defer unix.Close(fd)
+	if !r.optional {
+		// A root has no symlinks in its path, unless one was put there since.
+		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != r.path {
+			return &os.PathError{Op: "landlock", Path: r.path, Err: errReplaced}
+		}
+	}
 	rights := r.rights
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -41,7 +41,7 @@ func setupMounts(plan Plan) (notes []string, err error) {
 	}
 	for _, c := range carvings {
 		err := c.attach()
-		if err != nil && c.file.kind == unix.S_IFLNK {
+		if err != nil && c.symlink() {
 			// Older kernels mount nothing on a symlink.
 			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
 			continue
@@ -134,6 +134,9 @@ func freshProc() error {
 	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
+// sharedMemory is how many bytes /dev/shm holds.
+const sharedMemory = 1 << 30
+
 // plainDevices are the host's device files that a private /dev has.
 var plainDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
@@ -178,7 +181,7 @@ func privateDev(devs map[string]int) error {
 	}
 	for _, m := range []struct{ path, kind, options string }{
 		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620"},
-		{"/dev/shm", "tmpfs", "mode=1777,size=1g"},
+		{"/dev/shm", "tmpfs", fmt.Sprintf("mode=1777,size=%d", sharedMemory)},
 	} {
 		if err := os.Mkdir(m.path, 0o755); err != nil {
 			return err

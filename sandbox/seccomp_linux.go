@@ -19,6 +19,10 @@ const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWU
 
 const setID = unix.S_ISUID | unix.S_ISGID
 
+// openMakes are the flags of open with which it makes a file, and heeds a
+// mode: O_TMPFILE does not need O_CREAT beside it.
+const openMakes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+
 // bits is the condition that argument arg has one of the bits of mask.
 func bits(arg int, mask uint32) cond {
 	return cond{arg: arg, mask: mask, op: noneOf, vals: []uint32{0}}
@@ -74,7 +78,7 @@ var systemRules = []rule{
 		why: "a set-user-id file in a writable root is a trap outside"},
 	{calls: []uint32{unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_MKNODAT}, when: []cond{bits(2, setID)}, do: eperm,
 		why: "as for fchmod"},
-	{calls: []uint32{unix.SYS_OPENAT}, when: []cond{bits(2, unix.O_CREAT), bits(3, setID)}, do: eperm,
+	{calls: []uint32{unix.SYS_OPENAT}, when: []cond{bits(2, openMakes), bits(3, setID)}, do: eperm,
 		why: "as for fchmod"},
 	{calls: []uint32{unix.SYS_OPENAT2}, do: enosys,
 		why: "its mode is in memory, out of a filter's sight; programs fall back to openat"},
@@ -150,14 +154,26 @@ var networkRules = []rule{
 var sharedPidRules = []rule{
 	{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: []cond{{arg: 1, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
+	{calls: []uint32{unix.SYS_SETPRIORITY}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
+		why: "user 0 is oneself, with every process one has"},
+	{calls: []uint32{unix.SYS_IOPRIO_SET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{ioprioWhoUser}}}, do: eperm,
+		why: "as for setpriority"},
 	{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}, when: []cond{{arg: 0, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
 }
 
+// ioprioWhoUser is IOPRIO_WHO_USER: all processes of a user.
+const ioprioWhoUser = 3
+
 // sharedIPCRules stand in for an ipc namespace.
 var sharedIPCRules = []rule{
-	{calls: []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN}, do: eperm,
-		why: "System V and POSIX queues are shared with the user's other processes"},
+	{calls: []uint32{
+		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL,
+		unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+		unix.SYS_MSGGET, unix.SYS_MSGCTL, unix.SYS_MSGSND, unix.SYS_MSGRCV,
+		unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	}, do: eperm,
+		why: "System V and POSIX queues are shared with the user's other processes, and their numbers can be guessed"},
 }
 
 // filterRules returns the rows of the filter for a command of plan.

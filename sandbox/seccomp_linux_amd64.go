@@ -10,7 +10,7 @@ var legacyRules = []rule{
 		why: "as for fchmod"},
 	{calls: []uint32{unix.SYS_CREAT, unix.SYS_MKNOD}, when: []cond{bits(1, setID)}, do: eperm,
 		why: "as for fchmod"},
-	{calls: []uint32{unix.SYS_OPEN}, when: []cond{bits(1, unix.O_CREAT), bits(2, setID)}, do: eperm,
+	{calls: []uint32{unix.SYS_OPEN}, when: []cond{bits(1, openMakes), bits(2, setID)}, do: eperm,
 		why: "as for fchmod"},
 	{calls: []uint32{unix.SYS_MKNOD}, when: []cond{{arg: 1, mask: unix.S_IFMT, op: oneOf, vals: []uint32{unix.S_IFCHR, unix.S_IFBLK}}}, do: eperm,
 		why: "makes device files"},

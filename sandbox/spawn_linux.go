@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -63,8 +64,12 @@ func NewSpawner(p Plan) (*Spawner, error) {
 	}
 	s.plain, s.watched = filters(p)
 	if p.ABI > 0 {
+		seen := p
 		var err error
-		if s.ruleset, err = domain(p, listFolder).ruleset(); err != nil {
+		if seen.Profile.WritableRoots, err = realRoots(p.Profile.WritableRoots); err != nil {
+			return nil, err
+		}
+		if s.ruleset, err = domain(seen, listFolder).ruleset(); err != nil {
 			return nil, err
 		}
 	}
@@ -92,6 +97,7 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	if s.direct {
 		return cmd.Start()
 	}
+	ownGroup(cmd)
 	job := spawnJob{cmd, make(chan error, 1)}
 	select {
 	case s.jobs <- job:
@@ -99,6 +105,21 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	case <-s.ended:
 		return errClosed
 	}
+}
+
+// ownGroup makes cmd the first of a process group, when it is not of a session
+// already: kill with 0 for a process is for all of one's group, and no filter
+// knows which that is.
+func ownGroup(cmd *exec.Cmd) {
+	attr := syscall.SysProcAttr{}
+	if cmd.SysProcAttr != nil {
+		attr = *cmd.SysProcAttr
+	}
+	if attr.Setsid || attr.Setpgid || attr.Foreground {
+		return
+	}
+	attr.Setpgid = true
+	cmd.SysProcAttr = &attr
 }
 
 var errClosed = errors.New("sandbox: the spawner is closed")
@@ -164,6 +185,9 @@ func filters(p Plan) (plain, watched []bpfInstr) {
 	return plain, assemble(auditArch, append(rules, pathWatchRules()...))
 }
 
+// fcntlSetSignal is F_SETSIG: which signal tells that a descriptor is ready.
+const fcntlSetSignal = 10
+
 // someThread stands for the number of the thread in a filter. It is above
 // those that Linux gives.
 const someThread = 1<<31 - 1
@@ -215,7 +239,9 @@ func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error)
 // most of that, but the thread that starts commands is in the commands' own
 // domain: to Landlock it is one of them.
 func workerRules(pid, tid int) []rule {
-	worker := []uint32{uint32(pid), uint32(tid), uint32(-pid)}
+	const everyone = -1
+	all := int32(everyone)
+	worker := []uint32{uint32(pid), uint32(tid), uint32(-pid), uint32(all)}
 	firstArg := []cond{{arg: 0, op: oneOf, vals: worker}}
 	secondArg := []cond{{arg: 1, op: oneOf, vals: worker}}
 	return []rule{
@@ -225,11 +251,15 @@ func workerRules(pid, tid int) []rule {
 			why: "signals the worker"},
 		{calls: []uint32{unix.SYS_PIDFD_SEND_SIGNAL}, do: enosys,
 			why: "an open folder of /proc names a process too; programs fall back to kill"},
+		{calls: []uint32{unix.SYS_FCNTL}, when: []cond{{arg: 1, op: oneOf, vals: []uint32{fcntlSetSignal}}}, do: eperm,
+			why: "with F_SETOWN, has the kernel send the worker any signal"},
 		{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{arg: 0, op: nonZero}, {arg: 2, op: nonZero}}, do: eperm,
 			why: "a limit of no processor time ends the worker"},
 		{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}, when: firstArg, do: eperm,
 			why: "slows the worker down"},
 		{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: secondArg, do: eperm,
 			why: "slows the worker down"},
+		{calls: []uint32{unix.SYS_SETPRIORITY}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
+			why: "slows the worker down, which is the same user's"},
 	}
 }

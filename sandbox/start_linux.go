@@ -30,6 +30,7 @@ type order struct {
 	Extra int      `json:"extra,omitempty"` // number of extra files
 	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
+	Made  []made   `json:"made,omitempty"`  // what bubblewrap was asked to carve out
 
 	// Found out by the first process itself.
 	seen  Plan     // the plan with its paths as they are on disk
@@ -151,7 +152,7 @@ func (c *Cmd) launch(o order) error {
 		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
 	case Bwrap:
 		var files []*os.File
-		files, err = c.useBwrap(o)
+		files, err = c.useBwrap(&o)
 		opened = append(opened, files...)
 	}
 	if err == nil {

@@ -39,6 +39,7 @@ func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
 	if s.direct || !canWatch() {
 		return &Watch{}, s.Start(cmd)
 	}
+	ownGroup(cmd)
 	var t *watcher
 	select {
 	case <-s.ended:

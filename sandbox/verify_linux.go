@@ -1,0 +1,140 @@
+package sandbox
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A made is a carving that bubblewrap was asked for, and what its path led to
+// then.
+type made struct {
+	Path string      `json:"path"`
+	Kind carvingKind `json:"kind"`
+	File fileID      `json:"file"`
+}
+
+// verifyMounts checks, from inside, that bubblewrap has carved out what it was
+// asked to and nothing else. It is asked by path: whoever may write a folder
+// on the way could have put a symlink there in the meantime, and would so get
+// a folder of his choice writable, or a hidden one shown.
+func verifyMounts(list []made) error {
+	for _, m := range list {
+		if m.File.Kind == unix.S_IFLNK {
+			continue // see coverSymlinks
+		}
+		if err := m.verify(); err != nil {
+			return step(m.Path, err)
+		}
+	}
+	mounts, err := writableMounts()
+	if err != nil {
+		return step("looking at the mounts", err)
+	}
+	for _, path := range mounts {
+		mine := slices.ContainsFunc(list, func(m made) bool { return m.Kind <= pinned && isBelow(path, m.Path) })
+		if !mine && !isBelow(path, "/dev") {
+			return step(path, errReplaced)
+		}
+	}
+	return nil
+}
+
+// verify reports whether m is in its place.
+func (m made) verify() error {
+	fd, err := unix.Open(m.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != m.Path {
+		return errReplaced
+	}
+	err = m.File.check(fd)
+	if m.Kind == hidden {
+		if err == nil {
+			return errors.New("is not hidden")
+		}
+		return nil
+	}
+	return err
+}
+
+// writableMounts returns where file systems are mounted for writing.
+func writableMounts() ([]string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var paths []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// id parent device root place options …
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 {
+			return nil, fmt.Errorf("mount %q", lines.Text())
+		}
+		if slices.Contains(strings.Split(fields[5], ","), "rw") {
+			paths = append(paths, unescapeMount(fields[4]))
+		}
+	}
+	return paths, lines.Err()
+}
+
+// unescapeMount undoes how the kernel writes blanks and the like in a path:
+// a backslash and three octal digits.
+func unescapeMount(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '\\' && i+3 < len(path) {
+			if c, err := strconv.ParseUint(path[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+// coverSymlinks mounts the symlinks of list on themselves, so that they can be
+// neither replaced nor removed, in a mount namespace of this thread and of
+// what it starts. Notes say which could not be: where AppArmor lets only
+// bubblewrap make mounts, and on older kernels.
+func coverSymlinks(list []made) (notes []string, err error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(m made) bool { return m.File.Kind != unix.S_IFLNK })
+	if len(list) == 0 {
+		return nil, nil
+	}
+	cannot := unix.Unshare(unix.CLONE_NEWNS)
+	for _, m := range list {
+		err := cannot
+		if err == nil {
+			err = m.cover()
+		}
+		if errors.Is(err, errReplaced) || isMissing(err) {
+			return nil, step(m.Path, errReplaced)
+		}
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", m.Path, err))
+		}
+	}
+	return notes, nil
+}
+
+// cover mounts the symlink m on itself, read-only.
+func (m made) cover() error {
+	c := carving{path: m.Path, kind: readOnly, file: m.File, tree: -1}
+	if err := c.open(); err != nil {
+		return err
+	}
+	return c.attach()
+}
