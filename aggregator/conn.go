@@ -30,6 +30,7 @@ import (
 // from.
 type Conn struct {
 	out io.Writer
+	now func([]byte) (int, error) // writes what can be written without waiting; nil: nothing can
 
 	handle handlers
 
@@ -87,6 +88,30 @@ type envelope struct {
 	Error  *RPCError       `json:"error,omitempty"`
 }
 
+// envelopeOf returns the message with these members, as slices of the line.
+// ok is false for what is no message.
+func envelopeOf(members []wire.Member) (m envelope, ok bool) {
+	for _, f := range members {
+		switch string(f.Key) {
+		case "id":
+			m.ID = f.Value
+		case "method":
+			if json.Unmarshal(f.Value, &m.Method) != nil {
+				return m, false
+			}
+		case "params":
+			m.Params = f.Value
+		case "result":
+			m.Result = f.Value
+		case "error":
+			if json.Unmarshal(f.Value, &m.Error) != nil {
+				return m, false
+			}
+		}
+	}
+	return m, true
+}
+
 // NewConn returns a connection that reads in until it ends and writes to out.
 // A nil notify drops what comes unasked.
 func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method string, params json.RawMessage)) *Conn {
@@ -96,6 +121,7 @@ func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method stri
 func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 	c := &Conn{
 		out:      out,
+		now:      wire.WithoutWaiting(out),
 		handle:   h,
 		write:    make(chan struct{}, 1),
 		waiting:  map[string]chan response{},
@@ -126,7 +152,7 @@ func (c *Conn) Close(cause error) {
 
 func (c *Conn) readLoop(r *wire.Reader) {
 	for {
-		line, err := r.Next()
+		_, err := r.Next()
 		if bad, ok := errors.AsType[*wire.LineError](err); ok {
 			if c.handle.junk != nil { // a banner, a stack trace: not for us
 				c.handle.junk(bad)
@@ -137,9 +163,12 @@ func (c *Conn) readLoop(r *wire.Reader) {
 			c.Close(err)
 			return
 		}
-		var m envelope
-		if json.Unmarshal(line, &m) != nil {
+		m, ok := envelopeOf(r.Members())
+		if !ok {
 			continue
+		}
+		if len(m.Result) > 0 || m.Method != "" {
+			r.Keep() // it is passed on
 		}
 		switch {
 		case m.Method == "notifications/progress":
@@ -292,35 +321,36 @@ func (c *Conn) forget(id string) {
 func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage) (json.RawMessage, error) {
 	defer c.forget(id)
 	cancel := func() {
-		c.Notify("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
+		params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
+		if err == nil {
+			c.post(envelope{Method: "notifications/cancelled", Params: params})
+		}
 	}
-	sent := make(chan error, 1)
-	go func() { // ends when the other side has read it, or has ended
-		sent <- c.send(envelope{ID: json.RawMessage(id), Method: method, Params: params})
-	}()
-	select {
-	case err := <-sent:
-		if err != nil {
-			return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
-		}
-	case r := <-ch:
-		if errors.Is(r.err, ErrClosed) {
-			select { // what became of the request decides whether it may be repeated
-			case err := <-sent:
-				if errors.Is(err, errNotSent) {
-					return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+	if sent := c.post(envelope{ID: json.RawMessage(id), Method: method, Params: params}); sent != nil {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+			}
+		case r := <-ch:
+			if errors.Is(r.err, ErrClosed) {
+				select { // what became of the request decides whether it may be repeated
+				case err := <-sent:
+					if errors.Is(err, errNotSent) {
+						return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+					}
+				case <-time.After(time.Second):
 				}
-			case <-time.After(time.Second):
 			}
+			return r.result, r.err
+		case <-ctx.Done():
+			go func() { // ends when the other side has read it, or has ended
+				if <-sent == nil {
+					cancel()
+				}
+			}()
+			return nil, ctx.Err()
 		}
-		return r.result, r.err
-	case <-ctx.Done():
-		go func() { // ends like the one above
-			if <-sent == nil {
-				cancel()
-			}
-		}()
-		return nil, ctx.Err()
 	}
 	select {
 	case r := <-ch:
@@ -344,38 +374,97 @@ func (c *Conn) notifyRaw(method string, params json.RawMessage) error {
 	return c.send(envelope{Method: method, Params: params})
 }
 
+// send writes m, and waits as long as that takes.
 func (c *Conn) send(m envelope) error {
-	o := object{"jsonrpc": json.RawMessage(`"2.0"`)}
-	if len(m.ID) > 0 {
-		o["id"] = m.ID
+	line, err := m.line()
+	if err != nil {
+		return err
 	}
-	if m.Method != "" {
-		o["method"] = quote(m.Method)
+	if err := c.turn(); err != nil {
+		return err
 	}
-	if len(m.Params) > 0 {
-		o["params"] = m.Params
+	return c.finish(line, 0)
+}
+
+// post writes m without waiting. It returns nil when that is done, as it most
+// often is: a pipe has room. Else it goes on by itself, and how it went comes
+// from the channel.
+func (c *Conn) post(m envelope) <-chan error {
+	sent := make(chan error, 1)
+	line, err := m.line()
+	if err != nil {
+		sent <- err
+		return sent
 	}
-	if len(m.Result) > 0 {
-		o["result"] = m.Result
-	}
-	if m.Error != nil {
-		b, err := json.Marshal(m.Error)
-		if err != nil {
-			return err
+	n, mine := 0, false
+	if c.now != nil {
+		select {
+		case c.write <- struct{}{}:
+			mine = true
+			if n, err = c.now(line); err == nil {
+				<-c.write
+				return nil
+			}
+		default: // somebody is writing
 		}
-		o["error"] = b
 	}
+	go func() { // ends when the other side has read it, or has ended
+		if !mine {
+			if err := c.turn(); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- c.finish(line, n)
+	}()
+	return sent
+}
+
+// turn waits until nobody else is writing.
+func (c *Conn) turn() error {
 	select {
 	case c.write <- struct{}{}:
+		return nil
 	case <-c.done:
 		return fmt.Errorf("%w: %w", errNotSent, ErrClosed)
 	}
+}
+
+// finish writes what is left of a line of which n bytes are written, and ends
+// the turn.
+func (c *Conn) finish(line []byte, n int) error {
 	defer func() { <-c.write }()
-	n, err := c.out.Write(append(o.bytes(), '\n'))
-	if err != nil && n == 0 {
+	more, err := c.out.Write(line[n:])
+	if err != nil && n+more == 0 {
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return err
+}
+
+// line returns m as it is written.
+func (m envelope) line() ([]byte, error) {
+	b := make([]byte, 0, 96+len(m.Method)+len(m.Params)+len(m.Result))
+	b = append(b, `{"jsonrpc":"2.0"`...)
+	if len(m.ID) > 0 {
+		b = append(append(b, `,"id":`...), m.ID...)
+	}
+	if m.Method != "" {
+		b = append(append(b, `,"method":`...), quote(m.Method)...)
+	}
+	if len(m.Params) > 0 {
+		b = appendOneLine(append(b, `,"params":`...), m.Params)
+	}
+	if len(m.Result) > 0 {
+		b = appendOneLine(append(b, `,"result":`...), m.Result)
+	}
+	if m.Error != nil {
+		e, err := json.Marshal(m.Error)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, `,"error":`...), e...)
+	}
+	return append(b, "}\n"...), nil
 }
 
 // An object is a JSON object whose values are written as the bytes they are:

@@ -69,6 +69,7 @@ type Status struct {
 // process or connection; everybody else asks for the session it has open.
 type Downstream struct {
 	spec Spec
+	held string // digest of the profile it is held to
 	set  *Downstreams
 	log  *slog.Logger
 
@@ -109,6 +110,7 @@ const (
 func newDownstream(set *Downstreams, spec Spec) *Downstream {
 	d := &Downstream{
 		spec:    spec,
+		held:    spec.Profile.Digest(),
 		set:     set,
 		log:     set.log.With("downstream", spec.Name),
 		wake:    make(chan struct{}, 1),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"toolgate/policy"
+	"toolgate/wire"
 )
 
 // DownstreamOptions configure [Downstreams].
@@ -349,7 +350,7 @@ func (s *Downstreams) Describe(t Tool) policy.Action {
 	if err != nil {
 		return a
 	}
-	a.Downstream.Trusted, a.Downstream.Profile = d.spec.Trusted, d.spec.Profile
+	a.Downstream.Trusted, a.Downstream.Profile, a.Downstream.Digest = d.spec.Trusted, d.spec.Profile, d.held
 	if d.spec.Approval != nil {
 		a.Downstream.Approval = d.spec.Approval(t.Raw)
 	}
@@ -404,15 +405,32 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if err != nil {
 		return out, err
 	}
-	var top struct {
-		IsError json.RawMessage `json:"isError"`
-	}
-	if kindOf(res) != '{' || json.Unmarshal(res, &top) != nil {
+	if kindOf(res) != '{' {
 		return policy.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, errNotObject)
 	}
-	out.IsError = kindOf(top.IsError) == 't'
+	if out.IsError, err = isError(res); err != nil {
+		return policy.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
+	}
 	return out, nil
 }
+
+// isError reports whether a result says of itself that it is an error.
+func isError(res json.RawMessage) (bool, error) {
+	if !bytes.Contains(res, []byte(`"isError"`)) {
+		return false, nil // by far the most, without reading it through
+	}
+	members, err := wire.Members(res, maxDepth, nil)
+	is := false
+	for _, m := range members {
+		if string(m.Key) == "isError" {
+			is = string(m.Value) == "true"
+		}
+	}
+	return is, err
+}
+
+// maxDepth is how deep a result may nest; its reader has checked it before.
+const maxDepth = 10_000
 
 // ReadResource is the tool of an action that reads a resource: it is no tool
 // of the server, whose tools' names hold no slash by the specification.

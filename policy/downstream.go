@@ -45,6 +45,18 @@ type Downstream struct {
 	Trusted  bool         `json:"trusted,omitempty"` // the user trusts the server's claims
 	Claims   Claims       `json:"claims"`
 	Profile  Profile      `json:"-"` // what the server's process may touch
+
+	// Digest is the Profile's, worked out once for all calls; "" is worked out
+	// for each.
+	Digest string `json:"-"`
+}
+
+// profileDigest returns the digest of the profile that the action is to run in.
+func (a Action) profileDigest(d Decision) string {
+	if d.Verdict != Deny && a.Server != "" && a.Downstream != nil && a.Downstream.Digest != "" {
+		return a.Downstream.Digest // a server runs in its own profile whatever is decided
+	}
+	return d.Profile.Digest()
 }
 
 // decideDownstream says what may happen with a call of a downstream tool. The

@@ -165,6 +165,9 @@ type Call struct {
 // traceParent returns the W3C trace context that the client sent, where MCP's
 // conventions put it.
 func (c Call) traceParent() string {
+	if len(c.Meta) == 0 {
+		return ""
+	}
 	var meta struct {
 		TraceParent string `json:"traceparent"`
 	}
@@ -279,7 +282,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	}
 	d := c.policy.Decide(c.Action)
 	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
-	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
+	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), c.Action.profileDigest(d)
 
 	if out, err = g.permitAndRun(ctx, c, d, &ev); err != nil {
 		return out, err

@@ -84,7 +84,7 @@ func (d *direct) call(r *wire.Request) bool {
 
 // maxDepth is how deep the params of a call may nest; the reader has checked
 // that they do not nest too deep.
-const maxDepth = 1 << 20
+const maxDepth = 10_000
 
 // request makes a request of a call's params. ok is false for those that the
 // SDK should see: of a session that it has not opened yet, or with parts of
