@@ -119,7 +119,7 @@ func (p *program) policyImport(from string, yes bool) error {
 		}
 		from = filepath.Join(codex, "rules")
 	}
-	names, _, err := ruleFiles(from)
+	names, _, err := new(folderStamp).ruleFiles(from)
 	if err != nil {
 		return err
 	}

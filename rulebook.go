@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"toolgate/policy"
 )
@@ -24,6 +26,7 @@ type ruleBook struct {
 	log  *slog.Logger
 
 	mu     sync.Mutex
+	folder folderStamp
 	stamp  string // of the files that were read
 	rules  *policy.Rules
 	digest string // of their text
@@ -59,7 +62,7 @@ func (b *ruleBook) Digest() string {
 }
 
 func (b *ruleBook) read() error {
-	names, stamp, err := ruleFiles(b.dir)
+	names, stamp, err := b.folder.ruleFiles(b.dir)
 	if err != nil || stamp == b.stamp {
 		return err
 	}
@@ -82,29 +85,53 @@ func (b *ruleBook) read() error {
 	return nil
 }
 
+// A folderStamp remembers which rule files a folder holds, so that a call
+// need not list it. Its zero value remembers nothing.
+type folderStamp struct {
+	changed time.Time // the folder, when it was listed; zero: that may be unreliable
+	names   []string
+}
+
+// unreliable is how long after a change of a folder another one may show the
+// same time.
+const unreliable = 100 * time.Millisecond
+
 // ruleFiles returns the rule files in dir, sorted, and a stamp that changes
 // with them.
-func ruleFiles(dir string) (names []string, stamp string, err error) {
-	list, err := os.ReadDir(dir)
+func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err error) {
+	now := time.Now()
+	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "none", nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the rules: %w", err)
 	}
-	var b strings.Builder
-	for _, e := range list {
-		if !strings.HasSuffix(e.Name(), ".rules") {
-			continue
-		}
-		info, err := os.Stat(filepath.Join(dir, e.Name()))
+	if f.changed.IsZero() || !info.ModTime().Equal(f.changed) {
+		*f = folderStamp{}
+		list, err := os.ReadDir(dir)
 		if err != nil {
 			return nil, "", fmt.Errorf("reading the rules: %w", err)
 		}
-		names = append(names, filepath.Join(dir, e.Name()))
-		fmt.Fprintf(&b, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
+		for _, e := range list {
+			if strings.HasSuffix(e.Name(), ".rules") {
+				f.names = append(f.names, filepath.Join(dir, e.Name()))
+			}
+		}
+		if now.Sub(info.ModTime()) > unreliable && runtime.GOOS != "windows" { // where some file systems keep no such time
+			f.changed = info.ModTime()
+		}
 	}
-	return names, b.String(), nil
+	var b strings.Builder
+	for _, name := range f.names {
+		info, err := os.Stat(name)
+		if err != nil {
+			f.changed = time.Time{}
+			return nil, "", fmt.Errorf("reading the rules: %w", err)
+		}
+		fmt.Fprintf(&b, "%s %d %d\n", filepath.Base(name), info.Size(), info.ModTime().UnixNano())
+	}
+	return f.names, b.String(), nil
 }
 
 // keptRules is the file that "always" writes to.

@@ -68,10 +68,10 @@ type Status struct {
 // A Downstream is one server from the config. One goroutine, run, owns its
 // process or connection; everybody else asks for the session it has open.
 type Downstream struct {
-	spec Spec
-	held string // digest of the profile it is held to
-	set  *Downstreams
-	log  *slog.Logger
+	spec    Spec
+	profile string // digest of the profile it is held to
+	set     *Downstreams
+	log     *slog.Logger
 
 	wake   chan struct{} // somebody needs it
 	ctx    context.Context
@@ -110,7 +110,7 @@ const (
 func newDownstream(set *Downstreams, spec Spec) *Downstream {
 	d := &Downstream{
 		spec:    spec,
-		held:    spec.Profile.Digest(),
+		profile: spec.Profile.Digest(),
 		set:     set,
 		log:     set.log.With("downstream", spec.Name),
 		wake:    make(chan struct{}, 1),

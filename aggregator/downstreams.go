@@ -350,7 +350,7 @@ func (s *Downstreams) Describe(t Tool) policy.Action {
 	if err != nil {
 		return a
 	}
-	a.Downstream.Trusted, a.Downstream.Profile, a.Downstream.Digest = d.spec.Trusted, d.spec.Profile, d.held
+	a.Downstream.Trusted, a.Downstream.Profile, a.Downstream.Digest = d.spec.Trusted, d.spec.Profile, d.profile
 	if d.spec.Approval != nil {
 		a.Downstream.Approval = d.spec.Approval(t.Raw)
 	}

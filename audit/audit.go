@@ -22,6 +22,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -46,6 +47,9 @@ type Log struct {
 	lock *fileLock
 
 	mu   sync.Mutex
+	file *os.File // kept open between events, nil when it is not
+	info os.FileInfo
+	size int64 // of it when we last wrote: then its end is ours and whole
 	err  error // the first write that failed
 	lost int   // events that could not be written
 }
@@ -111,46 +115,72 @@ func encode(e policy.Event) []byte {
 }
 
 // write appends line with one call, so that it stays whole whoever else
-// writes. The file is opened anew each time: another process may have put it
-// aside.
+// writes.
 func (l *Log) write(line []byte) error {
 	unlock, alone := l.lock.take()
 	defer unlock()
-	f, size, err := l.openSized()
+	size, err := l.current()
 	if err != nil {
 		return err
 	}
 	if alone && size > 0 && size+int64(len(line)) > l.opts.MaxBytes {
-		f.Close()
+		l.drop()
 		l.rotate() // what cannot be put aside grows: better too long than lost
-		if f, size, err = l.openSized(); err != nil {
+		if size, err = l.current(); err != nil {
 			return err
 		}
 	}
 	last := []byte{'\n'}
-	if size > 0 {
-		if _, err := f.ReadAt(last, size-1); err != nil {
+	if size > 0 && size != l.size { // somebody else wrote last
+		if _, err := l.file.ReadAt(last, size-1); err != nil {
 			last[0] = '\n'
 		}
 	}
 	if last[0] != '\n' {
 		line = append([]byte{'\n'}, line...) // behind what a crash left unfinished
 	}
-	_, err = f.Write(line)
-	return errors.Join(err, f.Close())
+	n, err := l.file.Write(line)
+	l.size = size + int64(n)
+	if err != nil || !staysOpen {
+		err = errors.Join(err, l.drop())
+	}
+	return err
 }
 
-func (l *Log) openSized() (*os.File, int64, error) {
+// staysOpen tells whether the file is kept open between events: where an open
+// file can be renamed.
+const staysOpen = runtime.GOOS != "windows"
+
+// current sees to it that the file is open that has the record's name now,
+// which another process may have put aside, and returns its size.
+func (l *Log) current() (size int64, err error) {
+	if l.file != nil {
+		info, err := os.Stat(l.path)
+		if err == nil && os.SameFile(info, l.info) {
+			return info.Size(), nil
+		}
+		l.drop()
+	}
 	f, err := l.open()
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return nil, 0, err
+		return 0, err
 	}
-	return f, info.Size(), nil
+	l.file, l.info, l.size = f, info, 0
+	return info.Size(), nil
+}
+
+func (l *Log) drop() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file, l.info, l.size = nil, nil, 0
+	return err
 }
 
 // rotate puts the file aside as number 1, and the others one further, as far
@@ -177,6 +207,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lock.close()
+	l.drop()
 	if l.err != nil {
 		return fmt.Errorf("%d calls are not recorded: %w", l.lost, l.err)
 	}

@@ -76,7 +76,7 @@ type limits struct{ text, items int }
 func (l limits) clean(name string, v any) any {
 	switch v := v.(type) {
 	case string:
-		if secretName.MatchString(name) && v != "" {
+		if namesSecret(name) && v != "" {
 			return redacted
 		}
 		return cleanString(v, l.text)
@@ -92,7 +92,7 @@ func (l limits) clean(name string, v any) any {
 			words = words && isWord
 			list = append(list, l.clean(name, x))
 		}
-		if words && !secretName.MatchString(name) {
+		if words && !namesSecret(name) {
 			return hideOptionValues(list)
 		}
 		return list
@@ -115,7 +115,7 @@ func (l limits) clean(name string, v any) any {
 func hideOptionValues(list []any) []any {
 	for i := 1; i < len(list); i++ {
 		option, _ := list[i-1].(string)
-		if value, ok := list[i].(string); ok && secretOption.MatchString(option) && !strings.HasPrefix(value, "-") {
+		if value, ok := list[i].(string); ok && hinted(option) && secretOption.MatchString(option) && !strings.HasPrefix(value, "-") {
 			list[i] = redacted
 		}
 	}
@@ -176,7 +176,43 @@ func Redact(text string) string {
 
 // mayHoldSecret is a cheap look before the expensive one. It errs on the side
 // of yes.
-func mayHoldSecret(text string) bool { return len(text) >= 6 && hint.MatchString(text) }
+func mayHoldSecret(text string) bool { return len(text) >= 6 && hinted(text) }
+
+// namesSecret reports whether a field of this name holds a secret.
+func namesSecret(name string) bool { return hinted(name) && secretName.MatchString(name) }
+
+func hinted(text string) bool {
+	for i := range len(text) {
+		for _, h := range hints[text[i]] {
+			if len(text)-i >= len(h) && strings.EqualFold(text[i:i+len(h)], h) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hints are what some secret holds, by the first byte in either case.
+var hints = func() (by [256][]string) {
+	words := []string{"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://", "akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg."}
+	for _, kind := range []string{"p", "o", "u", "s", "r"} {
+		words = append(words, "gh"+kind+"_")
+	}
+	for _, kind := range []string{"pat", "dt", "rt", "soat"} {
+		words = append(words, "gl"+kind+"-")
+	}
+	words = append(words, "sk-", "sk_", "rk-", "rk_")
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789_-" {
+		words = append(words, "ey"+string(c)) // a JSON Web Token
+	}
+	for _, w := range words {
+		by[w[0]] = append(by[w[0]], w)
+		if up := strings.ToUpper(w[:1])[0]; up != w[0] {
+			by[up] = append(by[up], w)
+		}
+	}
+	return by
+}()
 
 const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|authorization|cookie|bearer|private[_-]?key|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|signing[_-]?key|encryption[_-]?key|token|jwt`
 
@@ -212,6 +248,4 @@ var (
 	// a variable is none.
 	named = regexp.MustCompile(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
 		`(?:(?:bearer|basic|token)\s+)?(?:"[^"$]{3,}"|'[^']{3,}'|[^\s"'\[$;|&][^\s"';|&]{2,})`)
-
-	hint = regexp.MustCompile(`(?i)secret|pass|pwd|credential|authorization|cookie|bearer|key|token|jwt|://|AKIA|ASIA|gh[pousr]_|github_|gl[a-z]+-|xox|xapp|[sr]k[-_]|AIza|ya29|npm_|pypi|hf_|dop_|SG\.|ey[a-z0-9]`)
 )
