@@ -308,7 +308,9 @@ type app struct {
 	offered     toolSettings
 	session     string // names this process's folder among those of workers
 	observers   *observers
-	self        string // program to run workers with, "" is this one
+	self        string          // program to run workers with, "" is this one
+	waiting     *approvals.List // nil when there is none
+	page        consoleHolder
 }
 
 // open wires the program.
@@ -336,6 +338,7 @@ func (p *program) open() (*app, error) {
 		waiting.Words = server.Message
 		waiting.Wait = p.approvalWait(s)
 		gate.Later = waiting.Ask
+		a.waiting = waiting
 	}
 	a.server = server.New(server.Options{
 		Version:      version(),
@@ -347,6 +350,7 @@ func (p *program) open() (*app, error) {
 		Downstreams:  a.downstreams,
 		Log:          s.log,
 		Opened: func(caller string) {
+			a.startConsole()
 			a.workers.Warm(context.Background(), caller, s.policy.Profile())
 		},
 	})
@@ -385,6 +389,7 @@ func (a *app) outside(caller, session string) bool {
 
 // close ends what is behind and the record.
 func (a *app) close() {
+	a.page.close()
 	var ends sync.WaitGroup
 	ends.Go(a.workers.Close)
 	ends.Go(a.downstreams.Close)

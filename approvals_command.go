@@ -134,17 +134,19 @@ func (p *program) approvalsRules(revoke int) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(s.configDir, "rules", keptRules)
-	text, err := os.ReadFile(name)
+	if revoke != 0 {
+		gone, err := s.rules.Remove(revoke, "")
+		if err == nil {
+			fmt.Fprintf(p.stdout, "revoked: %s\n", gone)
+		}
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(s.configDir, "rules", keptRules))
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	lines := strings.SplitAfter(string(text), "\n")
-	if revoke != 0 {
-		return p.revokeRule(name, lines, revoke)
-	}
 	any := false
-	for i, line := range lines {
+	for i, line := range strings.SplitAfter(string(text), "\n") {
 		if strings.TrimSpace(line) != "" {
 			fmt.Fprintf(p.stdout, "%d  %s\n", i+1, strings.TrimRight(line, "\n"))
 			any = true
@@ -153,27 +155,5 @@ func (p *program) approvalsRules(revoke int) error {
 	if !any {
 		fmt.Fprintln(p.stdout, "nothing was remembered")
 	}
-	return nil
-}
-
-// revokeRule removes one line, if the file without it is still a rule file.
-func (p *program) revokeRule(name string, lines []string, n int) error {
-	if n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) == "" {
-		return fmt.Errorf("line %d holds no rule; see `toolgate approvals rules`", n)
-	}
-	gone := strings.TrimSpace(lines[n-1])
-	lines[n-1] = ""
-	text := strings.Join(lines, "")
-	if _, err := policy.ParseRules(name, []byte(text)); err != nil {
-		return fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
-	}
-	tmp := name + ".new"
-	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, name); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stdout, "revoked: %s\n", gone)
 	return nil
 }

@@ -65,7 +65,7 @@ workspace, and asks you before anything reaches further.`,
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
 
-	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
+	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
 	return root
 }
 

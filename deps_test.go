@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"oauth":      {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
 	"hooks":      {"config", "policy"},
 	"npm":        {}, // a program of its own, which makes the npm packages
+	"console":    {"approvals", "audit", "policy", "golang.org/x/net/netutil"},
 
 	"oauth/oauthtest": {},
 	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},

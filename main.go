@@ -97,6 +97,9 @@ func hintFor(err error) string {
 	if e, ok := errors.AsType[*server.UnknownToolError](err); ok {
 		return fmt.Sprintf("the tools are %s", list(e.Known))
 	}
+	if errors.Is(err, errNoConsole) {
+		return "set enabled = true in [console] of the config and start the client again, or run `toolgate console --serve`"
+	}
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return "`toolgate doctor` says what is missing and how to get it"
 	}

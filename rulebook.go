@@ -165,3 +165,34 @@ func (b *ruleBook) Keep(line string) error {
 	_, err = f.WriteString(line + "\n")
 	return errors.Join(err, f.Close())
 }
+
+// Remove takes a line, counted from 1, out of the file that "always" writes to,
+// if what is left is still a rule file. With text it must be that line's. It
+// returns the line.
+func (b *ruleBook) Remove(n int, text string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := filepath.Join(b.dir, keptRules)
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	lines := strings.SplitAfter(string(old), "\n")
+	if n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) == "" {
+		return "", fmt.Errorf("line %d holds no rule; see `toolgate approvals rules`", n)
+	}
+	gone := strings.TrimSpace(lines[n-1])
+	if text != "" && gone != strings.TrimSpace(text) {
+		return "", fmt.Errorf("line %d holds another rule by now; look again", n)
+	}
+	lines[n-1] = ""
+	left := strings.Join(lines, "")
+	if _, err := policy.ParseRules(name, []byte(left)); err != nil {
+		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
+	}
+	tmp := name + ".new"
+	if err := os.WriteFile(tmp, []byte(left), 0o600); err != nil {
+		return "", err
+	}
+	return gone, os.Rename(tmp, name)
+}

@@ -27,6 +27,8 @@ type client struct {
 	out *bufio.Reader
 	id  int
 	ws  string
+
+	home string // holds everything of this toolgate but the workspace
 }
 
 // startClient starts this very program as toolgate in a workspace of its own
@@ -34,7 +36,7 @@ type client struct {
 func startClient(t testing.TB, args ...string) *client {
 	t.Helper()
 	home := t.TempDir()
-	c := &client{t: t, ws: t.TempDir()}
+	c := &client{t: t, ws: t.TempDir(), home: home}
 	c.cmd = exec.Command(ownBinary(t), args...)
 	c.cmd.Dir = c.ws
 	c.cmd.Env = append(os.Environ(), "HOME="+home, "TOOLGATE_HOME="+filepath.Join(home, "state"))

@@ -214,6 +214,10 @@ func (e Entry) String() string {
 	return printable(strings.Join(parts, "  "))
 }
 
+// Subject returns in some words what the call was about. It is what a model
+// wrote: it must be made harmless to whatever shows it.
+func (e Entry) Subject() string { return subject(e.Event) }
+
 // subject is what the call was about.
 func subject(ev policy.Event) string {
 	text := ""

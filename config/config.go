@@ -37,8 +37,9 @@ type Config struct {
 	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // of Codex; here logins are in files, whatever it says
 	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // of Codex, without effect
 
-	Hooks Hooks `toml:"hooks"` // the user's programs around calls
-	Otel  Otel  `toml:"otel"`  // where traces and metrics go
+	Hooks   Hooks   `toml:"hooks"`   // the user's programs around calls
+	Otel    Otel    `toml:"otel"`    // where traces and metrics go
+	Console Console `toml:"console"` // the page that shows and answers
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].

@@ -1,0 +1,115 @@
+package aggregator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolgate/policy"
+)
+
+// What a person who looks on may see and do, beside the calls of clients.
+
+// A Running is a worker that runs.
+type Running struct {
+	ID      string // names it among all, and tells nothing else
+	Caller  string
+	Profile policy.Profile
+	Level   string
+}
+
+// Running returns the workers that run.
+func (w *Workers) Running() []Running {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []Running
+	for k, wk := range w.running {
+		if !wk.isReady() {
+			continue
+		}
+		r := Running{ID: peekID(k), Level: wk.proc.Level}
+		var profile string
+		r.Caller, profile, _ = strings.Cut(k, "\x00")
+		if json.Unmarshal([]byte(profile), &r.Profile) == nil {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Caller+a.ID, b.Caller+b.ID) })
+	return list
+}
+
+func peekID(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (wk *worker) isReady() bool {
+	select {
+	case <-wk.ready:
+		return wk.conn != nil
+	default:
+		return false
+	}
+}
+
+// Peek calls a tool that only reads on the running worker with that id. It
+// goes past policy and record, so it is not for a model; and it starts none.
+func (w *Workers) Peek(ctx context.Context, id, tool string, args json.RawMessage) (json.RawMessage, error) {
+	w.mu.Lock()
+	var found *worker
+	for k, wk := range w.running {
+		if peekID(k) == id && wk.isReady() {
+			found = wk
+		}
+	}
+	w.mu.Unlock()
+	if found == nil {
+		return nil, errors.New("this worker does not run any more")
+	}
+	return found.conn.CallTool(ctx, tool, args, nil)
+}
+
+// Restart ends the server with that name and starts it again. It waits for
+// neither.
+func (s *Downstreams) Restart(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.servers[name]
+	if old == nil || s.life.Err() != nil {
+		return fmt.Errorf("there is no server %s any more", name)
+	}
+	d := newDownstream(s, old.spec)
+	s.servers[name] = d
+	s.running.Go(func() { // ends with d.ctx
+		old.cancel(errRestart)
+		<-old.ended // two of one server may want the same port or file
+		select {
+		case d.wake <- struct{}{}: // also one that starts only when it is needed
+		default:
+		}
+		d.run()
+	})
+	return nil
+}
+
+var errRestart = errors.New("it is started again, as the user wished")
+
+// AcceptSeen makes the tools of a review those that were seen, and not what
+// the server has come to offer since. A running toolgate publishes them when it
+// is told, see [Downstreams.Reviewed].
+func AcceptSeen(stateDir, server string, list []Review) error {
+	seen := map[string]sighting{}
+	for _, r := range list {
+		def, err := parseOrdered(r.Now)
+		if err != nil {
+			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
+		}
+		seen[r.Tool] = sight(def)
+	}
+	return saveSightings(trustFile(stateDir, server), seen)
+}

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"toolgate/aggregator"
+	"toolgate/approvals"
+	"toolgate/audit"
+	"toolgate/console"
+	"toolgate/policy"
+)
+
+func (p *program) consoleCommand() *cobra.Command {
+	var open, serve bool
+	cmd := &cobra.Command{
+		Use:   "console [GATE]",
+		Short: "Print a link to the page that shows calls and answers questions",
+		Long: `Console prints a link to the page of each running toolgate that has one, which
+are those with [console] enabled = true in the config. A link lets one
+browser in, once, and within two minutes. GATE chooses among several: a process
+id, or a part of a workspace's path.
+
+With --serve it serves a page itself until it is interrupted: what waits for a
+yes, the calls of every toolgate of yours, and the rules.`,
+		Example: `  toolgate console --open
+  toolgate console ~/src/app
+  toolgate console --serve`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if serve {
+				if len(args) > 0 {
+					return errors.New("--serve takes no GATE: the page is that of the command itself")
+				}
+				return p.serveConsole(cmd.Context(), open)
+			}
+			return p.printConsoles(cmd.Context(), strings.Join(args, ""), open)
+		},
+	}
+	cmd.Flags().BoolVar(&open, "open", false, "open the link in your browser")
+	cmd.Flags().BoolVar(&serve, "serve", false, "serve a page until interrupted")
+	return cmd
+}
+
+// consolesDir is where running consoles write where they are. No tool can
+// read it.
+func (s *settings) consolesDir() string { return filepath.Join(s.stateDir, "consoles") }
+
+// printConsoles prints links to the running consoles that are meant.
+func (p *program) printConsoles(ctx context.Context, which string, open bool) error {
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	all, err := console.Notices(s.consolesDir())
+	if err != nil {
+		return err
+	}
+	type running struct {
+		console.Notice
+		link string
+	}
+	var list []running
+	for _, n := range all {
+		if which != "" && strconv.Itoa(n.PID) != which && !strings.Contains(n.Workspace, which) {
+			continue
+		}
+		link, err := n.Link(ctx)
+		if errors.Is(err, console.ErrGone) {
+			s.log.Info("a console has ended", "url", n.URL, "err", err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("asking the toolgate of %s for a link: %w", n.Workspace, err)
+		}
+		list = append(list, running{n, link})
+	}
+	if len(list) == 0 {
+		return errNoConsole
+	}
+	for _, r := range list {
+		if len(list) > 1 {
+			fmt.Fprintf(p.stdout, "%d  %s  since %s\n  ", r.PID, printable(r.Workspace), r.Started.Local().Format("15:04:05"))
+		}
+		fmt.Fprintln(p.stdout, r.link)
+	}
+	switch {
+	case !open:
+		return nil
+	case len(list) > 1:
+		return errors.New("there are several; name the one to open by its process id")
+	}
+	return openBrowser(list[0].link)
+}
+
+var errNoConsole = errors.New("no toolgate with a console runs")
+
+// printable keeps a folder's name from steering the terminal.
+func printable(s string) string {
+	q := strconv.Quote(s)
+	if q[1:len(q)-1] == s {
+		return s
+	}
+	return q
+}
+
+// openBrowser shows a link in the user's browser.
+func openBrowser(link string) error {
+	var cmd *exec.Cmd
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.Command("open", link)
+	case "windows":
+		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", link)
+	default:
+		cmd = exec.Command("xdg-open", link)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("opening the browser: %w; open the link yourself", err)
+	}
+	return cmd.Process.Release()
+}
+
+// serveConsole serves a page of its own, without a gate behind it.
+func (p *program) serveConsole(ctx context.Context, open bool) error {
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals"))
+	if err != nil {
+		return err
+	}
+	c := console.New(console.Options{
+		About:     console.About{Version: version(), PID: os.Getpid(), Started: time.Now()},
+		Approvals: waiting,
+		Calls:     consoleCalls{dir: s.stateDir},
+		Rules:     consoleRules{s.rules},
+		Log:       s.log,
+	})
+	url, stop, err := c.Serve(s.config.Console.Address, s.consolesDir())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	link := c.Link(url)
+	fmt.Fprintln(p.stdout, link)
+	if open {
+		if err := openBrowser(link); err != nil {
+			s.log.Warn("no browser", "err", err)
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// A consoleHolder starts the console of a gate when its client has opened its
+// session: nothing may hold up the first answer.
+type consoleHolder struct {
+	once sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	stop   func()
+}
+
+// console starts the console if the config wants one.
+func (a *app) startConsole() {
+	if !a.config.Console.Enabled {
+		return
+	}
+	a.page.once.Do(func() {
+		a.page.mu.Lock()
+		defer a.page.mu.Unlock()
+		if a.page.closed {
+			return
+		}
+		url, stop, err := a.newConsole().Serve(a.config.Console.Address, a.consolesDir())
+		if err != nil {
+			a.log.Error("there is no console", "err", err)
+			return
+		}
+		a.page.stop = stop
+		a.log.Info("the console is there; `toolgate console` prints a link", "url", url)
+	})
+}
+
+func (h *consoleHolder) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.stop != nil {
+		h.stop()
+		h.stop = nil
+	}
+}
+
+// newConsole returns the console of this gate.
+func (a *app) newConsole() *console.Console {
+	o := console.Options{
+		About:    console.About{Version: version(), Workspace: a.policy.Workspace, PID: os.Getpid(), Started: time.Now()},
+		Calls:    consoleCalls{dir: a.stateDir},
+		Servers:  consoleServers{a},
+		Sessions: consoleSessions{a.workers},
+		Rules:    consoleRules{a.rules},
+		Log:      a.log,
+	}
+	if a.waiting != nil {
+		o.Approvals = a.waiting
+	}
+	return console.New(o)
+}
+
+// consoleCalls is the record, for the console.
+type consoleCalls struct{ dir string }
+
+func (c consoleCalls) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
+	return audit.Follow(ctx, c.dir, audit.Filter{Last: last}, each)
+}
+
+func (c consoleCalls) Output(string) (string, bool) { return "", false }
+
+// consoleRules are the rule files, for the console.
+type consoleRules struct{ book *ruleBook }
+
+func (c consoleRules) Files() ([]console.RuleFile, error) {
+	names, _, err := new(folderStamp).ruleFiles(c.book.dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []console.RuleFile
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f := console.RuleFile{Name: filepath.Base(name), Text: string(text), Kept: filepath.Base(name) == keptRules}
+		if _, err := policy.ParseRules(filepath.Base(name), text); err != nil {
+			f.Fault = err.Error()
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func (c consoleRules) Remove(line int, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("which rule?")
+	}
+	_, err := c.book.Remove(line, text)
+	return err
+}
+
+// consoleServers are the downstream servers, for the console.
+type consoleServers struct{ a *app }
+
+func (c consoleServers) List() []console.Server {
+	var list []console.Server
+	for _, st := range c.a.downstreams.Status() {
+		s := console.Server{Name: st.Name, State: string(st.State), Error: st.Error, Tools: st.Tools, Faults: st.Faults, Level: st.Level, Version: st.Server}
+		for _, f := range st.Faults {
+			if strings.Contains(f, "changed: run toolgate mcp review") {
+				s.Changed++
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// known keeps names that came over the wire from becoming paths.
+func (c consoleServers) known(name string) error {
+	for _, n := range c.a.downstreams.Names() {
+		if n == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no server %s", strconv.Quote(name))
+}
+
+func (c consoleServers) Tools(name string) ([]console.ServerTool, string, error) {
+	if err := c.known(name); err != nil {
+		return nil, "", err
+	}
+	reviews, err := aggregator.ReviewServer(c.a.stateDir, name)
+	if errors.Is(err, aggregator.ErrNotSeen) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var list []console.ServerTool
+	for _, r := range reviews {
+		list = append(list, console.ServerTool{Name: r.Tool, Changed: r.Changed, Flags: r.Flags, Before: r.Before, Now: r.Now})
+	}
+	return list, digest(reviews), nil
+}
+
+func (c consoleServers) Accept(name, seen string) error {
+	if err := c.known(name); err != nil {
+		return err
+	}
+	reviews, err := aggregator.ReviewServer(c.a.stateDir, name)
+	if err != nil {
+		return err
+	}
+	if digest(reviews) != seen {
+		return errors.New("its tools have changed again since you looked; look once more")
+	}
+	if err := aggregator.AcceptSeen(c.a.stateDir, name, reviews); err != nil {
+		return err
+	}
+	c.a.downstreams.Reviewed()
+	return nil
+}
+
+func (c consoleServers) Restart(name string) error { return c.a.downstreams.Restart(name) }
+
+// consoleSessions are the commands of the workers, for the console.
+type consoleSessions struct{ workers *aggregator.Workers }
+
+// sessionLine is a line of list_sessions.
+var sessionLine = regexp.MustCompile(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
+
+// peekTime bounds how long a worker may take that is looked at.
+const peekTime = 2 * time.Second
+
+func (c consoleSessions) List(ctx context.Context) []console.Session {
+	var list []console.Session
+	for _, w := range c.workers.Running() {
+		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
+		if err != nil {
+			continue // it is ending, or the config leaves the tool out
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if m := sessionLine.FindStringSubmatch(line); m != nil {
+				list = append(list, console.Session{
+					Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
+					ID: m[1], State: m[2], Age: m[3], Command: m[4],
+				})
+			}
+		}
+	}
+	return list
+}
+
+// outputHead is the first line of read_output.
+var outputHead = regexp.MustCompile(`^Bytes (\d+) to (\d+) of (\d+)`)
+
+func (c consoleSessions) Output(ctx context.Context, worker, id string, from int64) (console.Output, error) {
+	var o console.Output
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return o, errors.New("there is no such session")
+	}
+	text, err := c.peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
+	if err != nil {
+		return o, err
+	}
+	head, output, ok := strings.Cut(text, "Output:\n")
+	m := outputHead.FindStringSubmatch(head)
+	if !ok || m == nil {
+		return o, errors.New("bug: the worker's answer is not read")
+	}
+	for i, p := range []*int64{&o.From, &o.To, &o.Total} {
+		if *p, err = strconv.ParseInt(m[i+1], 10, 64); err != nil {
+			return o, err
+		}
+	}
+	o.Text = output
+	return o, nil
+}
+
+// peek returns the text that a worker's tool answers.
+func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, peekTime)
+	defer cancel()
+	b, err := json.Marshal(args)
+	if err != nil {
+		return "", err
+	}
+	raw, err := c.workers.Peek(ctx, worker, tool, b)
+	if err != nil {
+		return "", err
+	}
+	var res mcp.CallToolResult
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, part := range res.Content {
+		if t, ok := part.(*mcp.TextContent); ok {
+			io.WriteString(&text, t.Text)
+		}
+	}
+	if res.IsError {
+		return "", errors.New(text.String())
+	}
+	return text.String(), nil
+}

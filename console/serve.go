@@ -1,0 +1,84 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// maxConnections bounds what anybody on this machine can keep open.
+const maxConnections = 128
+
+// A ListenError is an address that a console alone is not served at.
+type ListenError struct{ Address, Why string }
+
+func (e *ListenError) Error() string {
+	return fmt.Sprintf("console address %q: %s", e.Address, e.Why)
+}
+
+// CheckAddress returns nil when a console alone may be served at address: a
+// port of the loopback.
+func CheckAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &ListenError{address, "it is not HOST:PORT"}
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		return &ListenError{address, "only addresses of the loopback are served, 127.0.0.1 or [::1]"}
+	}
+	return nil
+}
+
+// Serve serves the console alone at address, "127.0.0.1:0" when it is empty,
+// and writes a notice into dir. It returns the URL without a path. Stop ends
+// the server and the console.
+func (c *Console) Serve(address, dir string) (url string, stop func(), err error) {
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	if err := CheckAddress(address); err != nil {
+		return "", nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", nil, fmt.Errorf("serving the console: %w", err)
+	}
+	url = "http://" + l.Addr().String()
+	remove, err := c.Announce(dir, url)
+	if err != nil {
+		l.Close()
+		return "", nil, err
+	}
+	srv := &http.Server{
+		Handler:           c,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       20 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
+	}
+	var done sync.WaitGroup
+	done.Go(func() { // ends with Shutdown or Close
+		if err := srv.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+			c.log.Warn("console: not served any more", "err", err)
+		}
+	})
+	return url, func() {
+		remove()
+		c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close()
+		}
+		done.Wait()
+	}, nil
+}
