@@ -34,8 +34,10 @@ type Policy struct {
 	ReadOnlySubpaths []string
 	// Hidden are paths that cannot be read.
 	Hidden []string
-	// Network is what commands may reach in WorkspaceWrite.
+	// Network is what commands may reach in WorkspaceWrite, and Hosts which
+	// hosts where it is [NetworkHosts].
 	Network Network
+	Hosts   Hosts
 
 	// Confines says that this system enforces Profile. Without it, and
 	// outside DangerFullAccess, whatever could change something is asked for
@@ -76,6 +78,9 @@ func (p *Policy) Profile() Profile {
 		f.SharedRoots = p.SharedRoots
 		f.ReadOnlySubpaths = p.ReadOnlySubpaths
 		f.Network = p.Network
+		if f.Network == NetworkHosts {
+			f.Hosts = p.Hosts
+		}
 	case DangerFullAccess:
 		f = Profile{Mode: DangerFullAccess, Network: NetworkAll}
 	}
@@ -297,7 +302,7 @@ func (p *Policy) ask(kind Kind, d Decision) Decision {
 // with returns f with one thing more.
 func (f Profile) with(more Additional) Profile {
 	if more.Network {
-		f.Network = NetworkAll
+		f.Network, f.Hosts = NetworkAll, Hosts{}
 	}
 	f.WritableRoots = slices.Concat(f.WritableRoots, more.Write)
 	if len(more.Write) > 0 && f.Mode == ReadOnly {
@@ -437,10 +442,6 @@ func isDrive(s string) bool { return len(s) > 2 && s[1] == ':' && s[2] == '/' }
 // profile, a patch by each path, a downstream tool by server and name. Never
 // by the text of the call.
 func keys(a Action, f Profile) []string {
-	key := func(kind string, parts ...any) string {
-		b, _ := json.Marshal(parts)
-		return kind + string(b)
-	}
 	switch {
 	case a.Server != "":
 		return []string{key("tool", a.Server, a.Tool)}
@@ -456,4 +457,10 @@ func keys(a Action, f Profile) []string {
 		return ks
 	}
 	return []string{key("call", a.Tool, a.Reads, f.Mode)}
+}
+
+// key names one thing of a kind that an approval covers.
+func key(kind string, parts ...any) string {
+	b, _ := json.Marshal(parts)
+	return kind + string(b)
 }

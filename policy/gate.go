@@ -31,16 +31,18 @@ type Stage string
 const (
 	BeforeRun Stage = "before-run"
 	Widen     Stage = "widen" // the sandbox has denied a run
+	Reach     Stage = "reach" // a command that runs wants to reach a host
 )
 
 // A Question is what a person is asked about one call.
 type Question struct {
 	Stage  Stage
 	Action Action
-	Reason string  // why it is asked
-	Each   bool    // an answer for the session is not offered
-	Always string  // the rule line that "always" adds, "" when that is not offered
-	Denied *Denial // what the sandbox refused, at the stage Widen
+	Reason string      // why it is asked
+	Each   bool        // an answer for the session is not offered
+	Always string      // the rule line that "always" adds, "" when that is not offered
+	Denied *Denial     // what the sandbox refused, at the stage Widen
+	Host   *HostTarget // what is to be reached, at the stage Reach
 }
 
 // An AskFunc puts a question to a person and returns the answer. An error
@@ -85,8 +87,9 @@ func (w *StillWaiting) Error() string { return "it waits for approval as " + w.I
 type Outcome struct {
 	Result  json.RawMessage // the CallToolResult as the backend wrote it
 	IsError bool
-	Denied  *Denial // set when the sandbox refused something
-	Level   string  // sandbox level the run had
+	Denied  *Denial   // set when the sandbox refused something
+	Level   string    // sandbox level the run had
+	Hosts   []HostUse // hosts that were reached or refused while it ran
 }
 
 // A Denial says that the sandbox, and not a file's own permissions, refused
@@ -197,10 +200,11 @@ type Event struct {
 	AnsweredBy string    `json:"answered_by,omitempty"` // who gave it: [Call.Asks], "hook", "memory", "nobody"
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 
-	Profile       string  `json:"profile,omitempty"`        // sandbox mode of the last run
-	ProfileDigest string  `json:"profile_digest,omitempty"` // tells one set of paths from another
-	Level         string  `json:"level,omitempty"`          // sandbox level of the last run
-	Denied        *Denial `json:"denied,omitempty"`
+	Profile       string    `json:"profile,omitempty"`        // sandbox mode of the last run
+	ProfileDigest string    `json:"profile_digest,omitempty"` // tells one set of paths from another
+	Level         string    `json:"level,omitempty"`          // sandbox level of the last run
+	Denied        *Denial   `json:"denied,omitempty"`
+	Hosts         []HostUse `json:"hosts,omitempty"` // reached or refused through the proxy, while it ran
 
 	Outcome  string        `json:"outcome"` // "ok", "tool-error", "refused", "suspended", "cancelled", "failed", "invalid"
 	Error    string        `json:"error,omitempty"`
@@ -409,7 +413,7 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d Decision, ev
 		return answer, err
 	}
 	answer, err = g.Later(ctx, Waiting{
-		Binding:   g.binding(c, q.Stage),
+		Binding:   g.binding(c, q),
 		Caller:    c.Caller,
 		Agent:     c.Agent,
 		Workspace: c.policy.workspace(),
@@ -446,9 +450,13 @@ func (g *Gate) heed(answer Answer, c Call, q Question, d Decision, ev *Event) er
 }
 
 // binding names what a late answer holds for.
-func (g *Gate) binding(c Call, stage Stage) string {
+func (g *Gate) binding(c Call, q Question) string {
 	h := sha256.New()
-	b, _ := json.Marshal([]any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, stage, c.policy.version()}) // strings marshal
+	about := []any{c.Caller, c.Action.Server, c.Action.Tool, c.Action.Dir, q.Stage, c.policy.version()}
+	if q.Host != nil {
+		about = append(about, q.Host)
+	}
+	b, _ := json.Marshal(about) // strings marshal
 	h.Write(b)
 	h.Write(c.Arguments)
 	return hex.EncodeToString(h.Sum(nil))
@@ -544,6 +552,7 @@ func (g *Gate) record(ev Event, c Call, out Outcome, err error) {
 	ev.Duration = time.Since(ev.Time)
 	ev.Bytes = len(out.Result)
 	ev.Level = out.Level
+	ev.Hosts = out.Hosts
 	switch {
 	case err == nil && out.IsError:
 		ev.Outcome = "tool-error"

@@ -27,13 +27,13 @@ func (p *Policy) Within(l *Limit) *Policy {
 	}
 	n := *p
 	if !l.Network {
-		n.Network = NetworkNone
+		n.Network, n.Hosts = NetworkNone, Hosts{}
 	}
 	switch p.Mode {
 	case DangerFullAccess:
 		n.Mode, n.WritableRoots = WorkspaceWrite, l.Writable
 		if l.Network {
-			n.Network = NetworkAll
+			n.Network, n.Hosts = NetworkAll, Hosts{}
 		}
 	case WorkspaceWrite:
 		n.WritableRoots = both(p.WritableRoots, l.Writable)

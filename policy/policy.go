@@ -158,13 +158,17 @@ func (e *ValueError) Hint() string { return e.What + " is one of: " + e.Known }
 type Network int
 
 const (
-	NetworkNone Network = iota // no network at all
-	NetworkAll                 // the host's network
+	NetworkNone  Network = iota // no network at all
+	NetworkAll                  // the host's network
+	NetworkHosts                // the hosts of [Profile.Hosts], through a proxy
 )
 
 func (n Network) String() string {
-	if n == NetworkAll {
+	switch n {
+	case NetworkAll:
 		return "all"
+	case NetworkHosts:
+		return "hosts"
 	}
 	return "none"
 }
@@ -191,8 +195,10 @@ type Profile struct {
 	// Hidden are absolute paths that cannot be read.
 	Hidden []string `json:"hidden,omitempty"`
 
-	// Network is what may be reached.
+	// Network is what may be reached, and Hosts which hosts where it is
+	// [NetworkHosts].
 	Network Network `json:"network"`
+	Hosts   Hosts   `json:"hosts,omitzero"`
 }
 
 // DefaultReadOnlySubpaths are the names that stay read-only below each

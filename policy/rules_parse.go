@@ -511,6 +511,9 @@ func parseHost(raw string) (string, error) {
 	case strings.ContainsAny(host, " \t\r\n"):
 		return "", errors.New("network_rule host cannot contain whitespace")
 	}
+	if one, err := ParseHost(host); err == nil {
+		return one, nil // the form in which the proxy compares
+	}
 	return host, nil
 }
 

@@ -143,6 +143,8 @@ func Message(q policy.Question) string {
 	switch {
 	case q.Stage == policy.Widen:
 		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)
+	case q.Stage == policy.Reach && q.Host != nil:
+		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)? It is running.\n", a.Tool, visible(q.Host.Host), q.Host.Protocol, q.Host.Port)
 	default:
 		fmt.Fprintf(&b, "Allow %s?\n", a.Tool)
 	}

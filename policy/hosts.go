@@ -1,0 +1,484 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.starlark.net/syntax"
+	"golang.org/x/net/idna"
+)
+
+// ProxyAddress is where the commands of a profile with [NetworkHosts] find the
+// one way out of their network namespace.
+const ProxyAddress = "127.0.0.1:3128"
+
+// ProxyPort is the port of [ProxyAddress].
+const ProxyPort = 3128
+
+// Hosts are the hosts that a profile with [NetworkHosts] may reach. The zero
+// value reaches none. Make one with [NewHosts].
+//
+// A pattern is a name or an address, which stands for itself alone; with "*."
+// before a name, for what is below that name; with "**.", for the name too;
+// and "*" for every host. A port behind it, as in "example.com:443", narrows
+// it to that port.
+type Hosts struct {
+	Allow []string `json:"allow,omitempty"`
+	Deny  []string `json:"deny,omitempty"` // wins over Allow
+}
+
+// NewHosts returns Hosts with the patterns in one form, sorted. The error is a
+// *[HostError].
+func NewHosts(allow, deny []string) (Hosts, error) {
+	var h Hosts
+	var err error
+	if h.Allow, err = parsePatterns(allow); err != nil {
+		return Hosts{}, err
+	}
+	if h.Deny, err = parsePatterns(deny); err != nil {
+		return Hosts{}, err
+	}
+	return h, nil
+}
+
+func parsePatterns(list []string) ([]string, error) {
+	var out []string
+	for _, raw := range list {
+		p, err := parsePattern(raw)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// A HostError is a name or pattern that cannot be that of a host.
+type HostError struct {
+	Host string
+	Why  string
+}
+
+func (e *HostError) Error() string { return fmt.Sprintf("host %q: %s", e.Host, e.Why) }
+
+// ParseHost returns the one form of a host's name or address: lower case,
+// punycode, no final dot, no brackets; an IPv4 address that is written as an
+// IPv6 one is that IPv4 address. The error is a *[HostError].
+//
+// What programs read in different ways is an error and not guessed at: control
+// bytes, user names, zones, and addresses in other notations than the usual,
+// such as 127.1 or 0x7f000001.
+func ParseHost(raw string) (string, error) {
+	fault := func(why string) (string, error) { return "", &HostError{raw, why} }
+	if raw == "" {
+		return fault("it is empty")
+	}
+	for i := range len(raw) {
+		if raw[i] <= ' ' || raw[i] == 0x7f {
+			return fault("it contains a control byte or a space")
+		}
+	}
+	if at := strings.IndexAny(raw, "/\\@?#%*\"<>^`{|}"); at >= 0 {
+		return fault(fmt.Sprintf("it contains %q", raw[at]))
+	}
+	if inside, ok := strings.CutPrefix(raw, "["); ok {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(inside, "]"))
+		if err != nil || !addr.Is6() || !strings.HasSuffix(raw, "]") {
+			return fault("only an IPv6 address stands in brackets")
+		}
+		return addr.Unmap().String(), nil
+	}
+	if addr, err := netip.ParseAddr(raw); err == nil {
+		return addr.Unmap().String(), nil
+	}
+	name, err := asciiName(raw)
+	if err != nil {
+		return fault("it is no name: " + err.Error())
+	}
+	name = strings.TrimSuffix(name, ".")
+	// Once more: full-width digits, for one, are digits by now.
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.Unmap().String(), nil
+	}
+	if why := nameFault(name); why != "" {
+		return fault(why)
+	}
+	return name, nil
+}
+
+// lookupNames maps a name as browsers do before they look it up.
+var lookupNames = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.Transitional(false))
+
+// asciiName returns raw in lower case and punycode.
+func asciiName(raw string) (string, error) {
+	ascii := !strings.ContainsFunc(raw, func(r rune) bool { return r >= 0x80 })
+	if lower := strings.ToLower(raw); ascii && !strings.Contains(lower, "xn--") {
+		return lower, nil
+	}
+	return lookupNames.ToASCII(raw)
+}
+
+// nameFault says why name, in lower case, is no host name; "" when it is one.
+func nameFault(name string) string {
+	if len(name) > 253 {
+		return "it is longer than 253 characters"
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		switch {
+		case label == "":
+			return "a part between its dots is empty"
+		case len(label) > 63:
+			return "a part between its dots is longer than 63 characters"
+		case strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
+			return "a name has letters, digits, - and _ only"
+		}
+	}
+	// The C library takes such a name for an address, in one of many notations.
+	last := labels[len(labels)-1]
+	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == "" {
+		return "it is neither a name nor an address in the usual notation"
+	}
+	return ""
+}
+
+// ParseHostPort returns host and port of "host:port", the host as [ParseHost]
+// does. Without a port it returns fallback, unless that is 0.
+func ParseHostPort(raw string, fallback uint16) (host string, port uint16, err error) {
+	name, digits := raw, ""
+	if i := strings.LastIndexByte(raw, ':'); i >= 0 && !strings.HasSuffix(raw, "]") && (strings.HasPrefix(raw, "[") || strings.Count(raw, ":") == 1) {
+		name, digits = raw[:i], raw[i+1:]
+		if digits == "" {
+			return "", 0, &HostError{raw, "its port is empty"}
+		}
+	}
+	if port = fallback; digits != "" {
+		if port, err = parsePort(digits); err != nil {
+			return "", 0, &HostError{raw, err.Error()}
+		}
+	}
+	if port == 0 {
+		return "", 0, &HostError{raw, "it has no port"}
+	}
+	host, err = ParseHost(name)
+	return host, port, err
+}
+
+func parsePort(digits string) (uint16, error) {
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || n == 0 || digits[0] == '+' {
+		return 0, fmt.Errorf("%q is no port", digits)
+	}
+	return uint16(n), nil
+}
+
+// A hostPattern is one entry of a list.
+type hostPattern struct {
+	host  string // "" is every host
+	below bool   // what is below host
+	self  bool   // host itself
+	port  uint16 // 0 is every port
+}
+
+func parsePattern(raw string) (hostPattern, error) {
+	p := hostPattern{self: true}
+	rest, deep := strings.CutPrefix(raw, "**.")
+	name, wild := strings.CutPrefix(rest, "*.")
+	switch {
+	case deep:
+		p.below, name = true, rest
+	case wild:
+		p.below, p.self = true, false
+	}
+	if raw == "*" || strings.HasPrefix(raw, "*:") {
+		if raw != "*" {
+			port, err := parsePort(raw[2:])
+			if err != nil {
+				return p, &HostError{raw, err.Error()}
+			}
+			p.port = port
+		}
+		p.below = true
+		return p, nil
+	}
+	if strings.Contains(name, "*") {
+		return p, &HostError{raw, `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
+	}
+	if strings.Contains(name, "://") {
+		return p, &HostError{raw, "give the host alone, without a scheme"}
+	}
+	// An address of IPv6 has colons of its own.
+	if host, err := ParseHost(name); err == nil {
+		p.host = host
+	} else if p.host, p.port, err = ParseHostPort(name, 0); err != nil {
+		if _, perr := ParseHost(strings.TrimRight(name, ":0123456789")); perr != nil || !strings.Contains(name, ":") {
+			_, err = ParseHost(name)
+		}
+		return p, &HostError{raw, err.(*HostError).Why}
+	}
+	if _, err := netip.ParseAddr(p.host); err == nil && p.below {
+		return p, &HostError{raw, "nothing is below an address"}
+	}
+	return p, nil
+}
+
+func (p hostPattern) String() string {
+	s := p.host
+	if strings.Contains(s, ":") {
+		s = "[" + s + "]"
+	}
+	switch {
+	case s == "":
+		s = "*"
+	case p.below && p.self:
+		s = "**." + s
+	case p.below:
+		s = "*." + s
+	}
+	if p.port != 0 {
+		s += ":" + strconv.Itoa(int(p.port))
+	}
+	return s
+}
+
+// matches reports whether p stands for host and port. Host is in the form of
+// [ParseHost].
+func (p hostPattern) matches(host string, port uint16) bool {
+	switch {
+	case p.port != 0 && p.port != port:
+		return false
+	case p.host == "":
+		return true
+	case p.self && host == p.host:
+		return true
+	}
+	return p.below && strings.HasSuffix(host, "."+p.host)
+}
+
+// match returns the first pattern of list that stands for host and port, ""
+// for none. A pattern that is none refuses, so in a list that denies it
+// matches.
+func match(list []string, host string, port uint16, denies bool) string {
+	for _, raw := range list {
+		p, err := parsePattern(raw)
+		if err != nil && denies || err == nil && p.matches(host, port) {
+			return raw
+		}
+	}
+	return ""
+}
+
+// Protocols of a [HostTarget], in the words of network_rule.
+const (
+	ProtocolHTTP  = "http"
+	ProtocolHTTPS = "https" // a tunnel through CONNECT
+	ProtocolSOCKS = "socks5_tcp"
+)
+
+// A HostTarget is what a command wants to reach.
+type HostTarget struct {
+	Host     string `json:"host"` // in the form of [ParseHost]
+	Port     uint16 `json:"port"`
+	Protocol string `json:"protocol"`
+}
+
+func (t HostTarget) String() string {
+	host := t.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if t.Protocol == ProtocolHTTP && t.Port == 80 || t.Protocol == ProtocolHTTPS && t.Port == 443 {
+		return host
+	}
+	return host + ":" + strconv.Itoa(int(t.Port))
+}
+
+// speaks returns the protocols that the connection may carry, as far as the
+// port tells: what restricts one of them restricts the target, or a command
+// would take another way to the same server.
+func (t HostTarget) speaks() []string {
+	all := []string{t.Protocol}
+	if t.Protocol != ProtocolHTTP && t.Port != 443 {
+		all = append(all, ProtocolHTTP)
+	}
+	if t.Protocol == ProtocolSOCKS && t.Port != 80 {
+		all = append(all, ProtocolHTTPS)
+	}
+	return all
+}
+
+// A HostDecision says whether a host may be reached, and why. The zero value
+// refuses.
+type HostDecision struct {
+	Verdict Verdict
+	Reason  string // in plain words, for the person and the model
+	Hint    string // what would allow it, when it is refused
+	Rule    string // the pattern or the rule, with its place, that decided
+}
+
+// Decide says whether t may be reached: what is denied is denied, then rules
+// decide, the strictest first, then the list. Addresses that a name leads to
+// are another question, see [Hosts.DecideAddress].
+func (h Hosts) Decide(rules *Rules, t HostTarget) HostDecision {
+	if p := match(h.Deny, t.Host, t.Port, true); p != "" {
+		return HostDecision{Reason: fmt.Sprintf("it is on the list of denied hosts (%s)", p), Rule: p, Hint: "go on without it"}
+	}
+	var prompt *Match
+	for _, protocol := range t.speaks() {
+		m := rules.Network(t.Host, protocol)
+		switch m.Ruling {
+		case Forbidden:
+			return HostDecision{Reason: "a rule forbids it" + ofRule(m.strictest()), Rule: m.strictest().String(), Hint: "go on without it"}
+		case Prompted:
+			prompt = m.strictest()
+		}
+	}
+	if prompt != nil {
+		return HostDecision{Verdict: Ask, Reason: "a rule asks first" + ofRule(prompt), Rule: prompt.String()}
+	}
+	if m := rules.Network(t.Host, t.Protocol); m.Ruling == Permitted {
+		return HostDecision{Verdict: Allow, Reason: "a rule allows it", Rule: m.strictest().String()}
+	}
+	if p := match(h.Allow, t.Host, t.Port, false); p != "" {
+		return HostDecision{Verdict: Allow, Reason: "it is on the list of allowed hosts", Rule: p}
+	}
+	return HostDecision{Reason: "it is not on the list of allowed hosts", Hint: "the user can allow it with the rule " + NetworkRuleLine(t)}
+}
+
+func ofRule(m *Match) string {
+	if m.Justification == "" {
+		return ""
+	}
+	return " (" + m.Justification + ")"
+}
+
+// strictest returns the first match that has the ruling of the whole.
+func (m RuleMatch) strictest() *Match {
+	for i := range m.Matches {
+		if m.Matches[i].Ruling == m.Ruling {
+			return &m.Matches[i]
+		}
+	}
+	return &Match{}
+}
+
+// NetworkRuleLine returns the line of a rule file that allows t.
+func NetworkRuleLine(t HostTarget) string {
+	return fmt.Sprintf("network_rule(host=%s, protocol=%s, decision=\"allow\")", syntax.Quote(t.Host, false), syntax.Quote(t.Protocol, false))
+}
+
+// DecideAddress says whether t, which may be reached, may be reached at addr.
+// What is not a public address is refused, because a name can be made to lead
+// anywhere, unless that very address is listed: or the name localhost, for
+// the loopback addresses. Own says that addr is one of this machine.
+func (h Hosts) DecideAddress(rules *Rules, t HostTarget, addr netip.Addr, own bool) HostDecision {
+	literal := addr.Unmap().WithZone("").String()
+	at := t
+	at.Host = literal
+	if d := h.Decide(rules, at); d.Verdict == Deny && d.Rule != "" {
+		d.Reason = fmt.Sprintf("it leads to %s, and %s", literal, d.Reason)
+		return d
+	}
+	why := notPublic(addr)
+	if why == "" && own {
+		why = "an address of this machine"
+	}
+	if why == "" || h.listed(rules, at, t.Host == literal) || addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rules, t, true) {
+		return HostDecision{Verdict: Allow}
+	}
+	reason := fmt.Sprintf("it leads to %s, %s", literal, why)
+	if t.Host == literal {
+		reason = "it is " + why
+	}
+	return HostDecision{Reason: reason, Hint: fmt.Sprintf("only an entry for the address itself, %q, allows that", literal)}
+}
+
+// listed reports whether the very host of t is listed or has a rule that
+// allows it, or one that asked and was answered; a pattern does not count.
+func (h Hosts) listed(rules *Rules, t HostTarget, answered bool) bool {
+	exact := slices.ContainsFunc(h.Allow, func(raw string) bool {
+		p, err := parsePattern(raw)
+		return err == nil && p.host == t.Host && p.self && !p.below && p.matches(t.Host, t.Port)
+	})
+	ruling := rules.Network(t.Host, t.Protocol).Ruling
+	return exact || ruling == Permitted || ruling == Prompted && answered
+}
+
+// reservedAddresses are not public, and what they are.
+var reservedAddresses = []struct {
+	prefix netip.Prefix
+	what   string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "an address of this machine"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "a loopback address"},
+	{netip.MustParsePrefix("10.0.0.0/8"), "a private address"},
+	{netip.MustParsePrefix("172.16.0.0/12"), "a private address"},
+	{netip.MustParsePrefix("192.168.0.0/16"), "a private address"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "an address behind a provider's NAT"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address, where clouds keep credentials"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "a reserved address"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
+
+	{netip.MustParsePrefix("::1/128"), "a loopback address"},
+	{netip.MustParsePrefix("::/128"), "an address of this machine"},
+	{netip.MustParsePrefix("fc00::/7"), "a private address"},
+	{netip.MustParsePrefix("fe80::/10"), "a link-local address"},
+	{netip.MustParsePrefix("fec0::/10"), "a private address"},
+	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
+	// These carry, or are turned into, an IPv4 address that is not seen.
+	{netip.MustParsePrefix("::/96"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("::ffff:0:0/96"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("2001::/32"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("2002::/16"), "an IPv4 address in disguise"},
+	{netip.MustParsePrefix("100::/64"), "a reserved address"},
+	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address"},
+	{netip.MustParsePrefix("3fff::/20"), "a reserved address"},
+	{netip.MustParsePrefix("5f00::/16"), "a reserved address"},
+}
+
+// nat64 holds IPv4 addresses in its last four bytes.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// notPublic says what addr is, "" when it is an address of the internet.
+func notPublic(addr netip.Addr) string {
+	if !addr.IsValid() || addr.Zone() != "" {
+		return "no address of the internet"
+	}
+	addr = addr.Unmap()
+	if nat64.Contains(addr) {
+		// Networks without IPv4 reach every IPv4 address through these.
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	for _, r := range reservedAddresses {
+		if r.prefix.Contains(addr) {
+			return r.what
+		}
+	}
+	return ""
+}
+
+// A HostUse is one host that a command reached, could not reach or was
+// refused.
+type HostUse struct {
+	HostTarget
+	Refused bool   `json:"refused,omitempty"`
+	Failed  string `json:"failed,omitempty"` // why it could not be reached
+	Reason  string `json:"reason,omitempty"` // why it was refused
+	Hint    string `json:"hint,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Asked   string `json:"asked,omitempty"` // the answer, "" when nobody was asked
+	Count   int    `json:"count"`
+}
