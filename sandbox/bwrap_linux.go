@@ -71,7 +71,7 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 // which needs a capability for it.
 func bwrapArgs(plan Plan, carvings []carving) []string {
 	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
-	if plan.Profile.Network == policy.NetworkNone {
+	if plan.Profile.Network != policy.NetworkAll {
 		args = append(args, "--unshare-net")
 	}
 	args = append(args,

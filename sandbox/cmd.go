@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -24,6 +25,8 @@ type Cmd struct {
 	notes []string
 	inner *exec.Cmd
 	link  *link // to the first process of the sandbox, once started
+
+	listener net.Listener // see Listener
 }
 
 // Command returns a command that is confined by p. A program that is "" or
@@ -55,6 +58,13 @@ func (c *Cmd) Run() error {
 // as they are: a root too large to search for protected names, for one. It
 // belongs beside [Plan.Unenforced].
 func (c *Cmd) Notes() []string { return c.notes }
+
+// Listener returns, after Start, where the process and what it starts knock to
+// reach a host: it listens on [policy.ProxyAddress] in their network namespace,
+// where nobody else is to be reached, and is served by whoever accepts from it
+// out here. It is nil unless the plan's profile has [policy.NetworkHosts]. Who
+// takes it closes it.
+func (c *Cmd) Listener() net.Listener { return c.listener }
 
 // Pid returns the id, outside the sandbox, of its first process, or 0 before
 // Start. All others of the sandbox are its descendants.

@@ -118,6 +118,9 @@ func runInit() {
 	if err == nil {
 		err = prepare(&o)
 	}
+	if err == nil && o.Door > 0 {
+		err = openDoor(o.Door)
+	}
 	if err == nil && o.Probe {
 		tell(report{})
 		unix.Exit(0)

@@ -57,6 +57,10 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	if level == None {
 		return Plan{}, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(missing(s), "; "))
 	}
+	if p.Network == policy.NetworkHosts && level == Landlock {
+		// Landlock knows ports and no addresses, and nothing of UDP.
+		return Plan{}, fmt.Errorf("%w: a list of allowed hosts needs a network namespace, which this system refuses (%s); set network_access to false, or leave the list out to allow every host", ErrUnsupported, strings.Join(missing(s), "; "))
+	}
 	plan := Plan{Level: level, Profile: p}
 	if s.Landlock.OK {
 		plan.ABI = s.ABI
@@ -80,6 +84,11 @@ func missing(s System) []string {
 func normalize(p policy.Profile) (policy.Profile, error) {
 	if p.Mode == policy.ReadOnly {
 		p.WritableRoots, p.SharedRoots = nil, nil
+	}
+	if p.Network != policy.NetworkHosts {
+		p.Hosts = policy.Hosts{}
+	} else if _, err := policy.NewHosts(p.Hosts.Allow, p.Hosts.Deny); err != nil {
+		return p, err
 	}
 	for _, root := range p.WritableRoots {
 		if err := checkRoot(root); err != nil {
@@ -221,6 +230,14 @@ func (p Plan) confined() bool { return p.Profile.Mode != policy.DangerFullAccess
 // namespaces reports whether the process gets namespaces: the end of its first
 // process is then, by the kernel, the end of all.
 func (p Plan) namespaces() bool { return p.Level == Full || p.Level == Bwrap }
+
+// ownNetwork reports whether the process gets a network namespace, in which
+// there is nobody to reach.
+func (p Plan) ownNetwork() bool { return p.namespaces() && p.Profile.Network != policy.NetworkAll }
+
+// proxied reports whether there is a way out of that namespace, see
+// [Cmd.Listener].
+func (p Plan) proxied() bool { return p.ownNetwork() && p.Profile.Network == policy.NetworkHosts }
 
 // seal returns p with its digest.
 func (p Plan) seal() Plan {

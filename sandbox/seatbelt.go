@@ -56,6 +56,9 @@ func Seatbelt(p policy.Profile) (string, error) {
 	for _, path := range p.Hidden {
 		fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", seatbeltString(path))
 	}
+	if p.Network == policy.NetworkHosts {
+		fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%d\"))\n(allow system-socket)\n", policy.ProxyPort)
+	}
 	if p.Network == policy.NetworkAll {
 		// The internet only: a unix socket is a file to write, and the
 		// user's daemons are behind it.

@@ -124,6 +124,10 @@ var workerSocketRules = []rule{
 		why: "raw packets"},
 }
 
+// proxiedRules are for a network namespace with nobody in it but the proxy:
+// any internet socket will do there, and nothing else.
+var proxiedRules = workerSocketRules
+
 // noPeerRules go with either.
 var noPeerRules = []rule{
 	{calls: []uint32{unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4}, do: eperm,
@@ -190,9 +194,12 @@ func workerFilterRules(plan Plan) []rule {
 
 func rulesWith(plan Plan, noNetwork []rule) []rule {
 	rules := slices.Concat(systemRules, legacyRules, pairRules)
-	if plan.Profile.Network == policy.NetworkAll {
+	switch {
+	case plan.Profile.Network == policy.NetworkAll:
 		rules = append(rules, networkRules...)
-	} else {
+	case plan.proxied():
+		rules = append(rules, proxiedRules...)
+	default:
 		rules = slices.Concat(rules, noNetwork, noPeerRules)
 	}
 	if plan.Level == Landlock {

@@ -31,6 +31,7 @@ type order struct {
 	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
 	Made  []made   `json:"made,omitempty"`  // what bubblewrap was asked to carve out
+	Door  int      `json:"door,omitempty"`  // descriptor through which the proxy's listener goes out, 0 for none
 
 	// Found out by the first process itself.
 	seen  Plan     // the plan with its paths as they are on disk
@@ -147,6 +148,18 @@ func (c *Cmd) launch(o order) error {
 	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	opened := []*os.File{orderR, reportW}
+	var door *os.File
+	if o.Plan.proxied() {
+		var inside *os.File
+		if door, inside, err = newDoor(); err != nil {
+			c.link.cut()
+			return errors.Join(err, orderR.Close(), reportR.Close(), reportW.Close())
+		}
+		defer door.Close()
+		o.Door = 3 + len(c.inner.ExtraFiles)
+		c.inner.ExtraFiles = append(c.inner.ExtraFiles, inside)
+		opened = append(opened, inside)
+	}
 	switch o.Plan.Level {
 	case Full:
 		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
@@ -172,6 +185,9 @@ func (c *Cmd) launch(o order) error {
 		c.notes = append(c.notes, rep.Notes...)
 	} else {
 		err = fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
+	}
+	if err == nil && door != nil {
+		c.listener, err = takeListener(door)
 	}
 	if err != nil {
 		c.link.cut()
@@ -228,6 +244,9 @@ func (c *Cmd) Wait() error {
 	rep, rerr := c.link.next()
 	err := c.inner.Wait()
 	c.link.file.Close()
+	if c.listener != nil {
+		c.listener.Close() // nobody is left to knock
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return err // copying the output
@@ -274,11 +293,14 @@ var setupCapabilities = []uintptr{
 func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool) {
 	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
 		syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if network == policy.NetworkNone {
+	attr.AmbientCaps = setupCapabilities
+	if network != policy.NetworkAll {
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
+	if network == policy.NetworkHosts {
+		attr.AmbientCaps = append(slices.Clone(setupCapabilities), unix.CAP_NET_ADMIN) // to switch loopback on
+	}
 	uid, gid := os.Geteuid(), os.Getegid()
-	attr.AmbientCaps = setupCapabilities
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	if uid != 0 {
