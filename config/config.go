@@ -46,6 +46,8 @@ type Config struct {
 type WorkspaceWrite struct {
 	WritableRoots       []string `toml:"writable_roots"`         // beside the workspace
 	NetworkAccess       bool     `toml:"network_access"`         // commands may use the network
+	AllowedDomains      []string `toml:"allowed_domains"`        // ours: if so, these hosts only; nil: all
+	DeniedDomains       []string `toml:"denied_domains"`         // ours: and none of these
 	ExcludeTmpdirEnvVar bool     `toml:"exclude_tmpdir_env_var"` // $TMPDIR is not writable
 	ExcludeSlashTmp     bool     `toml:"exclude_slash_tmp"`      // /tmp is not writable
 	AllowGitWrites      bool     `toml:"allow_git_writes"`       // ours: .git is writable but for what runs code
@@ -130,6 +132,9 @@ func (c *Config) check(text []byte, name string) error {
 		if _, err := policy.ParseMode(c.SandboxMode); err != nil {
 			return valueError(err, text, "sandbox_mode", name)
 		}
+	}
+	if _, _, err := c.WorkspaceWrite.Network(); err != nil {
+		return networkError(err, text, name)
 	}
 	if err := c.checkHooks(text, name); err != nil {
 		return err

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"toolgate/policy"
+)
+
+// Network is [permissions.NAME.network], with Codex's keys. Its zero value is
+// no network.
+type Network struct {
+	Enabled     bool              `toml:"enabled"`
+	Domains     map[string]string `toml:"domains"`      // host pattern → "allow" or "deny"; nil: every host
+	UnixSockets map[string]string `toml:"unix_sockets"` // path → "none" or "deny"; here no command reaches any
+	Mode        string            `toml:"mode"`         // "full"
+
+	// Read for Codex's sake, and without effect.
+	ProxyURL           string `toml:"proxy_url"`
+	SocksURL           string `toml:"socks_url"`
+	EnableSocks5       *bool  `toml:"enable_socks5"`
+	EnableSocks5UDP    bool   `toml:"enable_socks5_udp"`
+	AllowUpstreamProxy bool   `toml:"allow_upstream_proxy"`
+	AllowLocalBinding  bool   `toml:"allow_local_binding"`
+}
+
+// A NetworkError is a fault in a table that speaks of hosts.
+type NetworkError struct {
+	Key  string
+	Msg  string
+	Hint string
+}
+
+func (e *NetworkError) Error() string { return e.Key + ": " + e.Msg }
+
+// Parse returns what the table allows. Its errors are *[NetworkError]: what
+// restricts and is not held here is none of the keys without effect.
+func (n Network) Parse() (policy.Network, policy.Hosts, error) {
+	var none policy.Hosts
+	for _, path := range slices.Sorted(maps.Keys(n.UnixSockets)) {
+		if word := n.UnixSockets[path]; word != "none" && word != "deny" {
+			return policy.NetworkNone, none, &NetworkError{"unix_sockets", fmt.Sprintf("%s cannot be allowed: no command reaches a unix socket here", path), "leave it out"}
+		}
+	}
+	switch n.Mode {
+	case "", "full":
+	case "limited":
+		return policy.NetworkNone, none, &NetworkError{"mode", "limited is not known here: what goes through a tunnel is not looked at", `leave it out, and list under domains only what may be written to`}
+	default:
+		return policy.NetworkNone, none, &NetworkError{"mode", fmt.Sprintf("unknown mode %q", n.Mode), "the mode is full"}
+	}
+	var allow, deny []string
+	for _, host := range slices.Sorted(maps.Keys(n.Domains)) {
+		switch word := n.Domains[host]; word {
+		case "allow":
+			allow = append(allow, host)
+		case "deny":
+			deny = append(deny, host)
+		default:
+			return policy.NetworkNone, none, &NetworkError{"domains", fmt.Sprintf("%s is %q", host, word), "it is one of: allow, deny"}
+		}
+	}
+	return parseHosts("domains", "domains", n.Enabled, n.Domains != nil, allow, deny)
+}
+
+// WithoutEffect returns the keys that are read for Codex's sake and do nothing
+// here.
+func (n Network) WithoutEffect() []string {
+	var keys []string
+	for key, set := range map[string]bool{
+		"proxy_url":            n.ProxyURL != "",
+		"socks_url":            n.SocksURL != "",
+		"enable_socks5":        n.EnableSocks5 != nil,
+		"enable_socks5_udp":    n.EnableSocks5UDP,
+		"allow_upstream_proxy": n.AllowUpstreamProxy,
+		"allow_local_binding":  n.AllowLocalBinding,
+	} {
+		if set {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Network returns what [sandbox_workspace_write] allows. Its errors are
+// *[NetworkError].
+func (w WorkspaceWrite) Network() (policy.Network, policy.Hosts, error) {
+	if w.AllowedDomains == nil && w.DeniedDomains != nil {
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{"denied_domains", "there is no allowed_domains that it takes from", `to allow every other host, set allowed_domains = ["*"]`}
+	}
+	return parseHosts("allowed_domains", "denied_domains", w.NetworkAccess, w.AllowedDomains != nil, w.AllowedDomains, w.DeniedDomains)
+}
+
+// parseHosts returns what the lists under two keys allow. An empty list is
+// still a list: it allows no host.
+func parseHosts(allowKey, denyKey string, enabled, listed bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
+	if _, err := policy.NewHosts(nil, deny); err != nil {
+		return policy.NetworkNone, policy.Hosts{}, hostError(denyKey, err)
+	}
+	if slices.Contains(deny, "*") {
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{denyKey, `"*" denies every host`, "leave the network off instead"}
+	}
+	hosts, err := policy.NewHosts(allow, deny)
+	switch {
+	case err != nil:
+		return policy.NetworkNone, policy.Hosts{}, hostError(allowKey, err)
+	case !enabled:
+		return policy.NetworkNone, policy.Hosts{}, nil
+	case !listed:
+		return policy.NetworkAll, policy.Hosts{}, nil
+	}
+	return policy.NetworkHosts, hosts, nil
+}
+
+func hostError(key string, err error) error {
+	return &NetworkError{key, err.Error(), `a host is a name or an address, as in "example.com", "*.example.com" (what is below it), "**.example.com" (both) or "example.com:8443"`}
+}
+
+// networkError returns err with the place that it comes from.
+func networkError(err error, text []byte, file string) error {
+	if e, ok := errors.AsType[*NetworkError](err); ok {
+		return &Error{File: file, Line: lineOf(text, e.Key), Msg: "sandbox_workspace_write." + e.Error(), Hint: e.Hint}
+	}
+	return err
+}
