@@ -192,8 +192,8 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 			return nil, "", err
 		}
 	}
-	if s.config.WorkspaceWrite.NetworkAccess {
-		pol.Network = policy.NetworkAll
+	if pol.Network, pol.Hosts, err = s.config.WorkspaceWrite.Network(); err != nil {
+		return nil, "", err
 	}
 	pol.Version = func() string { return version() + s.rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
 	pol.Workspace, noRoots = workspace(p.flags.dir)
@@ -307,6 +307,7 @@ type app struct {
 	downstreams *aggregator.Downstreams
 	offered     toolSettings
 	session     string // names this process's folder among those of workers
+	gate        *policy.Gate
 	observers   *observers
 	self        string          // program to run workers with, "" is this one
 	waiting     *approvals.List // nil when there is none
@@ -328,6 +329,7 @@ func (p *program) open() (*app, error) {
 	words, builtin := p.front(s, offered)
 	a.downstreams = s.newDownstreams(builtin)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
+	a.gate = gate
 	if a.observers, err = s.observe(gate); err != nil {
 		return nil, err
 	}
@@ -454,7 +456,15 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, note := range cmd.Notes() {
 		a.log.Warn("not protected", "what", note)
 	}
-	return &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill}, nil
+	proc := &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill}
+	if w := openWay(cmd, f, a.rules.Rules, a.gate, a.log); w != nil {
+		proc.Enter = w.enter
+		proc.Wait = func() error {
+			defer w.close()
+			return cmd.Wait()
+		}
+	}
+	return proc, nil
 }
 
 // instructions is what the model is told about the server. Codex shows the
@@ -480,6 +490,9 @@ func instructions(s *settings) string {
 	if pol.Mode != policy.DangerFullAccess {
 		if pol.Network == policy.NetworkNone {
 			b.WriteString("Commands have no network.\n")
+		}
+		if pol.Network == policy.NetworkHosts {
+			fmt.Fprintf(&b, "Commands reach %s, through the proxy in HTTPS_PROXY.\n", networkWords(pol.Profile()))
 		}
 		if pol.Approval == policy.Never {
 			b.WriteString("Nobody can be asked for more; what the sandbox denies stays denied.\n")
@@ -586,6 +599,7 @@ func (p *program) workerMain(ctx context.Context) error {
 		return errors.New("worker is started by toolgate itself, not by hand")
 	}
 	os.Unsetenv(workerEnv)
+	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var start shell.StartFunc
 	if plan, ok := sandbox.Current(); ok {
 		if know.Private != "" {
@@ -599,8 +613,10 @@ func (p *program) workerMain(ctx context.Context) error {
 		if know.Tools.Watch {
 			start = watched(spawner)
 		}
+		if plan.Profile.Network == policy.NetworkHosts {
+			start = proxied(start, log)
+		}
 	}
-	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	recoverPatches(know, log)
 	err := tools.Serve(ctx, know.Version, catalog(know.Tools, start), p.stdin, p.stdout, log)
 	if errors.Is(err, io.EOF) {

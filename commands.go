@@ -6,10 +6,14 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"toolgate/egress"
+	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/server"
 )
@@ -233,7 +237,17 @@ func (p *program) sandboxed(argv []string) error {
 	cmd.Dir = s.dir()
 	cmd.Env = s.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	err = cmd.Run()
+	if s.policy.Profile().Network == policy.NetworkHosts {
+		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("")...)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if w := openWay(cmd, s.policy.Profile(), s.rules.Rules, nil, s.log); w != nil {
+		defer w.close()
+		defer func() { printRefused(p.stderr, w.proxy.Uses(time.Time{})) }()
+	}
+	err = cmd.Wait()
 	if code := sandbox.ExitCode(err); code > 0 {
 		return exitStatus(code)
 	}

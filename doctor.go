@@ -68,7 +68,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		Workspace: a.policy.Workspace,
 		Writable:  prof.WritableRoots,
 		Hidden:    a.policy.Hidden,
-		Network:   prof.Network.String(),
+		Network:   networkWords(prof),
 		Config:    filepath.Join(a.configDir, "config.toml"),
 		State:     a.stateDir,
 		Found:     map[string]string{},

@@ -15,12 +15,12 @@ func (w *Workers) Run(ctx context.Context, c policy.Call, f policy.Profile) (pol
 	if opened, ok := w.SessionProfile(c.Caller, c.Action.Session); ok {
 		f = opened
 	}
-	res, level, err := w.Call(ctx, c.Caller, f, c.Action.Tool, c.Arguments, c.Progress)
+	res, ran, err := w.call(ctx, c, f)
 	if err != nil {
-		return policy.Outcome{Level: level}, err
+		return ran, err
 	}
 	out, session, err := outcome(res)
-	out.Level = level
+	out.Level, out.Hosts = ran.Level, ran.Hosts
 	if session != "" {
 		w.noteSession(c.Caller, session, f)
 	}

@@ -24,6 +24,11 @@ type Process struct {
 	Wait  func() error   // returns once it has ended; called once
 	Kill  func() error   // ends it and everything it started, at once
 	Term  func() error   // asks it and what it started to end; may be nil
+
+	// Enter is told of each call that a worker runs, and what it returns is
+	// called when the call has ended: it tells the hosts that were used
+	// meanwhile. It may be nil.
+	Enter func(context.Context, policy.Call) (leave func() []policy.HostUse)
 }
 
 // A LaunchFunc starts a worker confined to a profile.
@@ -72,20 +77,33 @@ func (e *DiedError) Unwrap() error { return e.Cause }
 // worker turns out to have died before it got the request, a new one is
 // started; when it dies during the call, the error is a *[DiedError].
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, string, error) {
+	c := policy.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
+	res, ran, err := w.call(ctx, c, f)
+	return res, ran.Level, err
+}
+
+// call is Call, and returns the level and the hosts of an [policy.Outcome].
+func (w *Workers) call(ctx context.Context, c policy.Call, f policy.Profile) (res json.RawMessage, ran policy.Outcome, err error) {
 	for try := 0; ; try++ {
-		wk, err := w.get(ctx, caller, f)
+		wk, err := w.get(ctx, c.Caller, f)
 		if err != nil {
-			return nil, "", err
+			return nil, ran, err
 		}
-		res, err := wk.conn.CallTool(ctx, tool, args, progress)
+		ran.Level = wk.proc.Level
+		leave := func() []policy.HostUse { return nil }
+		if wk.proc.Enter != nil {
+			leave = wk.proc.Enter(ctx, c)
+		}
+		res, err := wk.conn.CallTool(ctx, c.Action.Tool, c.Arguments, c.Progress)
+		ran.Hosts = leave()
 		if err == nil || !errors.Is(err, ErrClosed) {
-			return res, wk.proc.Level, err
+			return res, ran, err
 		}
-		w.drop(caller, f, wk)
+		w.drop(c.Caller, f, wk)
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
-		return nil, wk.proc.Level, &DiedError{Cause: wk.cause()}
+		return nil, ran, &DiedError{Cause: wk.cause()}
 	}
 }
 

@@ -19,7 +19,8 @@ type page struct {
 	chunk    chunk
 	text     string // the output, with its middle cut when it does not fit
 	cut      bool
-	denied   *tools.Denial // what the sandbox refused, or nil
+	denied   *tools.Denial  // what the sandbox refused, or nil
+	hosts    []tools.Denial // hosts that were refused
 }
 
 // page takes what p printed since the last answer about s, which is nil for
@@ -39,7 +40,7 @@ func (h *host) page(p *process, s *session, budget int) page {
 	}
 	g.text, g.cut = p.out.text(g.chunk.from, g.chunk.to, limit, g.howToRead)
 	if g.finished {
-		g.denied = h.denied(p, g.text)
+		g.denied, g.hosts = h.denied(p, g.text)
 	}
 	if g.session == nil {
 		p.out.close()
@@ -71,6 +72,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	b.WriteString(g.text)
 	if g.finished {
 		appendLine(&b, leftBehind(g.process.left))
+		appendLine(&b, hostLines(g.hosts, g.denied))
 		appendLine(&b, deniedLine(g.denied))
 		appendLine(&b, patchLine(g.process, g.text))
 	}

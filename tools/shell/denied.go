@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -32,17 +34,73 @@ var refusals = []struct {
 // noNetwork are the words of programs that found no network.
 var noNetwork = regexp.MustCompile(`(?i)network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution|name or service not known|no address associated with hostname|network is down|enotfound|eai_again|failed to lookup address`)
 
-// denied returns what the sandbox refused p, which has ended and printed text.
-func (h *host) denied(p *process, text string) *tools.Denial {
-	if !h.confined || p.code == 0 || p.stopped.Load() {
-		return nil
+// denied returns what the sandbox refused p, which has ended and printed text:
+// what it failed by, and hosts that it was refused whether it failed or not.
+func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []tools.Denial) {
+	if !h.confined {
+		return nil, nil
 	}
+	var seen []tools.Denial
 	if p.refused != nil {
-		if seen := p.refused(); len(seen) > 0 {
-			return &seen[len(seen)-1] // what it failed by stands last
+		seen = p.refused()
+	}
+	for _, d := range seen {
+		if isHost(d) {
+			hosts = append(hosts, d)
 		}
 	}
-	return denial(text, p.cmd.Dir)
+	switch {
+	case p.code == 0 || p.stopped.Load():
+		return nil, hosts
+	case len(seen) > 0:
+		return &seen[len(seen)-1], hosts // what it failed by stands last
+	}
+	if denied = denial(text, p.cmd.Dir); denied == nil {
+		denied = denialOfNetwork(text, isProxied(p.cmd.Env), seen != nil)
+	}
+	return denied, nil
+}
+
+// isHost reports whether d is about one host, which the proxy has refused.
+func isHost(d tools.Denial) bool { return d.Op == "network" && d.Path != "" }
+
+// maxHostLines is how many refused hosts an answer names.
+const maxHostLines = 5
+
+// hostLines returns a line for each refused host that deniedLine does not
+// speak of.
+func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
+	var b strings.Builder
+	for i, d := range slices.Backward(hosts) {
+		if denied != nil && d == *denied {
+			continue
+		}
+		if len(hosts)-i > maxHostLines {
+			fmt.Fprintf(&b, "And %d hosts more.\n", i+1)
+			break
+		}
+		fmt.Fprintf(&b, "While it ran, the sandbox refused the host %s: %s\n", d.Path, d.Why)
+	}
+	return b.String()
+}
+
+// isProxied reports whether a command with the environment env can reach hosts
+// through the proxy, and only so.
+func isProxied(env []string) bool {
+	return strings.HasSuffix(variable(env, "HTTPS_PROXY"), "@"+policy.ProxyAddress)
+}
+
+// denialOfNetwork returns the denial when a command that printed output found
+// no network. Proxied says that it had one through the proxy, and known that
+// it was seen there and refused nothing.
+func denialOfNetwork(output string, proxied, known bool) *tools.Denial {
+	switch {
+	case known || !noNetwork.MatchString(output) || networkReachable():
+		return nil
+	case proxied:
+		return &tools.Denial{Op: "network", Why: "there is only the proxy that HTTPS_PROXY names, to the hosts that are allowed, and this program did not use it"}
+	}
+	return &tools.Denial{Op: "network", Why: "the sandbox has no network"}
 }
 
 // deniedLine returns a line for the model that says what the sandbox refused
@@ -73,9 +131,6 @@ func denial(output, dir string) *tools.Denial {
 				}
 			}
 		}
-	}
-	if noNetwork.MatchString(output) && !networkReachable() {
-		return &tools.Denial{Op: "network", Why: "the sandbox has no network"}
 	}
 	return nil
 }

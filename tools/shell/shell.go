@@ -57,7 +57,8 @@ func Tools(o Options, start StartFunc) []tools.Tool {
 
 // A StartFunc starts a command. What it returns beside the error tells, once
 // the command has ended, what the sandbox refused to it; nil, where that is
-// not watched.
+// not watched. Of what it returns, nil means that nothing is known, and an
+// empty list that the network was used and nothing of it refused.
 type StartFunc func(*exec.Cmd) (refused func() []tools.Denial, err error)
 
 // Plain returns start as a StartFunc that watches nothing.

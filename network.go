@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolgate/egress"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/tools"
+	"toolgate/tools/shell"
+)
+
+// A way is the way out of one worker's network namespace: its proxy, and the
+// calls that its worker runs.
+type way struct {
+	proxy *egress.Proxy
+	gate  *policy.Gate
+
+	mu    sync.Mutex
+	calls []*passing // under way, the newest last
+}
+
+// A passing is a call that is under way.
+type passing struct {
+	ctx  context.Context
+	call policy.Call
+	no   map[policy.HostTarget]error // hosts that a person refused it
+}
+
+// openWay serves the proxy of a started process, or returns nil when it has
+// none. Gate asks about hosts; nil: nobody can be asked.
+func openWay(cmd *sandbox.Cmd, f policy.Profile, rules func() *policy.Rules, gate *policy.Gate, log *slog.Logger) *way {
+	l := cmd.Listener()
+	if l == nil {
+		return nil
+	}
+	w := &way{gate: gate}
+	w.proxy = egress.New(egress.Options{Hosts: f.Hosts, Rules: rules, Ask: w.ask, Log: log})
+	go w.proxy.Serve(l) // ends with the process, and with close
+	return w
+}
+
+// close ends the proxy. The nil way has none.
+func (w *way) close() {
+	if w != nil {
+		w.proxy.Close()
+	}
+}
+
+// enter is an [aggregator.Process] Enter.
+func (w *way) enter(ctx context.Context, c policy.Call) (leave func() []policy.HostUse) {
+	p := &passing{ctx: ctx, call: c, no: map[policy.HostTarget]error{}}
+	began := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, p)
+	return func() []policy.HostUse {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.calls = slices.DeleteFunc(w.calls, func(q *passing) bool { return q == p })
+		return w.proxy.Uses(began)
+	}
+}
+
+// ask asks about a host through the call that is under way: the newest that
+// can change anything, for one that only reads reaches no host.
+func (w *way) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
+	p := w.current()
+	if p == nil || w.gate == nil {
+		return "", errors.New("no call is under way through which the user could be asked")
+	}
+	w.mu.Lock()
+	no := p.no[t]
+	w.mu.Unlock()
+	if no != nil {
+		return "", no // a program that tries again is not the user's trouble
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	answer, err := w.gate.AskHost(ctx, p.call, t, d)
+	if err != nil {
+		w.mu.Lock()
+		p.no[t] = err
+		w.mu.Unlock()
+	}
+	return answer, err
+}
+
+func (w *way) current() *passing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range slices.Backward(w.calls) {
+		if !p.call.Action.ReadOnly {
+			return p
+		}
+	}
+	return nil
+}
+
+// proxied starts commands with the variables by which programs find the proxy,
+// and asks it what it refused to them.
+func proxied(start shell.StartFunc, log *slog.Logger) shell.StartFunc {
+	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
+		name, began := rand.Text(), time.Now()
+		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ(name)...)
+		refused, err := start(cmd)
+		return func() []tools.Denial {
+			var list []tools.Denial
+			if refused != nil {
+				list = refused()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			uses, err := egress.Uses(ctx, name, began)
+			if err != nil {
+				log.Warn("what was refused to a command is not known", "err", err)
+			}
+			if len(uses) > 0 && list == nil {
+				list = []tools.Denial{}
+			}
+			return append(list, refusedHosts(uses)...)
+		}, err
+	}
+}
+
+// refusedHosts returns what was refused of uses.
+func refusedHosts(uses []policy.HostUse) []tools.Denial {
+	var list []tools.Denial
+	for _, u := range uses {
+		if !u.Refused {
+			continue
+		}
+		why := u.Reason
+		if u.Hint != "" {
+			why += "; " + u.Hint
+		}
+		list = append(list, tools.Denial{Op: "network", Path: u.HostTarget.String(), Why: why})
+	}
+	return list
+}
+
+// networkWords says what a profile reaches.
+func networkWords(f policy.Profile) string {
+	if f.Network != policy.NetworkHosts {
+		return f.Network.String()
+	}
+	words := "only " + list(f.Hosts.Allow)
+	if len(f.Hosts.Allow) == 0 {
+		words = "only what rules allow"
+	}
+	if len(f.Hosts.Deny) > 0 {
+		words += "; not " + list(f.Hosts.Deny)
+	}
+	return words
+}
+
+// printRefused tells on stderr which hosts were refused to what ran.
+func printRefused(stderr io.Writer, uses []policy.HostUse) {
+	for _, d := range refusedHosts(uses) {
+		fmt.Fprintf(stderr, "toolgate: the sandbox refused the host %s: %s\n", d.Path, strings.TrimSuffix(d.Why, "\n"))
+	}
+}
