@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.starlark.net/syntax"
 	"golang.org/x/net/idna"
@@ -119,7 +121,18 @@ func asciiName(raw string) (string, error) {
 	if lower := strings.ToLower(raw); ascii && !strings.Contains(lower, "xn--") {
 		return lower, nil
 	}
-	return lookupNames.ToASCII(raw)
+	if !utf8.ValidString(raw) {
+		return "", errors.New("it is not UTF-8")
+	}
+	name, err := lookupNames.ToASCII(raw)
+	if err != nil {
+		return "", err
+	}
+	// What comes out must mean itself.
+	if again, err := lookupNames.ToASCII(name); err != nil || again != name {
+		return "", errors.New("it has more than one form")
+	}
+	return name, nil
 }
 
 // nameFault says why name, in lower case, is no host name; "" when it is one.
