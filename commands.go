@@ -70,6 +70,7 @@ workspace, and asks you before anything reaches further.`,
 	root.CompletionOptions.HiddenDefaultCmd = false
 
 	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
+	root.AddCommand(p.setupCommand(), p.manCommand())
 	return root
 }
 

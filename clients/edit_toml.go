@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"toolgate/config"
 )
 
 // setCodex replaces, adds or, for a nil table, removes a server of the TOML.
@@ -20,7 +22,7 @@ func setCodex(text []byte, name string, table map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := replaceTables(string(text), name, written)
+	out := config.ReplaceServer(string(text), name, written)
 	if err := toml.Unmarshal([]byte(out), &after); err != nil {
 		return nil, fmt.Errorf("the server %s cannot be written as a table of its own: %w", name, err)
 	}
@@ -45,56 +47,6 @@ func codexTable(name string, table map[string]any, newline string) (string, erro
 	return strings.ReplaceAll(strings.TrimPrefix(string(b), "[mcp_servers]\n"), "\n", newline), nil
 }
 
-// replaceTables returns text with written in the place of the server's tables,
-// or at its end. Comments and empty lines behind a table's last key stay: they
-// mostly speak of what follows.
-func replaceTables(text, name, written string) string {
-	var out strings.Builder
-	var behind []string // lines since the last key of a table of ours
-	inside, done := false, written == ""
-	for line := range strings.Lines(text) {
-		t := strings.TrimSpace(line)
-		if strings.HasPrefix(t, "[") {
-			inside = isTableOf(t, name)
-			if inside && !done {
-				out.WriteString(strings.Join(behind, "") + written)
-				behind, done = nil, true
-			}
-		}
-		switch {
-		case !inside:
-			out.WriteString(strings.Join(behind, "") + line)
-			behind = nil
-		case t == "" || strings.HasPrefix(t, "#"):
-			behind = append(behind, line)
-		default:
-			behind = nil
-		}
-	}
-	rest := out.String()
-	if inside && written == "" && len(behind) == 0 {
-		// The empty line that set the last table apart.
-		for _, end := range []string{"\r\n", "\n"} {
-			if strings.HasSuffix(rest, end+end) {
-				rest = strings.TrimSuffix(rest, end)
-				break
-			}
-		}
-	}
-	rest += strings.Join(behind, "")
-	if done {
-		return rest
-	}
-	nl := newline([]byte(text))
-	if rest != "" && !strings.HasSuffix(rest, "\n") {
-		rest += nl
-	}
-	if rest != "" {
-		rest += nl
-	}
-	return rest + written
-}
-
 func serversOf(c map[string]any) map[string]any {
 	servers, _ := c["mcp_servers"].(map[string]any)
 	return servers
@@ -106,16 +58,4 @@ func withoutServer(c map[string]any, name string) {
 	if len(servers) == 0 {
 		delete(c, "mcp_servers")
 	}
-}
-
-// isTableOf reports whether the line opens [mcp_servers.NAME] or a table below
-// it.
-func isTableOf(line, name string) bool {
-	for _, quoted := range []string{name, `"` + name + `"`, "'" + name + "'"} {
-		head := "[mcp_servers." + quoted
-		if strings.HasPrefix(line, head+"]") || strings.HasPrefix(line, head+".") {
-			return true
-		}
-	}
-	return false
 }

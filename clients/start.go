@@ -12,6 +12,9 @@ type Start struct {
 	URL     string
 }
 
+// TokenVariable is the variable that holds the token for a server at a URL.
+const TokenVariable = "TOOLGATE_HTTP_TOKEN"
+
 // ErrNoHTTP says that a client's file can name no server at a URL.
 var ErrNoHTTP = errors.New("it takes servers at a URL only through its own settings")
 
@@ -69,7 +72,7 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 		t["source"] = "custom"
 	}
 	kept := maps.Clone(old)
-	for _, key := range []string{"command", "cmd", "args", "url", "httpUrl", "serverUrl", "uri", "type"} {
+	for _, key := range []string{"command", "cmd", "args", "url", "httpUrl", "serverUrl", "uri", "type", "headers", "bearer_token_env_var", "env_keys"} {
 		delete(kept, key)
 	}
 	if kept != nil {
@@ -79,24 +82,38 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 	return t, nil
 }
 
-// remote writes the URL in the client's way.
+// remote writes the URL in the client's way, and where the client finds the
+// token: a file that lists servers is no place for one.
 func (c Client) remote(t map[string]any, url string) error {
+	bearer := func(variable string) map[string]string {
+		return map[string]string{"Authorization": "Bearer " + variable}
+	}
 	switch c.Name {
 	case "claude-desktop":
 		return ErrNoHTTP
+	case "claude-code", "copilot":
+		t["type"], t["url"], t["headers"] = "http", url, bearer("${"+TokenVariable+"}")
+	case "codex":
+		t["url"], t["bearer_token_env_var"] = url, TokenVariable
+	case "cursor":
+		t["url"], t["headers"] = url, bearer("${env:"+TokenVariable+"}")
 	case "gemini":
-		t["httpUrl"] = url
-	case "windsurf":
-		t["serverUrl"] = url
+		t["httpUrl"], t["headers"] = url, bearer("$"+TokenVariable)
 	case "goose":
-		t["type"], t["uri"] = "streamable_http", url
-	case "claude-code", "vscode", "copilot":
-		t["type"], t["url"] = "http", url
+		t["type"], t["uri"], t["headers"], t["env_keys"] = "streamable_http", url, bearer("$"+TokenVariable), []string{TokenVariable}
+	case "vscode":
+		t["type"], t["url"], t["headers"] = "http", url, bearer("${env:"+TokenVariable+"}")
+	case "windsurf":
+		t["serverUrl"], t["headers"] = url, bearer("${env:"+TokenVariable+"}")
 	default:
 		t["url"] = url
 	}
 	return nil
 }
+
+// NeedsToken reports whether the client's file can name no variable for the
+// token of a server at a URL, so that its user must enter it.
+func (c Client) NeedsToken() bool { return c.Name == "zed" }
 
 // StartOf returns how the client's file says that a server starts.
 func StartOf(table map[string]any) Start {

@@ -29,15 +29,15 @@ func TestTables(t *testing.T) {
 	start := clients.Start{Command: "/bin/toolgate", Args: []string{"-C", "/p"}}
 	url := clients.Start{URL: "http://127.0.0.1:8080/mcp"}
 	for name, want := range map[string][2]string{
-		"claude-code":    {`{"type":"stdio","command":"/bin/toolgate","args":["-C","/p"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp"}`},
+		"claude-code":    {`{"type":"stdio","command":"/bin/toolgate","args":["-C","/p"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer ${TOOLGATE_HTTP_TOKEN}"}}`},
 		"claude-desktop": {`{"command":"/bin/toolgate","args":["-C","/p"]}`, ``},
-		"codex":          {`{"command":"/bin/toolgate","args":["-C","/p"],"required":true,"default_tools_approval_mode":"approve"}`, `{"url":"http://127.0.0.1:8080/mcp","required":true,"default_tools_approval_mode":"approve"}`},
-		"copilot":        {`{"type":"local","command":"/bin/toolgate","args":["-C","/p"],"tools":["*"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp","tools":["*"]}`},
-		"cursor":         {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"url":"http://127.0.0.1:8080/mcp"}`},
-		"gemini":         {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"httpUrl":"http://127.0.0.1:8080/mcp"}`},
-		"goose":          {`{"type":"stdio","enabled":true,"name":"toolgate","description":"","cmd":"/bin/toolgate","args":["-C","/p"],"timeout":300}`, `{"type":"streamable_http","enabled":true,"name":"toolgate","description":"","uri":"http://127.0.0.1:8080/mcp","timeout":300}`},
-		"vscode":         {`{"type":"stdio","command":"/bin/toolgate","args":["-C","/p"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp"}`},
-		"windsurf":       {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"serverUrl":"http://127.0.0.1:8080/mcp"}`},
+		"codex":          {`{"command":"/bin/toolgate","args":["-C","/p"],"required":true,"default_tools_approval_mode":"approve"}`, `{"url":"http://127.0.0.1:8080/mcp","bearer_token_env_var":"TOOLGATE_HTTP_TOKEN","required":true,"default_tools_approval_mode":"approve"}`},
+		"copilot":        {`{"type":"local","command":"/bin/toolgate","args":["-C","/p"],"tools":["*"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer ${TOOLGATE_HTTP_TOKEN}"},"tools":["*"]}`},
+		"cursor":         {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"url":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer ${env:TOOLGATE_HTTP_TOKEN}"}}`},
+		"gemini":         {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"httpUrl":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer $TOOLGATE_HTTP_TOKEN"}}`},
+		"goose":          {`{"type":"stdio","enabled":true,"name":"toolgate","description":"","cmd":"/bin/toolgate","args":["-C","/p"],"timeout":300}`, `{"type":"streamable_http","enabled":true,"name":"toolgate","description":"","uri":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer $TOOLGATE_HTTP_TOKEN"},"env_keys":["TOOLGATE_HTTP_TOKEN"],"timeout":300}`},
+		"vscode":         {`{"type":"stdio","command":"/bin/toolgate","args":["-C","/p"]}`, `{"type":"http","url":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer ${env:TOOLGATE_HTTP_TOKEN}"}}`},
+		"windsurf":       {`{"command":"/bin/toolgate","args":["-C","/p"]}`, `{"serverUrl":"http://127.0.0.1:8080/mcp","headers":{"Authorization":"Bearer ${env:TOOLGATE_HTTP_TOKEN}"}}`},
 		"zed":            {`{"source":"custom","command":"/bin/toolgate","args":["-C","/p"]}`, `{"source":"custom","url":"http://127.0.0.1:8080/mcp"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,8 @@ func TestTables(t *testing.T) {
 }
 
 func clearCodex(s config.MCPServer) config.MCPServer {
-	s.Required, s.DefaultToolsApprovalMode = false, ""
+	s.Required, s.DefaultToolsApprovalMode, s.BearerTokenEnvVar = false, "", ""
+	s.HTTPHeaders, s.EnvHTTPHeaders, s.EnvVars = nil, nil, nil
 	return s
 }
 

@@ -92,22 +92,68 @@ func RemoveServer(text []byte, name string) ([]byte, error) {
 	if _, ok := before.MCPServers[name]; !ok {
 		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is no server %s", name), Hint: "`toolgate mcp list` shows those there are"}
 	}
-	var out strings.Builder
-	inside := false
-	for line := range strings.Lines(string(text)) {
-		if t := strings.TrimSpace(line); strings.HasPrefix(t, "[") {
-			inside = isTableOf(t, name)
-		}
-		if !inside {
-			out.WriteString(line)
-		}
-	}
+	out := ReplaceServer(string(text), name, "")
 	var after Config
-	err := after.decode([]byte(out.String()), "config")
+	err := after.decode([]byte(out), "config")
 	if _, still := after.MCPServers[name]; err != nil || still || len(after.MCPServers) != len(before.MCPServers)-1 {
 		return nil, &Error{File: "config", Msg: fmt.Sprintf("the server %s is not written as a table of its own", name), Hint: "take it out by hand"}
 	}
-	return []byte(out.String()), nil
+	return []byte(out), nil
+}
+
+// ReplaceServer returns the text of a TOML file with written in the place of the
+// tables of the server, or at its end; an empty one takes them out. Comments and empty lines behind a table's last key stay: they
+// mostly speak of what follows.
+func ReplaceServer(text, name, written string) string {
+	var out strings.Builder
+	var behind []string // lines since the last key of a table of ours
+	inside, done := false, written == ""
+	for line := range strings.Lines(text) {
+		t := strings.TrimSpace(line)
+		if strings.HasPrefix(t, "[") {
+			inside = isTableOf(t, name)
+			if inside && !done {
+				out.WriteString(strings.Join(behind, "") + written)
+				behind, done = nil, true
+			}
+		}
+		switch {
+		case !inside:
+			if len(behind) > 0 && written == "" && strings.TrimSpace(behind[0]) == "" && endsEmpty(out.String()) {
+				behind = behind[1:] // one empty line is enough where the table was
+			}
+			out.WriteString(strings.Join(behind, "") + line)
+			behind = nil
+		case t == "" || strings.HasPrefix(t, "#"):
+			behind = append(behind, line)
+		default:
+			behind = nil
+		}
+	}
+	rest := out.String()
+	if inside && written == "" && len(behind) == 0 && endsEmpty(rest) { // the line that set the last table apart
+		rest = strings.TrimSuffix(strings.TrimSuffix(rest, "\n"), "\r")
+	}
+	rest += strings.Join(behind, "")
+	if done {
+		return rest
+	}
+	nl := "\n"
+	if strings.Contains(text, "\r\n") {
+		nl = "\r\n"
+	}
+	if rest != "" && !strings.HasSuffix(rest, "\n") {
+		rest += nl
+	}
+	if rest != "" {
+		rest += nl
+	}
+	return rest + written
+}
+
+// endsEmpty reports whether the text ends with an empty line, or is empty.
+func endsEmpty(text string) bool {
+	return text == "" || strings.HasSuffix(text, "\n\n") || strings.HasSuffix(text, "\n\r\n")
 }
 
 // isTableOf reports whether the line opens [mcp_servers.NAME] or a table below

@@ -43,7 +43,7 @@ func TestServersAreAddedAndRemovedInPlace(t *testing.T) {
 		out, err = config.RemoveServer(out, name)
 		require.NoError(t, err)
 	}
-	require.Equal(t, edited+"\n", string(out))
+	require.Equal(t, edited, string(out))
 
 	out, err = config.RemoveServer([]byte(edited), "a")
 	require.NoError(t, err)

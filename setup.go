@@ -1,0 +1,460 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"toolgate/clients"
+	"toolgate/config"
+	"toolgate/policy"
+)
+
+// setupFlags say what setup may do.
+type setupFlags struct {
+	name   string
+	yes    bool
+	dryRun bool
+	undo   bool
+	move   bool
+	url    string
+}
+
+func (p *program) setupCommand() *cobra.Command {
+	var f setupFlags
+	cmd := &cobra.Command{
+		Use:   "setup [flags] [CLIENT...]",
+		Short: "Attach toolgate to the MCP clients that are installed",
+		Long: `Setup writes an entry for toolgate into the config files of MCP clients: of
+those named, or of all that are installed. CLIENT is claude-code,
+claude-desktop, codex, copilot, cursor, gemini, goose, vscode, windsurf or zed.
+Each change is shown first and then asked for; all else in the file keeps its
+bytes, and the file as it was is kept beside it. Servers that a client has
+already can be moved behind toolgate, where the same policy holds for them.
+--undo takes all of it back.
+
+The workspace and the flags given to setup are those that the client starts
+toolgate with. Most clients start it in the project's folder; Claude Desktop
+and Windsurf do not, and need -C.`,
+		Example: `  toolgate setup
+  toolgate setup claude-desktop -C ~/src/app --move
+  toolgate setup codex --dry-run
+  toolgate setup --undo`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := &setup{program: p, setupFlags: f, in: bufio.NewReader(p.stdin)}
+			return s.run(cmd, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.yes, "yes", "y", false, "write without asking")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show the changes and write nothing")
+	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
+	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
+	fl.StringVar(&f.name, "name", "toolgate", "`NAME` of the entry")
+	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
+	return cmd
+}
+
+// A setup is one run of the command.
+type setup struct {
+	*program
+	setupFlags
+	in    *bufio.Reader
+	start clients.Start
+	log   setupLog
+}
+
+func (s *setup) run(cmd *cobra.Command, names []string) error {
+	places, err := clients.Here()
+	if err != nil {
+		return err
+	}
+	if err := s.log.open(); err != nil {
+		return err
+	}
+	there := installed
+	if s.undo {
+		there = s.log.has
+	}
+	chosen, err := choose(clients.Known(places), names, there)
+	if err != nil {
+		return err
+	}
+	if len(chosen) == 0 {
+		if s.undo {
+			fmt.Fprintln(s.stderr, "toolgate: there is nothing to take back")
+			return nil
+		}
+		return &config.Error{File: "setup", Msg: "no client that it knows is installed", Hint: "name one to write its config all the same, see --help"}
+	}
+	if !s.yes && !s.dryRun && !isTerminal(s.stdin) {
+		return &config.Error{File: "setup", Msg: "there is nobody to ask: stdin is no terminal", Hint: "--yes writes without asking, --dry-run only shows"}
+	}
+	if s.undo {
+		return s.each(chosen, s.undoClient)
+	}
+	if s.start, err = s.entry(cmd); err != nil {
+		return err
+	}
+	return s.each(chosen, s.attach)
+}
+
+// each does its work for every client; a fault of one does not stop the others.
+func (s *setup) each(chosen []clients.Client, do func(clients.Client) error) error {
+	failed := false
+	for _, c := range chosen {
+		if err := do(c); err != nil {
+			report(s.stderr, fmt.Errorf("%s: %w", c.Title, err))
+			failed = true
+		}
+	}
+	if failed {
+		return exitStatus(exitFailed)
+	}
+	return nil
+}
+
+// choose returns the clients that are named, or all that are installed.
+func choose(known []clients.Client, names []string, installed func(clients.Client) bool) ([]clients.Client, error) {
+	var all []string
+	for _, c := range known {
+		all = append(all, c.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, &policy.ValueError{What: "client", Value: name, Known: list(all)}
+		}
+	}
+	chosen := slices.DeleteFunc(known, func(c clients.Client) bool {
+		if len(names) > 0 {
+			return !slices.Contains(names, c.Name)
+		}
+		return !installed(c)
+	})
+	return chosen, nil
+}
+
+// installed reports whether there are signs of the client.
+func installed(c clients.Client) bool {
+	for _, file := range c.Signs {
+		if _, err := os.Stat(file); err == nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Programs, func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	})
+}
+
+// entry returns how clients are to start this program: as it was started
+// itself, with the flags that were given.
+func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
+	if s.url != "" {
+		u, err := url.Parse(s.url)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return clients.Start{}, &policy.ValueError{What: "URL", Value: s.url, Known: "http://127.0.0.1:8321/mcp and the like"}
+		}
+		return clients.Start{URL: s.url}, nil
+	}
+	if _, err := s.settings(); err != nil { // the flags are good
+		return clients.Start{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return clients.Start{}, err
+	}
+	start, err := startOf(self, runtime.GOOS)
+	if err != nil {
+		return start, err
+	}
+	more, err := s.flagWords(cmd)
+	start.Args = append(start.Args, more...)
+	return start, err
+}
+
+// startOf returns how to start the program at self.
+func startOf(self, goos string) (clients.Start, error) {
+	slashed := strings.ReplaceAll(self, `\`, "/")
+	switch {
+	case strings.Contains(slashed, "/_npx/"): // a cache, cleared at any time
+		if goos == "windows" {
+			return clients.Start{Command: "cmd", Args: []string{"/c", "npx", "-y", "toolgate"}}, nil
+		}
+		return clients.Start{Command: "npx", Args: []string{"-y", "toolgate"}}, nil
+	case strings.Contains(slashed, "/go-build"):
+		return clients.Start{}, &config.Error{File: self, Msg: "this program will be gone in a moment", Hint: "build it first, with `go build -o ~/bin/toolgate .`, and run the setup of that"}
+	}
+	return clients.Start{Command: self}, nil
+}
+
+// flagWords returns the common flags that were given, with paths that mean the
+// same in any folder.
+func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
+	var words []string
+	path := func(flag, dir string) error {
+		abs, err := filepath.Abs(dir)
+		words = append(words, flag, abs)
+		return err
+	}
+	if s.flags.dir != "" {
+		if err := path("-C", s.flags.dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range s.flags.addDirs {
+		if err := path("--add-dir", dir); err != nil {
+			return nil, err
+		}
+	}
+	if s.flags.sandbox != "" {
+		words = append(words, "-s", s.flags.sandbox)
+	}
+	if s.flags.approval != "" {
+		words = append(words, "-a", s.flags.approval)
+	}
+	for _, set := range s.flags.settings {
+		words = append(words, "-c", set)
+	}
+	if cmd.Flags().Changed("log-level") {
+		words = append(words, "--log-level", s.flags.logLevel)
+	}
+	return words, nil
+}
+
+// attach writes the entry into the client's file.
+func (s *setup) attach(c clients.Client) error {
+	w := c.Files[0]
+	before, existed, err := readIfThere(w.Path)
+	if err != nil {
+		return err
+	}
+	tables, err := w.Tables(before)
+	if err != nil {
+		return &config.Error{File: w.Path, Msg: err.Error(), Hint: "mend the file first; nothing was changed"}
+	}
+	table, err := c.Table(s.name, s.start, tables[s.name])
+	if err != nil {
+		return err
+	}
+	after := before
+	if !sameTable(table, tables[s.name]) {
+		if after, err = w.Put(before, s.name, table); err != nil {
+			return &config.Error{File: w.Path, Msg: err.Error()}
+		}
+	}
+	moved, err := s.movable(c, w.Path, before, tables)
+	if err != nil {
+		return err
+	}
+	for key := range moved {
+		if after, err = w.Remove(after, key); err != nil {
+			return &config.Error{File: w.Path, Msg: err.Error()}
+		}
+	}
+	if bytes.Equal(before, after) {
+		fmt.Fprintf(s.stdout, "%s: nothing to change in %s\n", c.Title, w.Path)
+		return nil
+	}
+	s.show(c, w.Path, before, after, tables)
+	if !s.confirm("Write it?", s.yes) {
+		return nil
+	}
+	change := setupChange{Client: c.Name, File: w.Path, Name: s.name, Existed: existed, Old: tables[s.name], Moved: map[string]map[string]any{}}
+	if change.Added, err = s.takeOver(moved); err != nil {
+		return err
+	}
+	for key := range moved {
+		change.Moved[key] = tables[key]
+	}
+	if err := s.log.write(change, before, after); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.stdout, "%s: written to %s\n", c.Title, w.Path)
+	s.nextSteps(c)
+	return nil
+}
+
+func readIfThere(file string) (text []byte, existed bool, err error) {
+	text, err = os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return text, err == nil, err
+}
+
+// sameTable reports whether two tables say the same, whatever types they have.
+func sameTable(a, b map[string]any) bool {
+	if b == nil {
+		return false
+	}
+	var plain [2]any
+	for i, t := range []map[string]any{a, b} {
+		text, err := json.Marshal(t)
+		if err != nil || json.Unmarshal(text, &plain[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(plain[0], plain[1])
+}
+
+// movable returns the servers of the client that are to go behind us, by the
+// client's name for them. It asks, unless that was answered by flags.
+func (s *setup) movable(c clients.Client, file string, text []byte, tables map[string]map[string]any) (map[string]config.MCPServer, error) {
+	servers, notes, err := clients.Parse(file, text)
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil // [clients.File.Tables] took it; there is nothing in it to move
+	}
+	have, err := configured()
+	if err != nil {
+		return nil, err
+	}
+	moved := map[string]config.MCPServer{}
+	for _, key := range slices.Sorted(maps.Keys(tables)) {
+		server, ok := servers[config.NameFrom(key)]
+		_, ours := have[config.NameFrom(key)]
+		switch {
+		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
+		case ours:
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: there is a server of that name behind toolgate already\n", key, c.Title)
+		case fillsIn(server):
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it holds a variable that only %s fills in\n", key, c.Title, c.Title)
+		default:
+			moved[key] = server
+		}
+	}
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	names := list(slices.Sorted(maps.Keys(moved)))
+	if s.yes && !s.move || s.dryRun && !s.move {
+		fmt.Fprintf(s.stderr, "toolgate: %s has servers of its own: %s; --move moves them behind toolgate\n", c.Title, names)
+		return nil, nil
+	}
+	if !s.confirm(fmt.Sprintf("%s has servers of its own: %s. Move them behind toolgate?", c.Title, names), s.move) {
+		return nil, nil
+	}
+	for _, note := range notes {
+		if key, _, ok := strings.Cut(note, ":"); ok && tables[key] != nil && slices.Contains(slices.Collect(maps.Keys(moved)), key) {
+			fmt.Fprintf(s.stderr, "toolgate: note: %s\n", note)
+		}
+	}
+	return moved, nil
+}
+
+// fillsIn reports whether the server holds variables that only its client
+// knows how to fill in.
+func fillsIn(m config.MCPServer) bool {
+	words := append([]string{m.Command, m.Cwd, m.URL}, m.Args...)
+	words = slices.AppendSeq(words, maps.Values(m.Env))
+	words = slices.AppendSeq(words, maps.Values(m.HTTPHeaders))
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${") })
+}
+
+// isUs reports whether the server is toolgate.
+func isUs(s clients.Start) bool {
+	name := func(path string) string {
+		path = path[strings.LastIndexAny(path, `/\`)+1:]
+		return strings.TrimSuffix(strings.ToLower(path), ".exe")
+	}
+	switch name(s.Command) {
+	case "toolgate":
+		return true
+	case "npx", "cmd", "npx.cmd", "bunx", "pnpm":
+		return slices.ContainsFunc(s.Args, func(a string) bool { return a == "toolgate" || strings.HasPrefix(a, "toolgate@") })
+	}
+	return false
+}
+
+// takeOver adds the servers to our config and returns their tables there.
+func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, error) {
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	named, added := map[string]config.MCPServer{}, map[string]string{}
+	for key, server := range moved {
+		named[config.NameFrom(key)] = server
+	}
+	for name, server := range named {
+		table, err := config.ServerTable(name, server)
+		if err != nil {
+			return nil, err
+		}
+		added[name] = table
+	}
+	return added, s.addServers(named, false)
+}
+
+// show prints the change, without the values that may be secret.
+func (s *setup) show(c clients.Client, file string, before, after []byte, tables map[string]map[string]any) {
+	fmt.Fprintf(s.stdout, "%s:\n", c.Title)
+	text := string(diff.Diff(file, before, file+" (new)", after))
+	_, text, _ = strings.Cut(text, "\n") // its first line is the command diff
+	fmt.Fprintf(s.stdout, "%s\n", hideSecrets(text, tables))
+}
+
+var secretLine = regexp.MustCompile(`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
+
+// hideSecrets replaces the values of variables and headers in the tables, and
+// of what has a name like a secret's.
+func hideSecrets(text string, tables map[string]map[string]any) string {
+	for _, t := range tables {
+		for _, key := range []string{"env", "envs", "headers", "http_headers"} {
+			values, _ := t[key].(map[string]any)
+			for _, v := range values {
+				if word, ok := v.(string); ok && len(word) > 3 && !strings.Contains(word, clients.TokenVariable) {
+					text = strings.ReplaceAll(text, word, "…")
+				}
+			}
+		}
+	}
+	return secretLine.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.Contains(found, clients.TokenVariable) {
+			return found
+		}
+		return secretLine.ReplaceAllString(found, `$1"…"`)
+	})
+}
+
+// confirm asks, and takes anything but yes for a no. What was answered by a
+// flag is not asked.
+func (s *setup) confirm(question string, answered bool) bool {
+	if s.dryRun {
+		return answered && question != "Write it?"
+	}
+	if answered {
+		return true
+	}
+	fmt.Fprintf(s.stdout, "%s [y/N] ", question)
+	line, _ := s.in.ReadString('\n')
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line)))
+}
+
+// nextSteps says what is still to do.
+func (s *setup) nextSteps(c clients.Client) {
+	switch {
+	case s.start.URL != "" && c.NeedsToken():
+		fmt.Fprintf(s.stdout, "  give the token to %s in its own settings, as header Authorization: Bearer …\n", c.Title)
+	case s.start.URL != "":
+		fmt.Fprintf(s.stdout, "  %s finds the token in the variable %s\n", c.Title, clients.TokenVariable)
+	case !c.Projects && s.flags.dir == "":
+		fmt.Fprintf(s.stdout, "  %s starts it outside of any project, so nothing can be written there; -C FOLDER names a workspace\n", c.Title)
+	}
+	fmt.Fprintf(s.stdout, "  restart %s, it reads the file when it starts\n", c.Title)
+}
