@@ -97,16 +97,17 @@ func (s *settings) builtins() (toolSettings, error) {
 
 // settings is what flags, config and environment amount to.
 type settings struct {
-	config    config.Config
-	rules     *ruleBook
-	policy    *policy.Policy
-	noRoots   string   // why there is no workspace to write in, "" when there is
-	verbatim  bool     // wrap: names and schemas as they are
-	environ   []string // of the worker
-	configDir string
-	stateDir  string
-	workDir   string // of workers: what they must remember, see [settings.private]
-	log       *slog.Logger
+	config      config.Config
+	rules       *ruleBook
+	policy      *policy.Policy
+	noRoots     string   // why there is no workspace to write in, "" when there is
+	onlyServers []string // of the config, nil for all
+	verbatim    bool     // wrap: names and schemas as they are
+	environ     []string // of the worker
+	configDir   string
+	stateDir    string
+	workDir     string // of workers: what they must remember, see [settings.private]
+	log         *slog.Logger
 }
 
 // settings reads flags, config and environment.
@@ -136,13 +137,23 @@ func (p *program) settings() (*settings, error) {
 			return nil, err
 		}
 	}
-	rules, err := openRules(filepath.Join(s.configDir, "rules"), s.log)
+	s.onlyServers = p.onlyServers
+	rules, err := openRules(filepath.Join(s.configDir, "rules"), p.ownRules(s.configDir), s.log)
 	if err != nil {
 		return nil, err
 	}
 	s.rules = rules
 	s.policy, s.noRoots, err = p.policy(s)
 	return s, err
+}
+
+// ownRules returns the folder for what a caller over HTTP has answered with
+// "always": that is nobody else's rule. "" stands for the user's own.
+func (p *program) ownRules(configDir string) string {
+	if p.caller == "" || p.caller == "token:default" {
+		return ""
+	}
+	return filepath.Join(configDir, "rules", "callers", digest(p.caller)[:16])
 }
 
 // folders returns where the config, the state and the workers' own files live:
@@ -333,6 +344,7 @@ func (p *program) open() (*app, error) {
 	if a.observers, err = s.observe(gate); err != nil {
 		return nil, err
 	}
+	a.observers.tell = p.onEvent
 	gate.Keep = s.rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals")); err != nil {
 		s.log.Warn("there is no waiting list", "err", err)

@@ -28,6 +28,10 @@ type program struct {
 	wrapped *wrapped // the one server to serve, nil for all
 	started bool     // a command has begun
 	oneCall bool     // this is `toolgate call`
+
+	caller      string             // over HTTP: whose program this is
+	onlyServers []string           // of the config, nil for all
+	onEvent     func(policy.Event) // is told of each call; may be nil
 }
 
 // flags are the common flags, in Codex's letters.
@@ -69,7 +73,7 @@ workspace, and asks you before anything reaches further.`,
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
 
-	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
+	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.httpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
 	root.AddCommand(p.setupCommand(), p.manCommand())
 	return root
 }

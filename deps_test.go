@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"tools/*":    {"policy", "tools", "tools/ignore", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff", "github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff"},
 	"aggregator": {"policy", "sandbox", "wire", "oauth", "github.com/modelcontextprotocol/go-sdk"},
 	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
-	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time"},
+	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
 	"config":     {"policy", "github.com/pelletier/go-toml/v2"},
 	"clients":    {"config", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},
 	"audit":      {"policy", "golang.org/x/sys"},
@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"console":    {"approvals", "audit", "policy", "golang.org/x/net/netutil"},
 
 	"oauth/oauthtest": {},
+	"audit/metrics":   {"policy", "github.com/prometheus/client_golang"},
 	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},
 }
 

@@ -58,7 +58,7 @@ func (s *settings) specs(servers map[string]config.MCPServer) []aggregator.Spec 
 	var specs []aggregator.Spec
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		server := servers[name]
-		if !server.IsEnabled() {
+		if !server.IsEnabled() || s.onlyServers != nil && !slices.Contains(s.onlyServers, name) {
 			continue
 		}
 		for _, key := range server.WithoutEffect() {

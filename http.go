@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,15 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"toolgate/audit/metrics"
+	"toolgate/config"
 	"toolgate/door"
 	"toolgate/policy"
-	"toolgate/server"
 )
 
 // httpFlags say how to serve over HTTP.
@@ -58,9 +61,8 @@ const tokenVariable = "TOOLGATE_HTTP_TOKEN"
 
 // defaultToken returns the token of the caller "default": the environment's,
 // else one that is made once and kept in a file.
-func (p *program) defaultToken(stateDir string) (door.Token, error) {
-	if secret := os.Getenv(tokenVariable); secret != "" {
-		os.Unsetenv(tokenVariable)
+func (p *program) defaultToken(secret, stateDir string) (door.Token, error) {
+	if secret != "" {
 		if len(secret) < door.MinToken {
 			return door.Token{}, fmt.Errorf("%s is shorter than %d characters", tokenVariable, door.MinToken)
 		}
@@ -77,10 +79,22 @@ func (p *program) defaultToken(stateDir string) (door.Token, error) {
 
 // An httpServer is the gate over HTTP.
 type httpServer struct {
-	log      *slog.Logger
-	endpoint *server.Endpoint
-	http     *http.Server
+	log        *slog.Logger
+	door       *door.Door
+	households *households
+	metrics    *metrics.Metrics
+	mux        *http.ServeMux
+	http       *http.Server
+	draining   atomic.Bool
 }
+
+// Limits of what anybody may send before it is known who it is.
+const (
+	headerTime     = 10 * time.Second
+	idleTime       = 2 * time.Minute
+	maxHeaders     = 64 << 10
+	maxConnections = 4096
+)
 
 // serveHTTP serves callers over HTTP until ctx ends and the answers still
 // owed are written.
@@ -89,31 +103,30 @@ func (p *program) serveHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := p.open()
+	secret := os.Getenv(tokenVariable)
+	os.Unsetenv(tokenVariable) // nothing that is started needs it
+	s, err := p.settings()
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	defer p.watchConfig(a)()
-	token, err := p.defaultToken(a.stateDir)
+	if err := p.checkVisitors(s.config.HTTP); err != nil {
+		return err
+	}
+	own, err := p.defaultToken(secret, s.stateDir)
 	if err != nil {
 		return err
 	}
-	d := door.New(door.Options{Tokens: []door.Token{token}, Loopback: loopback, Log: a.log})
-	h := &httpServer{log: a.log, endpoint: a.server.NewEndpoint(server.EndpointOptions{Caller: "token:" + token.Name})}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", d.Guard(h.endpoint))
-	h.http = &http.Server{
-		Handler:           d.Front(mux),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	h, stop, err := p.newHTTPServer(s, own, loopback)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	l, err := net.Listen("tcp", p.http.addr)
 	if err != nil {
 		return err
 	}
+	limited := door.Limit(l, maxConnections)
+	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
 	scheme := "http"
 	if p.http.tlsCert != "" {
 		scheme = "https"
@@ -122,19 +135,119 @@ func (p *program) serveHTTP(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { // ends with h.http
 		if scheme == "https" {
-			served <- h.http.ServeTLS(l, p.http.tlsCert, p.http.tlsKey)
+			served <- h.http.ServeTLS(limited, p.http.tlsCert, p.http.tlsKey)
 			return
 		}
-		served <- h.http.Serve(l)
+		served <- h.http.Serve(limited)
 	}()
 	select {
-	case err := <-served:
-		h.endpoint.Close()
-		return err
+	case err = <-served:
 	case <-ctx.Done():
 	}
 	h.drain()
-	return nil
+	return err
+}
+
+// newHTTPServer puts the parts together. stop ends what is beside it.
+func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *httpServer, stop func(), err error) {
+	c := s.config.HTTP
+	h = &httpServer{log: s.log, metrics: metrics.New(), mux: http.NewServeMux()}
+	p.onEvent = h.metrics.Record
+	tokens, err := tokensOf(own, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := door.Options{
+		Tokens:   tokens,
+		Loopback: loopback && !p.http.behindProxy,
+		Hosts:    c.Hosts,
+		Origins:  c.Origins,
+		Log:      s.log,
+		Rate:     cmp.Or(c.RateLimit, 50),
+		Refused:  h.metrics.Refused,
+	}
+	o.Burst = cmp.Or(c.RateBurst, int(4*o.Rate))
+	if c.OAuth.Enabled() {
+		o.OAuth = &door.OAuth{
+			Issuer:   c.OAuth.Issuer,
+			Audience: cmp.Or(c.OAuth.Audience, c.OAuth.Resource),
+			Resource: c.OAuth.Resource,
+			JWKSURL:  c.OAuth.JWKSURL,
+			Scopes:   c.OAuth.Scopes,
+		}
+	}
+	h.door = door.New(o)
+	h.households = newHouseholds(p, c, s.log)
+	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.", func() float64 { return float64(h.households.sessions()) })
+	h.metrics.Gauge("http_callers", "Callers that have something here.", func() float64 { return float64(h.households.count()) })
+	h.mount(c.OpenMetrics)
+	h.http = &http.Server{
+		Handler:           h.door.Front(h.mux),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeaders,
+		ConnContext:       door.ConnContext,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	// The first caller finds everything started, and what is wrong with the
+	// config shows before anybody has come.
+	_, done, err := h.households.enter(door.Caller{Name: "token:" + own.Name, Token: own.Name})
+	if err != nil {
+		return nil, nil, err
+	}
+	done()
+	file := filepath.Join(s.configDir, "config.toml")
+	return h, watchFile(file, s.log, func() { h.reread(p, file, own) }), nil
+}
+
+// reread makes the tokens of the config file those that let in.
+func (h *httpServer) reread(p *program, file string, own door.Token) {
+	c, err := p.configAt(file)
+	var tokens []door.Token
+	if err == nil {
+		tokens, err = tokensOf(own, c.HTTP)
+	}
+	if err == nil {
+		err = p.checkVisitors(c.HTTP)
+	}
+	if err != nil {
+		h.log.Error("the tokens of the config stay as they were", "err", err)
+		return
+	}
+	h.door.SetTokens(tokens)
+	h.households.update(c.HTTP)
+}
+
+// tokensOf returns the tokens that let in: our own and those of the config.
+func tokensOf(own door.Token, c config.HTTP) ([]door.Token, error) {
+	tokens := []door.Token{own}
+	for name, t := range c.Tokens {
+		token, err := door.ParseToken(name, t.Hash)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
+
+// mount says what is where.
+func (h *httpServer) mount(openMetrics bool) {
+	h.mux.Handle("/mcp", h.door.Guard(h.households))
+	h.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	h.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if h.draining.Load() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	numbers := h.metrics.Handler()
+	if !openMetrics {
+		numbers = h.door.Guard(numbers)
+	}
+	h.mux.Handle("GET /metrics", numbers)
+	h.door.Mount(h.mux)
 }
 
 // drainTime is how long the answers still owed may take at the end.
@@ -143,12 +256,10 @@ const drainTime = 25 * time.Second
 // drain ends the service: what is asked for now is refused, what was asked
 // for is answered.
 func (h *httpServer) drain() {
+	h.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	if err := h.endpoint.Drain(ctx); err != nil {
-		h.log.Warn("some calls got no answer", "err", err)
-	}
-	h.endpoint.Close()
+	h.households.drain(ctx)
 	if err := h.http.Shutdown(ctx); err != nil {
 		h.http.Close()
 	}

@@ -20,6 +20,7 @@ type observers struct {
 	audit     *audit.Log           // nil when there is none
 	telemetry *telemetry.Telemetry // nil when nothing is sent
 	hooks     *hooks.Set
+	tell      func(policy.Event) // may be nil
 }
 
 // observe gives the gate its record and the user's hooks.
@@ -44,6 +45,9 @@ func (o *observers) record(e policy.Event) {
 	}
 	if o.telemetry != nil {
 		o.telemetry.Record(e)
+	}
+	if o.tell != nil {
+		o.tell(e)
 	}
 }
 

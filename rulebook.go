@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,21 +23,24 @@ import (
 // of "always" and a revoked rule hold for the next call.
 type ruleBook struct {
 	dir  string
+	own  string // folder of a caller's own rules, "" when they are the user's
 	home string
 	log  *slog.Logger
 
 	mu     sync.Mutex
 	folder folderStamp
-	stamp  string // of the files that were read
+	others folderStamp // of own
+	stamp  string      // of the files that were read
 	rules  *policy.Rules
 	digest string // of their text
 }
 
-// openRules reads the rule files in dir. A fault in them is an error: a rule
+// openRules reads the rule files in dir, and those in own, where a caller's
+// answers of "always" go, if it is not "". A fault in them is an error: a rule
 // that restricts must not be silently without effect.
-func openRules(dir string, log *slog.Logger) (*ruleBook, error) {
+func openRules(dir, own string, log *slog.Logger) (*ruleBook, error) {
 	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
-	b := &ruleBook{dir: dir, home: home, log: log}
+	b := &ruleBook{dir: dir, own: own, home: home, log: log}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b, b.read()
@@ -63,6 +67,12 @@ func (b *ruleBook) Digest() string {
 
 func (b *ruleBook) read() error {
 	names, stamp, err := b.folder.ruleFiles(b.dir)
+	if b.own != "" && err == nil {
+		var more []string
+		var second string
+		more, second, err = b.others.ruleFiles(b.own)
+		names, stamp = slices.Concat(names, more), stamp+"\x00"+second
+	}
 	if err != nil || stamp == b.stamp {
 		return err
 	}
@@ -137,6 +147,9 @@ func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err e
 // keptRules is the file that "always" writes to.
 const keptRules = "default.rules"
 
+// keptIn is the folder of that file.
+func (b *ruleBook) keptIn() string { return cmp.Or(b.own, b.dir) }
+
 // Keep appends a rule. A rule that is there already is not written again.
 func (b *ruleBook) Keep(line string) error {
 	b.mu.Lock()
@@ -144,7 +157,7 @@ func (b *ruleBook) Keep(line string) error {
 	if _, err := policy.ParseRules(keptRules, []byte(line)); err != nil {
 		return err
 	}
-	name := filepath.Join(b.dir, keptRules)
+	name := filepath.Join(b.keptIn(), keptRules)
 	text, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -155,7 +168,7 @@ func (b *ruleBook) Keep(line string) error {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		line = "\n" + line
 	}
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+	if err := os.MkdirAll(b.keptIn(), 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -172,7 +185,7 @@ func (b *ruleBook) Keep(line string) error {
 func (b *ruleBook) Remove(n int, text string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	name := filepath.Join(b.dir, keptRules)
+	name := filepath.Join(b.keptIn(), keptRules)
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -77,16 +78,62 @@ func (p *program) watchConfig(a *app) (stop func()) {
 
 // reload makes the servers of the config file those that run.
 func (p *program) reload(a *app, file string) {
-	c, err := config.Load(file)
-	for _, set := range p.flags.settings {
-		if err == nil {
-			err = c.Set(set, "-c")
-		}
-	}
+	c, err := p.configAt(file)
 	if err != nil {
 		a.log.Error("the config cannot be read; everything stays as it was", "err", err)
 		return
 	}
 	a.log.Info("the config has changed")
 	a.downstreams.Update(a.specs(c.MCPServers))
+}
+
+// configAt reads a config file and what the command line says beside it.
+func (p *program) configAt(file string) (config.Config, error) {
+	c, err := config.Load(file)
+	for _, set := range p.flags.settings {
+		if err == nil {
+			err = c.Set(set, "-c")
+		}
+	}
+	return c, err
+}
+
+// watchFile calls changed when a file has changed and been left alone for a
+// moment, until stop is called.
+func watchFile(file string, log *slog.Logger, changed func()) (stop func()) {
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = w.Add(filepath.Dir(file)) // not the file, which an editor replaces
+	}
+	if err != nil {
+		log.Warn("changes are not followed", "file", file, "err", err)
+		return func() {}
+	}
+	var done sync.WaitGroup
+	done.Go(func() { // ends with the watcher
+		settled := time.NewTimer(0)
+		settled.Stop()
+		for {
+			select {
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				if e.Name == file {
+					settled.Reset(settleTime)
+				}
+			case err, ok := <-w.Errors:
+				if !ok {
+					return
+				}
+				log.Warn("watching a file", "file", file, "err", err)
+			case <-settled.C:
+				changed()
+			}
+		}
+	})
+	return func() {
+		w.Close()
+		done.Wait()
+	}
 }

@@ -40,6 +40,7 @@ type Config struct {
 	Hooks   Hooks   `toml:"hooks"`   // the user's programs around calls
 	Otel    Otel    `toml:"otel"`    // where traces and metrics go
 	Console Console `toml:"console"` // the page that shows and answers
+	HTTP    HTTP    `toml:"http"`    // callers over HTTP
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].
@@ -145,7 +146,10 @@ func (c *Config) check(text []byte, name string) error {
 	if err := c.checkOAuth(text, name); err != nil {
 		return err
 	}
-	return c.checkServers(text, name)
+	if err := c.checkServers(text, name); err != nil {
+		return err
+	}
+	return c.checkHTTP(text, name)
 }
 
 // Approval returns the approval policy, on-request by default: a word, or
