@@ -252,6 +252,7 @@ type request struct {
 	caller string            // whose call it is, "" for our own
 	client policy.ClientFunc // reaches the caller's client; may be nil
 	rounds bool              // the client takes questions in results
+	task   string            // the server's id of the task that it waits for
 }
 
 // params returns the request's params. Progress is asked for under token.

@@ -405,7 +405,7 @@ func (d *Downstream) inUse() bool {
 func (d *Downstream) stopIdle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.spec.IdleStop == 0 || d.users > 0 || time.Since(d.lastUse) < d.spec.IdleStop {
+	if d.spec.IdleStop == 0 || d.users > 0 || d.set.tasks.working(d.spec.Name) || time.Since(d.lastUse) < d.spec.IdleStop {
 		return false
 	}
 	d.state, d.session = Stopped, nil

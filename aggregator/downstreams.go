@@ -67,6 +67,7 @@ type Downstreams struct {
 
 	running sync.WaitGroup
 	wishes  wishes
+	tasks   taskBook
 }
 
 // NewDownstreams returns a set without servers.
@@ -389,12 +390,22 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	}
 	inputs, _ := parseOrdered(c.Inputs)
 	r.body = append(r.body, inputs...)
+	var awaited bool
+	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
+		return policy.Outcome{}, err
+	}
 	var timeout time.Duration
 	if d.spec.ToolTimeout != nil {
 		timeout = d.spec.ToolTimeout(t.Raw)
 	}
 	is := func(b *bool) bool { return b != nil && *b }
-	res, err := d.do(ctx, r, timeout, is(t.Claims.ReadOnly) || is(t.Claims.Idempotent))
+	res, err := d.do(ctx, r, timeout, (is(t.Claims.ReadOnly) || is(t.Claims.Idempotent)) && len(c.Task) == 0)
+	if err == nil && (awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))) {
+		var k *task
+		if res, k = s.created(d, t, c, res, awaited); k != nil && awaited {
+			res, err = s.awaitTask(ctx, d, k, c, timeout)
+		}
+	}
 	if !c.Rounds {
 		res = forOlderEra(res)
 	}

@@ -78,6 +78,8 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 		return s.complete(ctx, r)
 	case "resources/read":
 		return s.read(ctx, r, body.text("uri"))
+	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list":
+		return s.forwardTask(ctx, f, r)
 	}
 	return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
 }

@@ -280,6 +280,9 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 		if name == "" {
 			name = r.body.text("uri")
 		}
+		if name == "" && strings.HasPrefix(r.method, "tasks/") {
+			name = r.body.text("taskId")
+		}
 		if name != "" {
 			req.Header.Set("Mcp-Name", headerText(name))
 		}

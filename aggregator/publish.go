@@ -25,6 +25,7 @@ type Tool struct {
 	Description string
 	Claims      policy.Claims
 
+	tasks   string            // how it runs as a task: "", "optional", "required"
 	renamed map[string]string // published property → raw one
 	headers map[string]string // argument → header of the newer era over HTTP
 }
@@ -179,7 +180,7 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 		err := d.held(seen, e.name, e.def)
 		var t Tool
 		if err == nil {
-			t, err = d.publishTool(e.name, names[e.name], e.def)
+			t, err = d.publishTool(c, e.name, names[e.name], e.def)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Sprintf("%s is left out: %v", e.name, err))
@@ -190,9 +191,12 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 	return tools, faults
 }
 
-func (d *Downstream) publishTool(raw, name string, def ordered) (Tool, error) {
+func (d *Downstream) publishTool(c *Catalogue, raw, name string, def ordered) (Tool, error) {
 	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.text("title"), Description: def.text("description")}
 	t.headers = headersOf(def.get("inputSchema"))
+	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
+		publishTaskSupport(&def, t.tasks)
+	}
 	schema, renamed, err := cleanInputSchema(def.get("inputSchema"))
 	if d.spec.Verbatim && err == nil {
 		if o, perr := parseOrdered(def.get("inputSchema")); perr == nil && o.text("type") == "object" {

@@ -235,6 +235,9 @@ func (s *session) onRequest(cause *request, method string, params json.RawMessag
 			case <-ctx.Done():
 			}
 		}()
+		if cause == nil || cause.client == nil {
+			cause, params = s.causeInTask(params)
+		}
 		if cause == nil {
 			var err error
 			if cause, err = s.causeOf(method); err != nil {
@@ -317,6 +320,8 @@ func (s *session) onNotify(method string, params json.RawMessage) {
 		case s.relist <- struct{}{}:
 		default: // one is waiting already
 		}
+	case "notifications/tasks/status":
+		s.onTaskStatus(method, slices.Clone(params))
 	case "notifications/resources/updated", "notifications/message":
 		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params), Callers: s.callers()})
 	}

@@ -140,6 +140,10 @@ type Call struct {
 	Meta   json.RawMessage
 	Client ClientFunc
 
+	// Task is how the client asks for a task in place of a result, nil when it
+	// does not: the params' task of the revision 2025-11-25.
+	Task json.RawMessage
+
 	// Rounds says that the client takes the questions of a downstream server
 	// in results; Inputs then holds what it brought to an earlier one, and
 	// Approved says that a person said yes to this very call then.

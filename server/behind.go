@@ -156,6 +156,10 @@ func (b *behind) notice(n aggregator.Notice) {
 		}
 		uri := b.s.opts.Downstreams.PublicURI(n.Server, p.URI)
 		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri}) // ends when it is written
+	case "notifications/tasks/status":
+		if b.client != nil && slices.Equal(n.Callers, []string{b.caller}) && b.isLegacy() {
+			_ = b.client.conn.Write(context.Background(), &jsonrpc.Request{Method: n.Method, Params: n.Params}) // see below
+		}
 	case "notifications/message":
 		if b.wantsLog(n) && b.client != nil {
 			// An error means that the client has gone, which others see too.
@@ -182,7 +186,10 @@ func (b *behind) wantsLog(n aggregator.Notice) bool {
 }
 
 // forwarded are the methods whose requests go to a server behind as they are.
-var forwarded = map[string]bool{"prompts/get": true, "resources/read": true, "completion/complete": true}
+var forwarded = map[string]bool{
+	"prompts/get": true, "resources/read": true, "completion/complete": true,
+	"tasks/get": true, "tasks/result": true, "tasks/update": true, "tasks/cancel": true, "tasks/list": true,
+}
 
 // handle answers what concerns the servers behind. ok is false for what the
 // SDK answers.
@@ -196,6 +203,9 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		b.open() // there is no handshake in that era
 	}
 	set := b.s.opts.Downstreams
+	if strings.HasPrefix(method, "tasks/") && !b.servesTasks(modern) {
+		return nil, true, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has tasks"}
+	}
 	if strings.HasSuffix(method, "/list") || forwarded[method] {
 		set.Settle(ctx, true)
 	}
@@ -205,8 +215,9 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 	}
 	switch method {
 	case "initialize", "server/discover":
-		res, err = next(ctx, method, req)
-		b.declare(res)
+		if res, err = next(ctx, method, req); err == nil {
+			res, err = b.declare(res)
+		}
 	case "tools/list":
 		res, err = b.s.listTools(ctx, modern)
 	case "prompts/list":
@@ -249,7 +260,7 @@ func capabilityOf(method string) string {
 
 // declare makes the capabilities in the result of a handshake those that are
 // really served, and passes on what the servers say of themselves.
-func (b *behind) declare(res mcp.Result) {
+func (b *behind) declare(res mcp.Result) (mcp.Result, error) {
 	set := b.s.opts.Downstreams
 	trim := func(c *mcp.ServerCapabilities) {
 		if !set.Serves("prompts") {
@@ -269,10 +280,15 @@ func (b *behind) declare(res mcp.Result) {
 	case *mcp.InitializeResult:
 		trim(r.Capabilities)
 		r.Instructions = b.instructions(r.Instructions)
+		return b.declareTasks(r)
 	case *mcp.DiscoverResult:
 		trim(r.Capabilities)
 		r.Instructions = b.instructions(r.Instructions)
+		if b.servesTasks(true) {
+			r.Capabilities.AddExtension(tasksExtension, nil)
+		}
 	}
+	return res, nil
 }
 
 // maxInstructions bounds what the servers behind add to our instructions;
@@ -312,12 +328,15 @@ func (b *behind) forward(ctx context.Context, method string, req mcp.Request, mo
 	if e, is := req.(interface{ GetExtra() *mcp.RequestExtra }); is {
 		f.Params = rawPart(e.GetExtra(), rawParams)
 	}
-	if f.Params == nil {
+	if len(f.Params) == 0 {
 		p, err := json.Marshal(req.GetParams())
 		if err != nil {
 			return nil, err
 		}
 		f.Params = p
+	}
+	if string(f.Params) == "null" {
+		f.Params = json.RawMessage("{}")
 	}
 	digest, err := b.unseal(method, &f.Params)
 	if err != nil {

@@ -172,6 +172,7 @@ func (s *Server) askLegacy(c *client, req interface {
 const (
 	rawMeta    = "Toolgate-Meta"
 	rawAnswers = "Toolgate-Answers"
+	rawTask    = "Toolgate-Task"
 	rawParams  = "Toolgate-Params" // all of them, of forwarded methods
 )
 
@@ -182,12 +183,13 @@ func keepRaw(msg jsonrpc.Message) {
 		req.Extra = &mcp.RequestExtra{Header: http.Header{rawParams: {string(req.Params)}}}
 		return
 	}
-	if !ok || req.Extra != nil || !req.IsCall() || !bytes.Contains(req.Params, []byte(`"_meta"`)) && !bytes.Contains(req.Params, []byte(`"inputResponses"`)) {
+	if !ok || req.Extra != nil || !req.IsCall() || !bytes.Contains(req.Params, []byte(`"_meta"`)) && !bytes.Contains(req.Params, []byte(`"inputResponses"`)) && !bytes.Contains(req.Params, []byte(`"task"`)) {
 		return
 	}
 	var p struct {
 		Meta    json.RawMessage `json:"_meta"`
 		Answers json.RawMessage `json:"inputResponses"`
+		Task    json.RawMessage `json:"task"`
 	}
 	if json.Unmarshal(req.Params, &p) != nil {
 		return
@@ -198,6 +200,9 @@ func keepRaw(msg jsonrpc.Message) {
 	}
 	if len(p.Answers) > 0 {
 		h.Set(rawAnswers, string(p.Answers))
+	}
+	if len(p.Task) > 0 && p.Task[0] == '{' {
+		h.Set(rawTask, string(p.Task))
 	}
 	req.Extra = &mcp.RequestExtra{Header: h}
 }

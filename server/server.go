@@ -145,6 +145,9 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 		})
 	}
 	behind = s.attach(caller, c, srv)
+	if s.opts.Downstreams != nil {
+		addTaskMethods(srv)
+	}
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method == "server/discover" {
@@ -197,6 +200,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		Arguments: req.Params.Arguments,
 		Progress:  s.progress(ctx, req),
 		Meta:      rawPart(req.Extra, rawMeta),
+		Task:      rawPart(req.Extra, rawTask),
 		Limit:     limitOf(req.Params.Meta, s.opts.TempDir),
 	}
 	call.Asks = "client"
