@@ -30,7 +30,9 @@ func (p *program) serve(ctx context.Context) error {
 		a.log.Warn("nothing is writable; start with -C FOLDER", "why", a.noRoots)
 	}
 	defer p.watchConfig(a)()
-	return a.server.ServeStdio(ctx, p.stdin, p.stdout)
+	in, restore := polled(p.stdin)
+	defer restore()
+	return a.server.ServeStdio(ctx, in, p.stdout)
 }
 
 // call makes one call and prints what it gave.

@@ -46,21 +46,22 @@ func (d *direct) close() {
 }
 
 // take is a [wire.Transport]'s Direct.
-func (d *direct) take(r *wire.Request) bool {
+func (d *direct) take(r *wire.Request) (run func(), taken bool) {
 	switch {
 	case r.Method == "tools/call" && r.ID != nil:
-		return d.call(r)
+		run = d.call(r)
+		return run, run != nil
 	case r.Method == "notifications/cancelled" && r.ID == nil:
-		return d.cancelled(r.Params)
+		return nil, d.cancelled(r.Params)
 	}
-	return false
+	return nil, false
 }
 
-// call starts a call, unless the SDK should see it.
-func (d *direct) call(r *wire.Request) bool {
+// call returns what makes a call, nil when the SDK should see it.
+func (d *direct) call(r *wire.Request) func() {
 	req, ok := d.request(r.Params)
 	if !ok {
-		return false
+		return nil
 	}
 	ctx, cancel := context.WithCancelCause(d.life)
 	id := string(r.ID)
@@ -68,18 +69,19 @@ func (d *direct) call(r *wire.Request) bool {
 	defer d.mu.Unlock()
 	if d.closed {
 		cancel(nil)
-		return false
+		return nil
 	}
 	d.cancel[id] = cancel
-	d.running.Go(func() { // ends with the call, which close cancels
+	d.running.Add(1)
+	return func() { // ends with the call, which close cancels
+		defer d.running.Done()
 		res, err := d.s.callTool(ctx, d.caller, d.client, req)
 		d.mu.Lock()
 		delete(d.cancel, id) // it may be used again once it is answered
 		d.mu.Unlock()
 		cancel(nil)
 		d.answer(r, req, res, err)
-	})
-	return true
+	}
 }
 
 // maxDepth is how deep the params of a call may nest; the reader has checked

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -36,8 +37,9 @@ type Transport struct {
 
 	// Direct, if set, is shown what the client asks before the SDK is, in the
 	// order that it comes, and reports whether it sees to it: then the SDK
-	// never learns of it. It must not block.
-	Direct func(*Request) bool
+	// never learns of it. It must not block; what takes time it returns as
+	// run, which may be nil.
+	Direct func(*Request) (run func(), taken bool)
 }
 
 // Connect returns the connection. It is called once.
@@ -47,6 +49,7 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 		drain:   t.Drain,
 		lines:   make(chan lineOrErr),
 		closed:  make(chan struct{}),
+		reader:  make(chan *Reader),
 		idle:    make(chan struct{}, 1),
 		owed:    map[string]int{},
 		pending: map[string]jsonrpc.ID{},
@@ -54,7 +57,7 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	if c.drain == 0 {
 		c.drain = time.Minute
 	}
-	go c.readLoop() // ends when In ends or fails, or with Close at the next line
+	go c.readLoop(NewReader(t.In, t.Limits)) // ends when In ends or fails, or with Close at the next line
 	return c, nil
 }
 
@@ -72,6 +75,9 @@ type conn struct {
 	once   sync.Once
 	idle   chan struct{} // signalled when nothing is owed any more
 
+	reader  chan *Reader // to who reads on
+	resting atomic.Int32 // goroutines that wait to
+
 	write sync.Mutex // one line at a time
 
 	mu      sync.Mutex
@@ -84,8 +90,7 @@ type conn struct {
 
 func (c *conn) SessionID() string { return "" }
 
-func (c *conn) readLoop() {
-	r := NewReader(c.t.In, c.t.Limits)
+func (c *conn) readLoop(r *Reader) {
 	send := func(l lineOrErr) bool {
 		select {
 		case c.lines <- l:
@@ -95,7 +100,17 @@ func (c *conn) readLoop() {
 		}
 	}
 	for {
-		msg, err := c.readMessage(r)
+		msg, run, err := c.readMessage(r)
+		if run != nil {
+			// The thread that has read the request is awake and gets on with
+			// it; another goroutine reads on.
+			c.readOn(r)
+			run()
+			if r = c.rest(); r == nil {
+				return
+			}
+			continue
+		}
 		if err == nil && msg == nil {
 			continue // taken
 		}
@@ -117,18 +132,52 @@ func (c *conn) readLoop() {
 	}
 }
 
-// readMessage reads one message and notes what is owed for it. It returns nil
-// for one that [Transport.Direct] has taken.
-func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
+// readOn has r read by another goroutine: one that rests, else a new one.
+func (c *conn) readOn(r *Reader) {
+	select {
+	case c.reader <- r:
+	default:
+		go c.readLoop(r) // ends as the loop would that it goes on with
+	}
+}
+
+// maxResting is how many goroutines may wait for their turn to read. They are
+// kept because their stacks have grown to what a call needs.
+const maxResting = 4
+
+// rest waits for a turn to read. It returns nil when enough others do, or
+// when the connection is closed.
+func (c *conn) rest() *Reader {
+	if c.resting.Add(1) > maxResting {
+		c.resting.Add(-1)
+		return nil
+	}
+	defer c.resting.Add(-1)
+	select {
+	case r := <-c.reader:
+		return r
+	case <-c.closed:
+		return nil
+	}
+}
+
+// readMessage reads one message and notes what is owed for it. It returns no
+// msg for one that [Transport.Direct] has taken.
+func (c *conn) readMessage(r *Reader) (msg jsonrpc.Message, run func(), err error) {
 	line, err := r.Next()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.t.Direct != nil {
-		if taken, err := c.direct(r); taken || err != nil {
-			return nil, err
+		if run, taken, err := c.direct(r); taken || err != nil {
+			return nil, run, err
 		}
 	}
+	msg, err = c.decode(line)
+	return msg, nil, err
+}
+
+func (c *conn) decode(line []byte) (jsonrpc.Message, error) {
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		var s idScanner

@@ -140,11 +140,8 @@ func TestAnIDIsFreeOnceItIsAnswered(t *testing.T) {
 		out := &slowWriter{answers}
 		tr := &wire.Transport{In: inR, Out: out}
 		if direct {
-			tr.Direct = func(r *wire.Request) bool {
-				if r.Method == "ping" {
-					go r.Answer(json.RawMessage(`{}`))
-				}
-				return r.Method == "ping"
+			tr.Direct = func(r *wire.Request) (func(), bool) {
+				return func() { r.Answer(json.RawMessage(`{}`)) }, r.Method == "ping"
 			}
 		}
 		ss, err := srv.Connect(t.Context(), tr, nil)

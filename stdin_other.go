@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "io"
+
+// polled returns in as it is.
+func polled(in io.Reader) (_ io.Reader, restore func()) { return in, func() {} }
