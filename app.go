@@ -538,7 +538,12 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 // commands could write would be no rules, so where only Landlock is there,
 // which cannot take a folder out of a writable one, they must lie elsewhere.
 func (s *settings) plan(f policy.Profile) (sandbox.Plan, error) {
-	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	return s.planOn(sandbox.Probe(), f)
+}
+
+// planOn is plan for the system sys.
+func (s *settings) planOn(sys sandbox.System, f policy.Profile) (sandbox.Plan, error) {
+	plan, err := sandbox.NewPlan(f, sys)
 	if err != nil || plan.Level != sandbox.Landlock {
 		return plan, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -234,18 +235,12 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := s.plan(s.policy.Profile())
+	// To find out what this system can do takes as long as a sandbox does.
+	cmd, err := p.startSandboxed(s, sandbox.Guess(), argv)
+	if errors.Is(err, sandbox.ErrUnsupported) {
+		cmd, err = p.startSandboxed(s, sandbox.Probe(), argv)
+	}
 	if err != nil {
-		return err
-	}
-	cmd := plan.Command(argv...)
-	cmd.Dir = s.dir()
-	cmd.Env = s.environ
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	if s.policy.Profile().Network == policy.NetworkHosts {
-		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("")...)
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	if w := openWay(cmd, s.policy.Profile(), s.rules.Rules, nil, s.log); w != nil {
@@ -257,6 +252,22 @@ func (p *program) sandboxed(argv []string) error {
 		return exitStatus(code)
 	}
 	return err
+}
+
+// startSandboxed starts argv as the system sys can confine it.
+func (p *program) startSandboxed(s *settings, sys sandbox.System, argv []string) (*sandbox.Cmd, error) {
+	plan, err := s.planOn(sys, s.policy.Profile())
+	if err != nil {
+		return nil, err
+	}
+	cmd := plan.Command(argv...)
+	cmd.Dir = s.dir()
+	cmd.Env = s.environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	if s.policy.Profile().Network == policy.NetworkHosts {
+		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("")...)
+	}
+	return cmd, cmd.Start()
 }
 
 func list(words []string) string { return strings.Join(words, ", ") }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"toolgate/approvals"
 	"toolgate/audit"
 	"toolgate/console"
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -335,7 +335,7 @@ func (c consoleServers) Restart(name string) error { return c.a.downstreams.Rest
 type consoleSessions struct{ workers *aggregator.Workers }
 
 // sessionLine is a line of list_sessions.
-var sessionLine = regexp.MustCompile(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
+var sessionLine = lazyregexp.New(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
 
 // peekTime bounds how long a worker may take that is looked at.
 const peekTime = 2 * time.Second
@@ -360,7 +360,7 @@ func (c consoleSessions) List(ctx context.Context) []console.Session {
 }
 
 // outputHead is the first line of read_output.
-var outputHead = regexp.MustCompile(`^Bytes (\d+) to (\d+) of (\d+)`)
+var outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
 
 func (c consoleSessions) Output(ctx context.Context, worker, id string, from int64) (console.Output, error) {
 	var o console.Output

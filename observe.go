@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"regexp"
 	"strings"
 
 	"toolgate/audit"
 	"toolgate/audit/telemetry"
 	"toolgate/config"
 	"toolgate/hooks"
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -97,4 +97,4 @@ func receiver(e config.Exporter, variable, path string) *telemetry.Exporter {
 	return to
 }
 
-var inBraces = regexp.MustCompile(`\$\{\w+\}`)
+var inBraces = lazyregexp.New(`\$\{\w+\}`)

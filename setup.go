@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"toolgate/clients"
 	"toolgate/config"
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -409,7 +409,7 @@ func (s *setup) show(c clients.Client, file string, before, after []byte, tables
 	fmt.Fprintf(s.stdout, "%s\n", hideSecrets(text, tables))
 }
 
-var secretLine = regexp.MustCompile(`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
+var secretLine = lazyregexp.New(`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
 
 // hideSecrets replaces the values of variables and headers in the tables, and
 // of what has a name like a secret's.

@@ -9,9 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"toolgate/lazyregexp"
 )
 
 // A server's tools are what the user saw when the server was added: a tool
@@ -191,14 +192,14 @@ func ForgetServer(stateDir, server string) error {
 // beyond the tool itself.
 var instructing = []struct {
 	what string
-	re   *regexp.Regexp
+	re   *lazyregexp.Regexp
 }{
-	{"tells to disregard instructions", regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|above)\b`)},
-	{"tells to hide something from the user", regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,30}\b(tell|telling|inform|mention|notify|show|reveal)`)},
-	{"demands to be called before other tools", regexp.MustCompile(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b|\balways (call|use|run) this\b`)},
-	{"speaks as the system", regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`)},
-	{"names places where credentials are kept", regexp.MustCompile(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`)},
-	{"asks for the conversation", regexp.MustCompile(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`)},
+	{"tells to disregard instructions", lazyregexp.New(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|above)\b`)},
+	{"tells to hide something from the user", lazyregexp.New(`(?i)\b(do not|don't|never|without)\b.{0,30}\b(tell|telling|inform|mention|notify|show|reveal)`)},
+	{"demands to be called before other tools", lazyregexp.New(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b|\balways (call|use|run) this\b`)},
+	{"speaks as the system", lazyregexp.New(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`)},
+	{"names places where credentials are kept", lazyregexp.New(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`)},
+	{"asks for the conversation", lazyregexp.New(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`)},
 }
 
 // flags returns what a person should look at in a definition. It is a hint

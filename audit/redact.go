@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -219,11 +219,11 @@ const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|aut
 var (
 	// secretName is for names of fields. The last word counts: max_tokens_used
 	// is none.
-	secretName = regexp.MustCompile(`(?i)(?:` + secretWords + `)s?$`)
+	secretName = lazyregexp.New(`(?i)(?:` + secretWords + `)s?$`)
 
-	secretOption = regexp.MustCompile(`(?i)^--?[a-z0-9_-]*(?:` + secretWords + `)$`)
+	secretOption = lazyregexp.New(`(?i)^--?[a-z0-9_-]*(?:` + secretWords + `)$`)
 
-	shapes = regexp.MustCompile(strings.Join([]string{
+	shapes = lazyregexp.New(strings.Join([]string{
 		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`,
 		`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`,                              // AWS
 		`\bgh[pousr]_[A-Za-z0-9]{20,}`,                               // GitHub
@@ -242,10 +242,10 @@ var (
 		`\bey[A-Za-z0-9_-]{8,}\.ey[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`, // JWT
 	}, "|"))
 
-	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"]+(@)`)
+	urlPassword = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"]+(@)`)
 
 	// named is NAME=value, "name": "value" and --name value. A value that is
 	// a variable is none.
-	named = regexp.MustCompile(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
+	named = lazyregexp.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
 		`(?:(?:bearer|basic|token)\s+)?(?:"[^"$]{3,}"|'[^']{3,}'|[^\s"'\[$;|&][^\s"';|&]{2,})`)
 )

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"toolgate/lazyregexp"
 )
 
 // setYAML replaces, adds or, for a nil table, removes an extension of Goose.
@@ -52,8 +54,8 @@ func withoutExtension(c map[string]any, name string) {
 }
 
 var (
-	extensionsLine = regexp.MustCompile(`^extensions:[ \t]*(\{[ \t]*\}[ \t]*)?(#.*)?\r?\n?$`)
-	extensionsKey  = regexp.MustCompile(`^["']?extensions["']?[ \t]*:`)
+	extensionsLine = lazyregexp.New(`^extensions:[ \t]*(\{[ \t]*\}[ \t]*)?(#.*)?\r?\n?$`)
+	extensionsKey  = lazyregexp.New(`^["']?extensions["']?[ \t]*:`)
 )
 
 // replaceExtension returns text with the extension being table.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"toolgate/config"
+	"toolgate/lazyregexp"
 )
 
 // A foreignServer is a server in a client's own JSON.
@@ -195,7 +195,7 @@ func (f foreignServer) oauth(s *config.MCPServer, note func(string, ...any)) {
 	note("log in here with `toolgate mcp login`, its tokens are that client's")
 }
 
-var wholeVariable = regexp.MustCompile(`^\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}$`)
+var wholeVariable = lazyregexp.New(`^\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
 // variable returns the name of the variable that value is and nothing else,
 // in the forms ${NAME} and ${env:NAME}.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"toolgate/lazyregexp"
 )
 
 // Hooks is [hooks]: the user's own programs around calls, in Codex's tables.
@@ -99,7 +101,7 @@ func (g HookGroup) Matches(names ...string) bool {
 	return false
 }
 
-var listOfNames = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
+var listOfNames = lazyregexp.New(`^[A-Za-z0-9_|]+$`)
 
 // TimeLimit is how long the hook may run.
 func (h Hook) TimeLimit() time.Duration {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -63,7 +63,7 @@ func (o OAuth) Enabled() bool { return o.Issuer != "" }
 // SessionTime returns session_ttl.
 func (h HTTP) SessionTime() time.Duration { return time.Duration(h.SessionTTL * float64(time.Second)) }
 
-var hashForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var hashForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // checkHTTP refuses what cannot be meant.
 func (c *Config) checkHTTP(text []byte, file string) error {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"unicode/utf8"
 
 	"toolgate/approvals"
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -105,7 +105,7 @@ func (c *Console) views() []string {
 
 // wholeID is the form of ids on the waiting list. A part of one, which the
 // command line takes, could by now mean another question.
-var wholeID = regexp.MustCompile(`^[a-z0-9]{8}$`)
+var wholeID = lazyregexp.New(`^[a-z0-9]{8}$`)
 
 func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 	var in struct {

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -74,7 +74,7 @@ func (v view) ran(c policy.Call, out policy.Outcome) view {
 // word is s as part of a flat name.
 func word(s string) string { return notInWord.ReplaceAllString(s, "_") }
 
-var notInWord = regexp.MustCompile(`[^A-Za-z0-9_]`)
+var notInWord = lazyregexp.New(`[^A-Za-z0-9_]`)
 
 // rewrite returns our arguments for what a hook wants in their place. A
 // command keeps the arguments beside it that the hook does not name; any
@@ -135,8 +135,8 @@ func commandText(raw json.RawMessage) string {
 }
 
 var (
-	shellName = regexp.MustCompile(`^(.*/)?(ba|z|da|k)?sh$`)
-	plain     = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	shellName = lazyregexp.New(`^(.*/)?(ba|z|da|k)?sh$`)
+	plain     = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
 )
 
 // response is a result as hooks see it: the text of a built-in tool, and the

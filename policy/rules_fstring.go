@@ -2,11 +2,12 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"toolgate/lazyregexp"
 )
 
-var fstringName = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var fstringName = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // withoutFStrings rewrites f"…{name}…" as "…{name}…".format(name=name). Codex
 // reads rule files with a Starlark that has f-strings with names in them; the

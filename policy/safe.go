@@ -1,9 +1,10 @@
 package policy
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"toolgate/lazyregexp"
 )
 
 // KnownReadOnly reports whether argv, one simple command, is on the list of
@@ -107,7 +108,7 @@ func rgReads(args []string) bool {
 	return true
 }
 
-var sedLines = regexp.MustCompile(`^([0-9]+,)?[0-9]+p$`)
+var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
 
 // sedReads takes sed -n N,Mp with at most one file.
 func sedReads(args []string) bool {

@@ -1,10 +1,11 @@
 package policy
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolgate/lazyregexp"
 )
 
 // makeTool looks at variables and text given to make on its command line.
@@ -36,7 +37,7 @@ func (f *finder) makeTool(sc scope, name string, words []word) {
 	}
 }
 
-var makeShell = regexp.MustCompile(`\$[({]shell\s+([^()]*(?:\([^()]*\)[^()]*)*)[)}]`)
+var makeShell = lazyregexp.New(`\$[({]shell\s+([^()]*(?:\([^()]*\)[^()]*)*)[)}]`)
 
 // makeText looks into $(shell …) and NAME!=… of a Makefile's text.
 func (f *finder) makeText(sc scope, text string) {
@@ -100,8 +101,8 @@ func (f *finder) awk(sc scope, name string, words []word) {
 }
 
 var (
-	awkStarts = regexp.MustCompile(`\bsystem\s*\(|\|&|(^|[^|])\|([^|]|$)|@\w+\s*\(|@load`)
-	awkWrites = regexp.MustCompile(`\bprintf?\b[^;}\n]*>`)
+	awkStarts = lazyregexp.New(`\bsystem\s*\(|\|&|(^|[^|])\|([^|]|$)|@\w+\s*\(|@load`)
+	awkWrites = lazyregexp.New(`\bprintf?\b[^;}\n]*>`)
 )
 
 // awkBare returns an awk program without the content of its strings, regular
@@ -362,7 +363,7 @@ var interpreters = map[string]interpreter{
 	"gnuplot":    {code: "e", stdin: true},
 }
 
-var version = regexp.MustCompile(`^(python|pypy|perl|ruby|lua|luajit|php|node|tclsh|ipython|pwsh)[0-9.]+(-[a-z]+)?w?$`)
+var version = lazyregexp.New(`^(python|pypy|perl|ruby|lua|luajit|php|node|tclsh|ipython|pwsh)[0-9.]+(-[a-z]+)?w?$`)
 
 // languageName returns the name of an interpreter without its version.
 func languageName(name string) string {
@@ -493,11 +494,11 @@ func (f *finder) shellLike(sc scope, name string, code word) {
 }
 
 var (
-	codeCalls = regexp.MustCompile("(?:system|popen|exec\\w*|spawn\\w*|call|check_call|check_output|run|Popen|getoutput|getstatusoutput|shell_exec|passthru|proc_open|sh|cmd|shell|do shell script)\\s*[({]?\\s*[fr]?(?:\"((?:[^\"\\\\]|\\\\.)*)\"|'((?:[^'\\\\]|\\\\.)*)')")
-	codeTicks = regexp.MustCompile("`([^`$]+)`|qx[{(/]([^})/]*)[})/]|%x[{(]([^})]*)[})]")
-	codeLists = regexp.MustCompile(`[\[(]\s*((?:"[^"]*"|'[^']*')(?:\s*,\s*(?:"[^"]*"|'[^']*'))+)\s*[\])]`)
-	codeItems = regexp.MustCompile(`"([^"]*)"|'([^']*)'`)
-	codePipes = regexp.MustCompile(`\|\s*"([^"]*)"|"([^"]*)"\s*\|\s*getline`)
+	codeCalls = lazyregexp.New("(?:system|popen|exec\\w*|spawn\\w*|call|check_call|check_output|run|Popen|getoutput|getstatusoutput|shell_exec|passthru|proc_open|sh|cmd|shell|do shell script)\\s*[({]?\\s*[fr]?(?:\"((?:[^\"\\\\]|\\\\.)*)\"|'((?:[^'\\\\]|\\\\.)*)')")
+	codeTicks = lazyregexp.New("`([^`$]+)`|qx[{(/]([^})/]*)[})/]|%x[{(]([^})]*)[})]")
+	codeLists = lazyregexp.New(`[\[(]\s*((?:"[^"]*"|'[^']*')(?:\s*,\s*(?:"[^"]*"|'[^']*'))+)\s*[\])]`)
+	codeItems = lazyregexp.New(`"([^"]*)"|'([^']*)'`)
+	codePipes = lazyregexp.New(`\|\s*"([^"]*)"|"([^"]*)"\s*\|\s*getline`)
 )
 
 // code lists the commands that stand as literal text in code of another
@@ -508,7 +509,7 @@ func (f *finder) code(sc scope, text string) {
 		return
 	}
 	sc = sc.reading("code")
-	for _, re := range []*regexp.Regexp{codeCalls, codeTicks, codePipes} {
+	for _, re := range []*lazyregexp.Regexp{codeCalls, codeTicks, codePipes} {
 		for _, m := range re.FindAllStringSubmatch(text, 32) {
 			for _, script := range m[1:] {
 				if script != "" {

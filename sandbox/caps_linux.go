@@ -21,8 +21,7 @@ func ownerCapabilities(roots []string) uint64 {
 }
 
 // dropCapabilities takes from this thread every capability that is not in
-// keep, also as something to be had again, and from the process's other
-// threads all of them.
+// keep, also as something to be had again.
 func dropCapabilities(keep uint64) error {
 	for c := uintptr(0); c <= 63; c++ {
 		if keep&(1<<c) != 0 {
@@ -42,26 +41,30 @@ func dropCapabilities(keep uint64) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("ambient set: %w", err)
 	}
-	return setCapabilities(keep)
+	header, data := capabilities(keep)
+	return unix.Capset(&header, &data[0])
 }
 
-// setCapabilities sets the permitted and effective capabilities of every
-// thread to keep, and the inheritable ones to none. A binary with cgo can only
-// do it for this thread, which is the one that starts the program.
-func setCapabilities(keep uint64) error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	data := [2]unix.CapUserData{
-		{Effective: uint32(keep), Permitted: uint32(keep)},
-		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
-	}
+// dropCapabilitiesElsewhere takes every capability from all threads of this
+// process. It stops each of them, which takes a while; the program that was
+// started meanwhile can reach none. In a binary with cgo it does nothing, and
+// they keep theirs.
+func dropCapabilitiesElsewhere() error {
+	header, data := capabilities(0)
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
-	if errno == syscall.ENOTSUP {
-		return unix.Capset(&header, &data[0])
-	}
-	if errno != 0 {
+	if errno != 0 && errno != syscall.ENOTSUP {
 		return errno
 	}
 	return nil
+}
+
+// capabilities are the arguments of capset for the set keep, permitted and in
+// effect, with nothing to inherit.
+func capabilities(keep uint64) (unix.CapUserHeader, [2]unix.CapUserData) {
+	return unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{
+		{Effective: uint32(keep), Permitted: uint32(keep)},
+		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
+	}
 }
 
 // hasCapability reports whether this thread has the capability c in effect.

@@ -207,9 +207,10 @@ func (s *search) tree(root string, depth int) {
 				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
 				return
 			}
-			for _, e := range s.entries(dir) {
+			for _, e := range s.entries(dir, depth > 0) {
 				path := dir + "/" + e.name
-				if !s.protect(path, e) && e.kind == unix.S_IFDIR && !s.done[path] {
+				protected := s.first[e.name[0]] && s.protect(path, e)
+				if !protected && e.kind == unix.S_IFDIR && depth > 0 && !s.done[path] {
 					below = append(below, path)
 				}
 			}
@@ -224,11 +225,12 @@ type entry struct {
 	kind uint32
 }
 
-// entries returns the entries of dir that are folders or may be protected.
+// entries returns the entries of dir that may be protected and, when it goes
+// deeper, the folders.
 // Everything else is most of a tree, and is passed by without more work than
 // reading its name. A folder that cannot be read has none: this process has
 // every capability, and what it cannot read nobody inside can.
-func (s *search) entries(dir string) []entry {
+func (s *search) entries(dir string, deeper bool) []entry {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -248,11 +250,12 @@ func (s *search) entries(dir string) []entry {
 			name = name[:bytes.IndexByte(name, 0)]
 			rest = rest[size:]
 			s.searched++
-			if kind != unix.S_IFDIR && kind != 0 && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
+			folder := kind == unix.S_IFDIR || kind == 0 // or the file system does not say
+			if !(folder && deeper) && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
 				continue
 			}
 			e := entry{string(name), kind}
-			if kind == 0 { // the file system does not say
+			if kind == 0 {
 				var st unix.Stat_t
 				if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 					e.kind = st.Mode & unix.S_IFMT

@@ -131,7 +131,15 @@ func runInit() {
 		pid, notes, err = startConfined(o)
 		o.notes = append(o.notes, notes...)
 	}
+	if err == nil && o.Plan.confined() {
+		// This process holds nothing that the program would want, but there
+		// is no need for it to be able to do anything.
+		err = step("dropping capabilities", dropCapabilitiesElsewhere())
+	}
 	if err != nil {
+		if pid != 0 && !o.Plan.namespaces() {
+			killDescendants()
+		}
 		_, refused := errors.AsType[*setupError](err)
 		tell(report{Error: err.Error(), Denied: refused})
 		unix.Exit(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,14 +33,17 @@ func (c *Call) WantsProgress() bool { return c != nil && c.Notify != nil }
 // NewWithCall is [New] for a tool that reports progress. Its run may be given
 // a nil Call.
 func NewWithCall[In any](def Def, describe func(In) (policy.Action, error), run func(context.Context, *Call, In) (*mcp.CallToolResult, error)) Tool {
-	schema, err := schemaFor[In]()
-	if err != nil {
-		panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
-	}
 	required := requiredOf[In]()
 	return Tool{
-		def:    def,
-		schema: schema,
+		def: def,
+		// Most processes of this binary publish no tools.
+		schema: sync.OnceValue(func() json.RawMessage {
+			schema, err := schemaFor[In]()
+			if err != nil {
+				panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
+			}
+			return schema
+		}),
 		describe: func(args json.RawMessage) (policy.Action, error) {
 			var in In
 			if err := decode(args, &in, required); err != nil {

@@ -43,7 +43,7 @@ type Def struct {
 // A Tool is one built-in tool. Make one with [New].
 type Tool struct {
 	def      Def
-	schema   json.RawMessage
+	schema   func() json.RawMessage // made when first asked for
 	describe func(json.RawMessage) (policy.Action, error)
 	run      func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
 	end      func() // may be nil
@@ -51,7 +51,7 @@ type Tool struct {
 
 // New returns the tool whose arguments are the fields of In. The schema comes
 // from In's fields: a field without omitempty is required, its jsonschema tag
-// is its description. New panics when no schema can be made of In.
+// is its description. [Tool.MCP] panics when no schema can be made of In.
 //
 // An error of describe or run is what the model can mend: it becomes a tool
 // result with IsError, prefixed with the tool's name.
@@ -70,7 +70,7 @@ func (t Tool) MCP() *mcp.Tool {
 	return &mcp.Tool{
 		Name:        t.def.Name,
 		Description: t.def.Description,
-		InputSchema: t.schema,
+		InputSchema: t.schema(),
 		Annotations: &mcp.ToolAnnotations{
 			Title:           t.def.Title,
 			ReadOnlyHint:    t.def.ReadOnly,

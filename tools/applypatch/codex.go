@@ -2,9 +2,10 @@ package applypatch
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"toolgate/lazyregexp"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 const validHeaders = "valid headers are '*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'"
 
 // rangeHeader is what a unified diff writes after @@.
-var rangeHeader = regexp.MustCompile(`^-(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
+var rangeHeader = lazyregexp.New(`^-(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 
 // A codexParser reads the *** Begin Patch format line by line.
 type codexParser struct {

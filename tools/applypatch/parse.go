@@ -1,8 +1,9 @@
 package applypatch
 
 import (
-	"regexp"
 	"strings"
+
+	"toolgate/lazyregexp"
 )
 
 // Parse reads a patch in either format; which one is told from the text.
@@ -39,8 +40,8 @@ func startsDiff(lines []string) bool {
 }
 
 var (
-	fence   = regexp.MustCompile("^(```+|~~~+)[ \t]*[\\w+-]*$")
-	heredoc = regexp.MustCompile(`^(?:(?:apply_patch|applypatch|cat)\s*)?<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(?:\s*\|\s*(?:apply_patch|applypatch))?$`)
+	fence   = lazyregexp.New("^(```+|~~~+)[ \t]*[\\w+-]*$")
+	heredoc = lazyregexp.New(`^(?:(?:apply_patch|applypatch|cat)\s*)?<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(?:\s*\|\s*(?:apply_patch|applypatch))?$`)
 )
 
 // unwrap takes blank lines, Markdown fences and heredocs off both ends and

@@ -3,11 +3,12 @@ package applypatch
 import (
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/sourcegraph/go-diff/diff"
+
+	"toolgate/lazyregexp"
 )
 
 // devNull is the name that a diff gives to a file that is not there.
@@ -282,7 +283,7 @@ func unquote(name string) string {
 }
 
 // hunkHeader is a hunk's first line; the numbers may be missing.
-var hunkHeader = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+var hunkHeader = lazyregexp.New(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
 // hunk reads one hunk.
 func (p *unifiedParser) hunk() (Hunk, error) {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -168,7 +168,7 @@ var patchNames = map[string]bool{"apply_patch": true, "applypatch": true}
 var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")
 
 // patchMissing finds a shell's word for a program that it did not find.
-var patchMissing = regexp.MustCompile(`(?m)\bapply_?patch: (command )?not found`)
+var patchMissing = lazyregexp.New(`(?m)\bapply_?patch: (command )?not found`)
 
 // patchLine returns a line for the model whose script looked for a program
 // that is a tool here, or "".

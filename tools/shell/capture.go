@@ -2,10 +2,10 @@ package shell
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"sync"
 
+	"toolgate/lazyregexp"
 	"toolgate/tools"
 )
 
@@ -176,7 +176,7 @@ func (c *capture) text(from, to int64, limit int, how func(offset int64) string)
 }
 
 // zeros are what binary files are full of; in JSON each takes six bytes.
-var zeros = regexp.MustCompile("\x00+")
+var zeros = lazyregexp.New("\x00+")
 
 // readable returns b as text: what is none, and every run of zero bytes, is
 // replaced by one mark.

@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
+	"toolgate/lazyregexp"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -32,7 +32,7 @@ var refusals = []struct {
 }
 
 // noNetwork are the words of programs that found no network.
-var noNetwork = regexp.MustCompile(`(?i)network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution|name or service not known|no address associated with hostname|network is down|enotfound|eai_again|failed to lookup address`)
+var noNetwork = lazyregexp.New(`(?i)network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution|name or service not known|no address associated with hostname|network is down|enotfound|eai_again|failed to lookup address`)
 
 // denied returns what the sandbox refused p, which has ended and printed text:
 // what it failed by, and hosts that it was refused whether it failed or not.
@@ -181,7 +181,7 @@ func refusedHere(path, op string) bool {
 }
 
 // quoted finds what stands between quotation marks.
-var quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
+var quoted = lazyregexp.New("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
 
 // pathsIn returns what may be the path in a line that tells of an error: what
 // is quoted, or else what stands before the words, as in "program: path: words"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"toolgate/lazyregexp"
 	"toolgate/tools"
 )
 
@@ -98,7 +99,7 @@ func (p *process) settle() {
 }
 
 // escapes are the sequences that move a terminal's cursor and set colours.
-var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
+var escapes = lazyregexp.New("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 
 // lastLine returns the last line printed that says something, or how long the
 // command has been running.
