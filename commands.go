@@ -81,16 +81,22 @@ workspace, and asks you before anything reaches further.`,
 
 func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [DIR...]",
 		Short: "Serve MCP on stdin and stdout (the default), or over HTTP",
 		Long: `Serve is what toolgate does without a command: it serves one client on stdin
-and stdout. With --http it serves many at once over streamable HTTP. Each must
+and stdout. The first DIR is the workspace, as with -C, and the others are
+writable beside it, as with --add-dir. With --http it serves many at once over streamable HTTP. Each must
 bring a token: the one in $TOOLGATE_HTTP_TOKEN, else one that is made once, in
 a file whose path is printed.`,
 		Example: `  toolgate serve -C ~/src/app
   toolgate serve -C ~/src/app --http 127.0.0.1:8321`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if len(dirs) > 0 && p.flags.dir == "" {
+				p.flags.dir, dirs = dirs[0], dirs[1:]
+			}
+			p.flags.addDirs = append(p.flags.addDirs, dirs...)
+			return p.serve(cmd.Context())
+		},
 	}
 	p.http.register(cmd)
 	return cmd

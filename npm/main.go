@@ -4,7 +4,10 @@
 //	go run ./npm -version 1.2.3 -out dist/npm
 //
 // writes a folder for each package. `npm pack` and `npm publish` take it from
-// there, the platform packages first. It needs Go, but no Node.
+// there, the platform packages first. With -mcpb DIR it also writes the folder
+// of an MCP bundle for each platform, which `mcpb pack` takes from there, and
+// with -server FILE the entry for the MCP registry, naming the packed bundles
+// that lie in the folder of -mcpb. It needs Go, but no Node.
 package main
 
 import (
@@ -61,18 +64,34 @@ func main() {
 	out := flag.String("out", "dist/npm", "`DIR` to write the packages to")
 	binaries := flag.String("binaries", "", "take the programs from `DIR`/GOOS-GOARCH/toolgate instead of building them")
 	only := flag.String("only", "", "make the packages of these platforms alone, such as linux-x64,darwin-arm64")
+	mcpb := flag.String("mcpb", "", "write the folders of MCP bundles to `DIR`")
+	server := flag.String("server", "", "write the entry for the MCP registry to `FILE`, and nothing else")
 	flag.Parse()
-	if err := generate(*version, *out, *binaries, *only); err != nil {
+	var err error
+	if *server != "" {
+		err = registryEntry(*version, *mcpb, *server)
+	} else {
+		err = generate(*version, *out, *binaries, *only, *mcpb)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "npm: error:", err)
 		os.Exit(1)
 	}
 }
 
-// generate writes the main package to out/toolgate and each platform's to
-// out/OS-CPU. The main one names all platforms, whichever are made.
-func generate(version, out, binaries, only string) error {
+func checkVersion(version string) error {
 	if version == "" || strings.HasPrefix(version, "v") {
 		return errors.New("-version must be given, and without a leading v")
+	}
+	return nil
+}
+
+// generate writes the main package to out/toolgate and each platform's to
+// out/OS-CPU. The main one names all platforms, whichever are made. The bundles'
+// folders go to mcpb, if that is not "".
+func generate(version, out, binaries, only, mcpb string) error {
+	if err := checkVersion(version); err != nil {
+		return err
 	}
 	license, err := os.ReadFile("LICENSE")
 	if err != nil {
@@ -88,6 +107,11 @@ func generate(version, out, binaries, only string) error {
 	}
 	for _, t := range wanted {
 		if err := platformPackage(t, version, filepath.Join(out, t.String()), binaries, license); err != nil {
+			return err
+		}
+	}
+	if mcpb != "" {
+		if err := bundles(wanted, version, out, mcpb, license); err != nil {
 			return err
 		}
 	}
@@ -178,27 +202,40 @@ func build(t target, version, program string) error {
 	return nil
 }
 
+// encoded returns v as JSON to read.
+func encoded(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return text.Bytes(), err
+}
+
 // writePackage writes a package's folder anew. What is under bin can be run:
 // npm keeps that, and a read-only cache could not mend it later.
 func writePackage(dir string, m manifest, files map[string][]byte) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(m); err != nil {
+	text, err := encoded(m)
+	if err != nil {
 		return err
 	}
-	files["package.json"] = text.Bytes()
+	files["package.json"] = text
+	return writeFiles(dir, files)
+}
+
+// writeFiles writes files below dir, those in folders for programs so that
+// they can be run.
+func writeFiles(dir string, files map[string][]byte) error {
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
 		mode := os.FileMode(0o644)
-		if strings.HasPrefix(name, "bin/") {
+		if strings.HasPrefix(name, "bin/") || strings.HasPrefix(name, "server/") {
 			mode = 0o755
 		}
 		if err := writeFile(file, text, mode); err != nil {

@@ -210,6 +210,9 @@ func TestPackagesAsGenerated(t *testing.T) {
 	for _, key := range []string{"license", "repository", "mcpName", "preferUnplugged"} {
 		require.NotEmpty(t, m[key], key)
 	}
+	entry := filepath.Join(t.TempDir(), "server.json")
+	require.NoError(t, goRun("-version", "1.2.3", "-server", entry))
+	require.Equal(t, m["mcpName"], readJSON(t, entry)["name"], "by which the MCP registry knows that the package is ours")
 }
 
 func TestGeneratorRefuses(t *testing.T) {

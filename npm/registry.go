@@ -1,0 +1,103 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A registryServer is a server.json: how the MCP registry describes us.
+type registryServer struct {
+	Schema      string            `json:"$schema"`
+	Name        string            `json:"name"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"` // at most 100 characters
+	Repository  map[string]string `json:"repository"`
+	Version     string            `json:"version"`
+	Packages    []registryPackage `json:"packages"`
+}
+
+type registryPackage struct {
+	Type        string             `json:"registryType"`
+	BaseURL     string             `json:"registryBaseUrl,omitempty"`
+	Identifier  string             `json:"identifier"`
+	Version     string             `json:"version,omitempty"`
+	SHA256      string             `json:"fileSha256,omitempty"`
+	RuntimeHint string             `json:"runtimeHint,omitempty"`
+	Transport   map[string]string  `json:"transport"`
+	Arguments   []registryArgument `json:"packageArguments,omitempty"`
+	Environment []registryVariable `json:"environmentVariables,omitempty"`
+}
+
+type registryArgument struct {
+	Type        string   `json:"type"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Format      string   `json:"format,omitempty"`
+	Default     string   `json:"default,omitempty"`
+	Choices     []string `json:"choices,omitempty"`
+	IsRequired  bool     `json:"isRequired,omitempty"`
+	IsRepeated  bool     `json:"isRepeated,omitempty"`
+}
+
+type registryVariable struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Format      string `json:"format,omitempty"`
+}
+
+// registryEntry writes server.json. The bundles are those packed in dir, as
+// dir/toolgate-VERSION-OS-CPU.mcpb, and will be found beside the release.
+func registryEntry(version, dir, file string) error {
+	if err := checkVersion(version); err != nil {
+		return err
+	}
+	flags := []registryArgument{
+		{Type: "named", Name: "--cd", Description: "Workspace; the folder the client starts it in when not given", Format: "filepath"},
+		{Type: "named", Name: "--add-dir", Description: "Further writable folder", Format: "filepath", IsRepeated: true},
+		{Type: "named", Name: "--sandbox", Description: "What is possible without a yes", Default: "workspace-write", Choices: []string{"read-only", "workspace-write", "danger-full-access"}},
+		{Type: "named", Name: "--ask-for-approval", Description: "When to ask", Default: "on-request", Choices: []string{"untrusted", "on-request", "never"}},
+	}
+	s := registryServer{
+		Schema:      "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+		Name:        mcpName,
+		Title:       "Toolgate",
+		Description: "Codex's tools and your MCP servers behind one policy, one approval, one sandbox",
+		Repository:  map[string]string{"url": repository, "source": "github"},
+		Version:     version,
+		Packages: []registryPackage{{
+			Type:        "npm",
+			BaseURL:     "https://registry.npmjs.org",
+			Identifier:  "toolgate",
+			Version:     version,
+			RuntimeHint: "npx",
+			Transport:   map[string]string{"type": "stdio"},
+			Arguments:   flags,
+			Environment: []registryVariable{{Name: "TOOLGATE_HOME", Description: "Folder that holds config, rules and the record", Format: "filepath"}},
+		}},
+	}
+	for _, t := range targets {
+		name := fmt.Sprintf("toolgate-%s-%s.mcpb", version, t)
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if dir == "" || os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(text)
+		s.Packages = append(s.Packages, registryPackage{
+			Type:       "mcpb",
+			Identifier: fmt.Sprintf("%s/releases/download/v%s/%s", repository, version, name),
+			SHA256:     hex.EncodeToString(sum[:]),
+			Transport:  map[string]string{"type": "stdio"},
+		})
+	}
+	text, err := encoded(s)
+	if err != nil {
+		return err
+	}
+	return writeFile(file, text, 0o644)
+}
