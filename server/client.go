@@ -21,12 +21,50 @@ import (
 // A client is the far end of a connection, to which requests of downstream
 // servers are passed on as the bytes they came in.
 type client struct {
-	conn mcp.Connection
+	conn    mcp.Connection
+	carries bool // what is written to conn passes by uncarry
 
 	mu       sync.Mutex
 	last     int
 	waiting  map[string]chan *jsonrpc.Response
 	sessions map[bool]*mcp.ServerSession // that are open, by whether their era is the newer
+	kept     map[string]json.RawMessage  // results on their way through the SDK
+}
+
+// carry has the bytes of a result go past the SDK, which writes them anew.
+func (c *client) carry(res mcp.Result) mcp.Result {
+	if r, ok := res.(*rawResult); ok && c != nil && c.carries {
+		r.keep = c.keep
+	}
+	return res
+}
+
+// keep takes a result's bytes, and returns the token for which uncarry gives
+// them back.
+func (c *client) keep(b json.RawMessage) json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	token := `{"toolgate/kept":` + strconv.Itoa(c.last) + `}`
+	if c.kept == nil {
+		c.kept = map[string]json.RawMessage{}
+	}
+	c.kept[token] = b
+	return json.RawMessage(token)
+}
+
+// uncarry puts the bytes of a result back in place of their token.
+func (c *client) uncarry(msg jsonrpc.Message) {
+	r, ok := msg.(*jsonrpc.Response)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b, ok := c.kept[string(r.Result)]; ok {
+		delete(c.kept, string(r.Result))
+		r.Result = b
+	}
 }
 
 // opened says that the client has opened a session.
@@ -51,6 +89,11 @@ func (c *client) session(modern bool) *mcp.ServerSession {
 
 func newClient(conn mcp.Connection) *client {
 	return &client{conn: conn, waiting: map[string]chan *jsonrpc.Response{}}
+}
+
+// notify sends a notification, whose params are an object.
+func (c *client) notify(ctx context.Context, method string, params json.RawMessage) error {
+	return c.conn.Write(ctx, &jsonrpc.Request{Method: method, Params: params})
 }
 
 // askID begins the ids of requests that we make ourselves; the SDK's are

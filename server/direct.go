@@ -98,7 +98,7 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok b
 		return nil, false
 	}
 	p := &mcp.CallToolParamsRaw{}
-	var meta json.RawMessage
+	var meta, answers json.RawMessage
 	for _, m := range members {
 		switch string(m.Key) {
 		case "name":
@@ -115,7 +115,16 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok b
 				return nil, false
 			}
 			meta = m.Value
-		default: // what an earlier round brought, a task
+		case "requestState":
+			if p.RequestState != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.RequestState) != nil {
+				return nil, false
+			}
+		case "inputResponses":
+			if answers != nil || m.Value[0] != '{' || json.Unmarshal(m.Value, &p.InputResponses) != nil {
+				return nil, false
+			}
+			answers = m.Value
+		default: // a task, or what nobody knows
 			return nil, false
 		}
 	}
@@ -127,7 +136,7 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok b
 		if json.Unmarshal(meta, &p.Meta) != nil {
 			return nil, false
 		}
-		req.Extra = &mcp.RequestExtra{Header: http.Header{rawMeta: {string(meta)}}}
+		req.Extra = &mcp.RequestExtra{Header: http.Header{rawMeta: {string(meta)}, rawAnswers: {string(answers)}}}
 	}
 	modern := false
 	if v, has := p.Meta[mcp.MetaKeyProtocolVersion]; has {
@@ -157,8 +166,8 @@ func (d *direct) answer(r *wire.Request, req *mcp.CallToolRequest, res mcp.Resul
 		if raw.modern {
 			raw.Meta = mcp.Meta{mcp.MetaKeyServerInfo: d.s.implementation()}
 		}
-		var b []byte
-		if b, err = raw.MarshalJSON(); err == nil {
+		var b json.RawMessage
+		if b, err = raw.bytes(); err == nil {
 			err = r.Answer(b)
 		}
 	} else {

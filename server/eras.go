@@ -24,7 +24,7 @@ func serveBothEras(ctx context.Context, srv *mcp.Server, conn mcp.Connection, cl
 	route := func(modern bool, msg jsonrpc.Message) error {
 		c, ok := open[modern]
 		if !ok {
-			c = &eraConn{inner: conn, in: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{})}
+			c = &eraConn{inner: conn, client: client, in: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{})}
 			ss, err := srv.Connect(ctx, c, nil)
 			if err != nil {
 				return err
@@ -101,9 +101,10 @@ func startsSession(msg jsonrpc.Message) bool {
 
 // An eraConn is one session's part of a connection.
 type eraConn struct {
-	inner mcp.Connection
-	in    chan jsonrpc.Message
-	ended chan struct{} // the connection has ended
+	inner  mcp.Connection
+	client *client
+	in     chan jsonrpc.Message
+	ended  chan struct{} // the connection has ended
 
 	once   sync.Once
 	closed chan struct{} // the session has been closed
@@ -125,6 +126,7 @@ func (c *eraConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 func (c *eraConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	c.client.uncarry(msg)
 	return c.inner.Write(ctx, msg)
 }
 

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/wire"
 )
 
 // A rawResult is a CallToolResult whose bytes are passed on as they are. The
@@ -15,6 +18,10 @@ type rawResult struct {
 	raw            json.RawMessage
 	modern         bool
 	ours           bool // a question of our own making, which carries our state
+
+	// keep, if set, takes the bytes and gives what the SDK is to carry in
+	// their place, because it would compact and escape them.
+	keep func(json.RawMessage) json.RawMessage
 }
 
 // rawOf returns res in raw form. A result that we made always marshals.
@@ -28,8 +35,23 @@ func rawOf(res *mcp.CallToolResult, modern bool) *rawResult {
 
 // MarshalJSON returns the result with the fields that belong to this hop.
 func (r *rawResult) MarshalJSON() ([]byte, error) {
+	b, err := r.bytes()
+	if err != nil || r.keep == nil {
+		return b, err
+	}
+	return r.keep(b), nil
+}
+
+func (r *rawResult) bytes() (json.RawMessage, error) {
 	if !r.modern {
 		return r.raw, nil
+	}
+	if !bytes.Contains(r.raw, []byte(`"resultType"`)) && !bytes.Contains(r.raw, []byte(`"_meta"`)) {
+		front := map[string]any{"resultType": "complete"} // by far the most, without decoding
+		if len(r.Meta) > 0 {
+			front["_meta"] = r.Meta
+		}
+		return splice(front, r.raw)
 	}
 	var have struct {
 		ResultType json.RawMessage `json:"resultType"`
@@ -63,4 +85,22 @@ func splice(front map[string]any, raw json.RawMessage) ([]byte, error) {
 		return append(b, rest...), nil
 	}
 	return b, nil
+}
+
+// withMember returns the JSON object raw with value in place of its member
+// key, and all else as the bytes it is.
+func withMember(raw json.RawMessage, key string, value json.RawMessage) json.RawMessage {
+	members, err := wire.Members(raw, maxDepth, nil)
+	if err != nil {
+		return raw
+	}
+	b := append(make([]byte, 0, len(raw)+len(value)+len(key)+8), '{', '"')
+	b = append(append(append(b, key...), '"', ':'), value...)
+	for _, m := range members {
+		if string(m.Key) != key {
+			b = append(append(append(b, ',', '"'), m.Key...), '"', ':')
+			b = append(b, m.Value...)
+		}
+	}
+	return append(b, '}')
 }

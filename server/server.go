@@ -105,7 +105,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		return err
 	}
 	defer conn.Close()
-	client.conn = conn
+	client.conn, client.carries = conn, true
 	srv, behind := s.mcpServer(stdioCaller, client)
 	defer behind.detach()
 	defer direct.close()
@@ -155,7 +155,7 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 				s.sessionOpened(caller)
 			}
 			if res, ok, err := behind.handle(ctx, method, req, next); ok {
-				return res, err
+				return c.carry(res), err
 			}
 			call, ok := req.(*mcp.CallToolRequest)
 			if !ok {
@@ -164,7 +164,8 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 			if call.ProtocolVersion() >= statelessEra {
 				c.opened(true, call.Session)
 			}
-			return s.callTool(ctx, caller, c, call)
+			res, err := s.callTool(ctx, caller, c, call)
+			return c.carry(res), err
 		}
 	})
 	return srv, behind
@@ -198,7 +199,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		ID:        cmp.Or(string(rawPart(req.Extra, RequestID)), rand.Text()[:12]),
 		Caller:    caller,
 		Arguments: req.Params.Arguments,
-		Progress:  s.progress(ctx, req),
+		Progress:  s.progress(ctx, c, req),
 		Meta:      rawPart(req.Extra, rawMeta),
 		Task:      rawPart(req.Extra, rawTask),
 		Limit:     limitOf(req.Params.Meta, s.opts.TempDir),
@@ -301,18 +302,31 @@ func errorReply(tool string, err error) Reply {
 
 // progress returns what passes a backend's progress on to the client, nil
 // when the client did not ask for any.
-func (s *Server) progress(ctx context.Context, req *mcp.CallToolRequest) func(json.RawMessage) {
+func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolRequest) func(json.RawMessage) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil
 	}
+	raw, err := marshal(token)
+	if err != nil {
+		return nil
+	}
 	return func(params json.RawMessage) {
-		var p mcp.ProgressNotificationParams
-		if json.Unmarshal(params, &p) != nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
-		p.ProgressToken = token // tokens belong to a hop
-		if err := req.Session.NotifyProgress(ctx, &p); err != nil {
+		var err error
+		if c != nil && c.carries {
+			err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
+		} else {
+			var p mcp.ProgressNotificationParams
+			if json.Unmarshal(params, &p) != nil {
+				return
+			}
+			p.ProgressToken = token // tokens belong to a hop
+			err = req.Session.NotifyProgress(ctx, &p)
+		}
+		if err != nil {
 			s.log.Debug("progress not passed on", "err", err)
 		}
 	}

@@ -97,6 +97,11 @@ const maxJoined = 64 << 10
 // Answer writes result, a JSON value, as the answer, byte for byte but for
 // line ends between its parts.
 func (r *Request) Answer(result json.RawMessage) error {
+	return r.conn.answer(r.ID, string(r.ID), result)
+}
+
+// answer writes a result, as [Request.Answer] does. The id is owed under key.
+func (c *conn) answer(id []byte, key string, result json.RawMessage) error {
 	if bytes.IndexByte(result, '\n') >= 0 {
 		var line bytes.Buffer
 		if err := json.Compact(&line, result); err != nil {
@@ -104,13 +109,12 @@ func (r *Request) Answer(result json.RawMessage) error {
 		}
 		result = line.Bytes()
 	}
-	c := r.conn
-	c.answering(string(r.ID))
+	c.answering(key)
 	defer c.answered()
 	buf := lineBuffers.Get().(*[]byte)
 	defer lineBuffers.Put(buf)
 	b := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
-	b = append(b, r.ID...)
+	b = append(b, id...)
 	b = append(b, `,"result":`...)
 	if len(result) > maxJoined {
 		return c.writeParts(b, result, []byte("}\n"))

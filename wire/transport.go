@@ -309,6 +309,13 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write writes one message. It implements [mcp.Connection].
 func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+	if resp, ok := msg.(*jsonrpc.Response); ok && resp.Error == nil && len(resp.Result) > 0 {
+		id, err := json.Marshal(resp.ID.Raw())
+		if err != nil {
+			return err
+		}
+		return c.answer(id, idKey(resp.ID), resp.Result)
+	}
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err
