@@ -206,9 +206,21 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	if pol.Network, pol.Hosts, err = s.config.WorkspaceWrite.Network(); err != nil {
 		return nil, "", err
 	}
+	profile := s.selected(p.flags)
+	if mode, ok := builtinModes[profile]; ok {
+		pol.Mode, pol.Profiled = mode, profile
+		profile = ""
+	}
+	if profile != "" || pol.Mode == policy.ReadOnly {
+		pol.Network, pol.Hosts = policy.NetworkNone, policy.Hosts{} // that table is not about them
+	}
 	pol.Version = func() string { return version() + s.rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
 	pol.Workspace, noRoots = workspace(p.flags.dir)
-	if noRoots == "" {
+	if profile != "" {
+		if err := p.profiled(s, profile, pol, noRoots == ""); err != nil {
+			return nil, "", err
+		}
+	} else if noRoots == "" {
 		pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
 	}
 	pol.Hidden = hidden(s, pol.WritableRoots)
@@ -441,7 +453,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 		know.Tools.Patch.Roots = []string{string(filepath.Separator)} // after a yes, links may lead anywhere
 	}
 	for _, what := range plan.Unenforced {
-		a.log.Info("not enforced", "level", plan.Level.String(), "what", what)
+		a.log.Info("not enforced", "profile", f.String(), "level", plan.Level.String(), "what", what)
 	}
 	settings, err := json.Marshal(know)
 	if err != nil {
@@ -496,6 +508,7 @@ func instructions(s *settings) string {
 		fmt.Fprintf(&b, "Workspace: %s\n", pol.Workspace)
 	}
 	fmt.Fprintf(&b, "\nRelative paths count from %s. Sandbox mode: %s. Approval policy: %s.\n", pol.Workspace, pol.Mode, pol.Approval)
+	b.WriteString(pathWords(pol.Profile()))
 	if pol.Mode == policy.WorkspaceWrite && s.noRoots == "" {
 		fmt.Fprintf(&b, "Writable: %s; but not .git, .codex and other names that run code later.\n", list(pol.WritableRoots))
 	}

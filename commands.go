@@ -40,6 +40,7 @@ type flags struct {
 	dir      string
 	addDirs  []string
 	sandbox  string
+	profile  string
 	approval string
 	settings []string
 	logLevel string
@@ -68,6 +69,8 @@ workspace, and asks you before anything reaches further.`,
 	f.StringVarP(&p.flags.dir, "cd", "C", "", "workspace `DIR`, default the current folder")
 	f.StringArrayVar(&p.flags.addDirs, "add-dir", nil, "further writable `DIR` (repeatable)")
 	f.StringVarP(&p.flags.sandbox, "sandbox", "s", "", "sandbox `MODE`: read-only, workspace-write, danger-full-access")
+	f.StringVarP(&p.flags.profile, "permission-profile", "P", "", "permission profile `NAME`: of the config, or :read-only, :workspace, :danger-full-access")
+	root.MarkFlagsMutuallyExclusive("sandbox", "permission-profile")
 	f.StringVarP(&p.flags.approval, "ask-for-approval", "a", "", "approval `POLICY`: untrusted, on-request, never")
 	f.StringArrayVarP(&p.flags.settings, "config", "c", nil, "config `KEY=VALUE` with a TOML value (repeatable)")
 	f.StringVar(&p.flags.logLevel, "log-level", "warn", "log `LEVEL` on stderr: debug, info, warn, error")

@@ -21,11 +21,14 @@ type diagnosis struct {
 	System     sandbox.System `json:"system"`
 
 	Mode      string   `json:"sandbox_mode"`
+	Profile   string   `json:"permission_profile,omitempty"` // "" when the mode alone is in force
 	Approval  string   `json:"approval_policy"`
 	Workspace string   `json:"workspace"`
 	Writable  []string `json:"writable_roots"`
 	Hidden    []string `json:"hidden"`
-	Network   string   `json:"network"`
+
+	Paths   policy.Paths `json:"paths,omitzero"` // what the permission profile says of single paths
+	Network string       `json:"network"`
 
 	Config string            `json:"config"`
 	State  string            `json:"state"`
@@ -64,6 +67,8 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		Why:       sys.Why(),
 		System:    sys,
 		Mode:      a.policy.Mode.String(),
+		Profile:   prof.Name,
+		Paths:     prof.Paths,
 		Approval:  a.policy.Approval.String(),
 		Workspace: a.policy.Workspace,
 		Writable:  prof.WritableRoots,
@@ -114,6 +119,9 @@ func (p *program) printDiagnosis(d diagnosis) {
 	for _, what := range d.Unenforced {
 		out("  not enforced   %s", what)
 	}
+	if d.Profile != "" {
+		out("profile          %s", d.Profile)
+	}
 	out("sandbox mode     %s", d.Mode)
 	out("approval policy  %s", d.Approval)
 	out("network          %s", d.Network)
@@ -121,6 +129,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	for _, r := range d.Writable {
 		out("  writable       %s", r)
 	}
+	printPaths(d.Paths, out)
 	for _, h := range d.Hidden {
 		out("  hidden         %s", h)
 	}
@@ -143,6 +152,23 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 	for _, problem := range d.Problems {
 		out("problem: %s", problem)
+	}
+}
+
+// printPaths prints what a permission profile says of single paths.
+func printPaths(p policy.Paths, out func(string, ...any)) {
+	if p.Restricted {
+		out("  reading        only what is writable, and what follows")
+	}
+	for _, part := range []struct {
+		word  string
+		paths []string
+	}{
+		{"readable", p.Readable}, {"read-only", p.ReadOnly}, {"denied", p.Denied}, {"denied", p.DeniedGlobs},
+	} {
+		for _, path := range part.paths {
+			out("  %-14s %s", part.word, path)
+		}
 	}
 }
 

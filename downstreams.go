@@ -121,6 +121,9 @@ func (s *settings) serverProfile(name string, server config.MCPServer) policy.Pr
 		WritableRoots:    []string{s.serverFolder(name)},
 		ReadOnlySubpaths: s.policy.ReadOnlySubpaths,
 		Hidden:           s.policy.Hidden,
+		// What is denied is so to servers too; where they are restricted in
+		// what they read at all, they could not start.
+		Paths: policy.Paths{Denied: s.policy.Paths.Denied, DeniedGlobs: s.policy.Paths.DeniedGlobs, GlobDepth: s.policy.Paths.GlobDepth},
 	}
 	for _, r := range roots {
 		if real, err := filepath.EvalSymlinks(r); err == nil {

@@ -195,7 +195,7 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 		return
 	}
 	wk.conn = conn
-	w.log.Debug("worker started", "caller", caller, "mode", f.Mode.String(), "level", proc.Level)
+	w.log.Debug("worker started", "caller", caller, "profile", f.String(), "level", proc.Level)
 	close(wk.ready)
 	wk.err = proc.Wait()
 	conn.Close(errors.New("the worker ended"))

@@ -26,7 +26,9 @@ type Config struct {
 	ApprovalPolicy any            `toml:"approval_policy"` // default "on-request"; see [Config.Approval]
 	SandboxMode    string         `toml:"sandbox_mode"`    // default "workspace-write"
 	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
-	ApprovalWait   *float64       `toml:"approval_wait"` // seconds that a call waits on the waiting list, default 20
+	ApprovalWait   *float64       `toml:"approval_wait"`       // seconds that a call waits on the waiting list, default 20
+	Permissions    Permissions    `toml:"permissions"`         // named profiles, by name
+	DefaultProfile string         `toml:"default_permissions"` // the one in force, instead of sandbox_mode
 	Environment    Environment    `toml:"shell_environment_policy"`
 	Tools          Tools          `toml:"tools"`
 
@@ -136,6 +138,12 @@ func (c *Config) check(text []byte, name string) error {
 	}
 	if _, _, err := c.WorkspaceWrite.Network(); err != nil {
 		return networkError(err, text, name)
+	}
+	if c.SandboxMode != "" && c.DefaultProfile != "" {
+		return &Error{File: name, Line: lineOf(text, "default_permissions"), Msg: "both sandbox_mode and default_permissions are set, and they do not add to one another", Hint: "take out one of them; -s and -P on the command line say it for one run"}
+	}
+	if err := c.checkPermissions(text, name); err != nil {
+		return err
 	}
 	if err := c.checkHooks(text, name); err != nil {
 		return err

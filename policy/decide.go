@@ -16,6 +16,10 @@ type Policy struct {
 	Granular Kinds // for the approval policy of that name
 	Mode     Mode
 
+	// Profiled names the permission profile in force, "" when the mode alone
+	// says what may be touched.
+	Profiled string
+
 	// Rules returns the user's rules in force; nil: there are none.
 	Rules func() *Rules
 
@@ -34,6 +38,8 @@ type Policy struct {
 	ReadOnlySubpaths []string
 	// Hidden are paths that cannot be read.
 	Hidden []string
+	// Paths is what single paths allow.
+	Paths Paths
 	// Network is what commands may reach in WorkspaceWrite, and Hosts which
 	// hosts where it is [NetworkHosts].
 	Network Network
@@ -71,7 +77,13 @@ func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
 // Profile returns what a call may touch when nobody was asked.
 func (p *Policy) Profile() Profile {
-	f := Profile{Mode: p.Mode, Hidden: p.Hidden}
+	f := Profile{Mode: p.Mode, Name: p.Profiled, Hidden: p.Hidden, Paths: p.Paths}
+	if p.Profiled != "" {
+		f.Network = p.Network // a profile says it by itself
+		if f.Network == NetworkHosts {
+			f.Hosts = p.Hosts
+		}
+	}
 	switch p.Mode {
 	case WorkspaceWrite:
 		f.WritableRoots = p.WritableRoots
@@ -82,7 +94,7 @@ func (p *Policy) Profile() Profile {
 			f.Hosts = p.Hosts
 		}
 	case DangerFullAccess:
-		f = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+		f = Profile{Mode: DangerFullAccess, Name: p.Profiled, Network: NetworkAll}
 	}
 	return f
 }
@@ -260,28 +272,36 @@ func (p *Policy) bySandbox(a Action) Decision {
 	if secret := p.firstHidden(a.Reads); secret != "" {
 		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
-			Reason:  fmt.Sprintf("it would read %s, which the sandbox hides because credentials are kept there", secret),
+			Reason:  fmt.Sprintf("it would read %s, which %s", secret, p.whyHidden(secret)),
 		})
 	}
 	if a.ReadOnly {
+		if !p.confines() && p.Paths.HidesSome() {
+			return p.unconfined()
+		}
 		if !p.confines() {
 			inside = outside
 		}
 		return Decision{Verdict: Allow, Profile: inside, Reason: "it only reads"}
 	}
 	if !p.confines() {
-		d := p.ask(AboutSandbox, Decision{
-			Profile: outside,
-			Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
-			Hint:    "only --sandbox danger-full-access runs it unasked",
-		})
-		d.Each = true
-		return d
+		return p.unconfined()
 	}
 	if p.Approval == Untrusted {
 		return Decision{Verdict: Ask, Profile: inside, Reason: "the approval policy is untrusted"}
 	}
-	return Decision{Verdict: Allow, Profile: inside, Reason: "the sandbox confines it (" + p.Mode.String() + ")"}
+	return Decision{Verdict: Allow, Profile: inside, Reason: "the sandbox confines it (" + inside.String() + ")"}
+}
+
+// unconfined asks about a call that nothing would confine.
+func (p *Policy) unconfined() Decision {
+	d := p.ask(AboutSandbox, Decision{
+		Profile: outside,
+		Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
+		Hint:    "only --sandbox danger-full-access runs it unasked",
+	})
+	d.Each = true
+	return d
 }
 
 // ask turns d into a question of a kind, or into a refusal when nobody may be
@@ -311,7 +331,23 @@ func (f Profile) with(more Additional) Profile {
 	f.Hidden = slices.DeleteFunc(slices.Clone(f.Hidden), func(h string) bool {
 		return slices.ContainsFunc(more.Read, func(r string) bool { return Below(r, h) || Below(h, r) })
 	})
+	f.Paths = f.Paths.with(more)
 	return f
+}
+
+// with returns p with one thing more. What a pattern denies stays denied.
+func (p Paths) with(more Additional) Paths {
+	without := func(list, given []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(path string) bool {
+			return slices.Contains(given, path)
+		})
+	}
+	p.ReadOnly = without(p.ReadOnly, more.Write)
+	p.Denied = without(p.Denied, slices.Concat(more.Read, more.Write))
+	if p.Restricted || len(p.Denied) > 0 {
+		p.Readable = slices.Concat(p.Readable, more.Read)
+	}
+	return p
 }
 
 func (m Additional) String() string {
@@ -339,6 +375,7 @@ func (p *Policy) whereToWrite() string {
 // under one of their read-only names, and why it may not be written. The test
 // is one of words: what a path leads to is the kernel's business.
 func (p *Policy) firstOutside(writes []string) (out, why string) {
+	f := p.Profile()
 	for _, w := range writes {
 		if p.Mode != WorkspaceWrite {
 			return w, "the sandbox mode is " + p.Mode.String()
@@ -350,20 +387,32 @@ func (p *Policy) firstOutside(writes []string) (out, why string) {
 		if name, ok := p.protected(root, w); ok {
 			return w, name + " is protected, because a change there can run code outside the sandbox later"
 		}
+		if f.Access(w) != CanWrite {
+			return w, "the permission profile " + f.String() + " says so"
+		}
 	}
 	return "", ""
 }
 
-// firstHidden returns the first path that is hidden or lies below what is.
+// firstHidden returns the first path that cannot be read.
 func (p *Policy) firstHidden(reads []string) string {
+	f := p.Profile()
 	for _, r := range reads {
-		for _, h := range p.Hidden {
-			if Below(r, h) {
-				return r
-			}
+		if f.Access(r) == NoAccess {
+			return r
 		}
 	}
 	return ""
+}
+
+// whyHidden says why path cannot be read.
+func (p *Policy) whyHidden(path string) string {
+	f := p.Profile()
+	f.Hidden = nil
+	if f.Access(path) == NoAccess {
+		return "the permission profile " + f.String() + " denies"
+	}
+	return "the sandbox hides because credentials are kept there"
 }
 
 // rootOf returns the innermost writable root that w lies in.

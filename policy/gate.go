@@ -204,7 +204,7 @@ type Event struct {
 	AnsweredBy string    `json:"answered_by,omitempty"` // who gave it: [Call.Asks], "hook", "memory", "nobody"
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 
-	Profile       string    `json:"profile,omitempty"`        // sandbox mode of the last run
+	Profile       string    `json:"profile,omitempty"`        // permission profile or sandbox mode of the last run
 	ProfileDigest string    `json:"profile_digest,omitempty"` // tells one set of paths from another
 	Level         string    `json:"level,omitempty"`          // sandbox level of the last run
 	Denied        *Denial   `json:"denied,omitempty"`
@@ -290,7 +290,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	}
 	d := c.policy.Decide(c.Action)
 	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
-	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), c.Action.profileDigest(d)
+	ev.Profile, ev.ProfileDigest = d.Profile.String(), c.Action.profileDigest(d)
 
 	if out, err = g.permitAndRun(ctx, c, d, &ev); err != nil {
 		return out, err
@@ -537,7 +537,7 @@ func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *E
 		}
 		return Outcome{}, err
 	}
-	ev.Profile, ev.ProfileDigest = d.Profile.Mode.String(), d.Profile.Digest()
+	ev.Profile, ev.ProfileDigest = d.Profile.String(), d.Profile.Digest()
 	return g.run(ctx, c, d.Profile, ev)
 }
 

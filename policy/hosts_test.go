@@ -250,10 +250,10 @@ func TestHostsInAProfile(t *testing.T) {
 	require.Equal(t, policy.NetworkNone, p.Profile().Network)
 
 	p.Mode = policy.WorkspaceWrite
-	within := p.Within(&policy.Limit{Writable: []string{"/"}, Network: true})
+	within := p.Within(&policy.Limit{Rules: pathRules("/", write), Network: true})
 	require.Equal(t, policy.NetworkHosts, within.Network, "the stricter of both")
 	require.Equal(t, p.Hosts, within.Hosts)
-	within = p.Within(&policy.Limit{Writable: []string{"/"}})
+	within = p.Within(&policy.Limit{Rules: pathRules("/", write)})
 	require.Equal(t, policy.NetworkNone, within.Network)
 	require.Empty(t, within.Profile().Hosts)
 

@@ -179,6 +179,10 @@ func (n Network) String() string {
 type Profile struct {
 	Mode Mode `json:"mode"`
 
+	// Name is the permission profile that this one was made from, "" when it
+	// stands for a mode alone.
+	Name string `json:"name,omitempty"`
+
 	// WritableRoots are absolute, clean folders that may be written, with
 	// everything below them but what ReadOnlySubpaths names.
 	WritableRoots []string `json:"writable_roots,omitempty"`
@@ -195,10 +199,21 @@ type Profile struct {
 	// Hidden are absolute paths that cannot be read.
 	Hidden []string `json:"hidden,omitempty"`
 
+	// Paths is what single paths allow beyond that, or less.
+	Paths Paths `json:"paths,omitzero"`
+
 	// Network is what may be reached, and Hosts which hosts where it is
 	// [NetworkHosts].
 	Network Network `json:"network"`
 	Hosts   Hosts   `json:"hosts,omitzero"`
+}
+
+// String returns the name of the permission profile, or else of the mode.
+func (f Profile) String() string {
+	if f.Name != "" {
+		return f.Name
+	}
+	return f.Mode.String()
 }
 
 // DefaultReadOnlySubpaths are the names that stay read-only below each

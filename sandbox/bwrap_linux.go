@@ -38,13 +38,14 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	}
 	plan.Profile.SharedRoots = realNames(plan.Profile.SharedRoots)
 	plan.Profile.Hidden = withRealNames(plan.Profile.Hidden)
-	carvings, notes, err := layout(plan)
+	plan.Profile.Paths.Denied = withRealNames(plan.Profile.Paths.Denied)
+	v, err := layout(plan)
 	if err != nil {
 		return nil, err
 	}
-	args := bwrapArgs(plan, carvings)
-	c.notes = notes
-	for _, c := range carvings {
+	args := bwrapArgs(plan, v)
+	c.notes = v.notes
+	for _, c := range v.carvings {
 		o.Made = append(o.Made, made{c.path, c.kind, c.file})
 	}
 
@@ -64,30 +65,36 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	return []*os.File{self, list}, nil
 }
 
-// bwrapArgs returns bubblewrap's arguments for the carvings of plan. It is
-// pure.
+// bwrapArgs returns bubblewrap's arguments for the view of plan. It is pure.
 //
 // Bubblewrap mounts nothing on a symlink, so that is left to the first process,
 // which needs a capability for it.
-func bwrapArgs(plan Plan, carvings []carving) []string {
+func bwrapArgs(plan Plan, v view) []string {
 	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
 	if plan.Profile.Network != policy.NetworkAll {
 		args = append(args, "--unshare-net")
 	}
+	args = append(args, "--as-pid-1", "--cap-drop", "ALL")
+	restricted := plan.Profile.Paths.Restricted // bubblewrap's own root is empty
+	if !restricted {
+		args = append(args, "--ro-bind", "/", "/")
+	}
 	args = append(args,
-		"--as-pid-1", "--cap-drop", "ALL",
-		"--ro-bind", "/", "/",
 		"--dev", "/dev", "--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--proc", "/proc", "--remount-ro", "/proc",
 	)
-	if slices.ContainsFunc(carvings, carving.symlink) {
+	if slices.ContainsFunc(v.carvings, carving.symlink) {
 		args = append(args, "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 	}
-	for _, c := range carvings {
+	var masks []string
+	for _, c := range v.carvings {
 		switch {
 		case c.symlink():
 		case c.kind == readOnly:
 			args = append(args, "--ro-bind", c.path, c.path)
+		case c.opened:
+			args = append(args, "--perms", "0555", "--tmpfs", c.path)
+			masks = append(masks, c.path)
 		case c.kind == hidden && c.file.dir():
 			args = append(args, "--perms", "0000", "--tmpfs", c.path, "--remount-ro", c.path)
 		case c.kind == hidden:
@@ -95,6 +102,15 @@ func bwrapArgs(plan Plan, carvings []carving) []string {
 		default:
 			args = append(args, "--bind", c.path, c.path)
 		}
+	}
+	for _, l := range v.links {
+		args = append(args, "--symlink", l.target, l.path)
+	}
+	if restricted {
+		masks = append(masks, "/")
+	}
+	for _, path := range masks {
+		args = append(args, "--remount-ro", path)
 	}
 	return append(args, "--chdir", "/")
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
 )
 
 // A carving is one path that differs from the read-only rest.
@@ -21,6 +23,9 @@ type carving struct {
 	kind carvingKind
 	file fileID
 	tree int // a detached copy of the mounts there, -1 without
+
+	inMask bool // what it lies in is masked: its place has to be made
+	opened bool // hidden, but something in it is not
 }
 
 // A carvingKind says how. Where two carvings are about one path, the later
@@ -53,35 +58,68 @@ const (
 	sharedDepth  = 1 // folders below a shared root
 )
 
+// A view is what differs from the read-only rest.
+type view struct {
+	carvings []carving // outermost first, so that the more exact path wins
+	links    []symlink // to be made in masks
+	notes    []string  // what was left out
+}
+
 // layout returns what plan, whose roots have no symlinks, carves out of the
-// read-only root, outermost first, so that the more exact path wins. Notes
-// say what was left out.
-func layout(plan Plan) (carvings []carving, notes []string, err error) {
-	for _, root := range plan.Profile.WritableRoots {
+// read-only root.
+func layout(plan Plan) (view, error) {
+	p := plan.Profile
+	var list []carving
+	for _, root := range p.WritableRoots {
 		c, err := look(root, writable)
 		if err != nil {
-			return nil, nil, fmt.Errorf("writable root %s: %w", root, err)
+			return view{}, fmt.Errorf("writable root %s: %w", root, err)
 		}
 		if c.path != root {
-			return nil, nil, fmt.Errorf("writable root %s: %w", root, errReplaced)
+			return view{}, fmt.Errorf("writable root %s: %w", root, errReplaced)
 		}
-		carvings = append(carvings, c)
+		list = append(list, c)
 	}
-	protected, notes := searchRoots(plan.Profile.WritableRoots, plan.Profile.SharedRoots, splitPatterns(plan.Profile.ReadOnlySubpaths))
-	carvings = append(carvings, protected...)
-	for _, path := range plan.Profile.Hidden {
-		c, err := look(path, hidden)
-		// What this process, with its capabilities, cannot reach, no other
-		// of the sandbox can.
-		if isMissing(err) || errors.Is(err, unix.EACCES) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("hidden path %s: %w", path, err)
-		}
-		carvings = append(carvings, c)
+	protected, notes := searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths))
+	list = append(list, protected...)
+	matched, err := findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
+	if err != nil {
+		return view{}, err
 	}
-	slices.SortStableFunc(carvings, func(a, b carving) int {
+	for _, named := range []struct {
+		what  string
+		paths []string
+		kind  carvingKind
+	}{
+		{"readable path", p.Paths.Readable, readOnly},
+		{"read-only path", p.Paths.ReadOnly, readOnly},
+		{"hidden path", p.Hidden, hidden},
+		{"denied path", p.Paths.Denied, hidden},
+		{"denied path", matched, hidden},
+	} {
+		for _, path := range named.paths {
+			c, err := look(path, named.kind)
+			// What this process, with its capabilities, cannot reach, no
+			// other of the sandbox can.
+			if isMissing(err) || errors.Is(err, unix.EACCES) {
+				continue
+			}
+			if err != nil {
+				return view{}, fmt.Errorf("%s %s: %w", named.what, path, err)
+			}
+			list = append(list, c)
+		}
+	}
+	v := nest(list, p.Paths.Restricted)
+	v.notes = notes
+	v.addLinks(p.Paths)
+	return v, nil
+}
+
+// nest brings the carvings into order and finds out which of them lie in what
+// is masked, as the whole root is when it is restricted.
+func nest(list []carving, restricted bool) view {
+	slices.SortStableFunc(list, func(a, b carving) int {
 		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
 			return d
 		}
@@ -90,9 +128,73 @@ func layout(plan Plan) (carvings []carving, notes []string, err error) {
 		}
 		return int(a.kind) - int(b.kind)
 	})
-	// Two names may lead to one path.
-	carvings = slices.CompactFunc(carvings, func(a, b carving) bool { return a.path == b.path && a.kind == b.kind })
-	return carvings, notes, nil
+	v := view{}
+	at := map[string]int{} // path → its carving
+	for i, c := range list {
+		if i+1 < len(list) && list[i+1].path == c.path {
+			continue // two names may lead to one path: the stricter holds
+		}
+		mask, masked := -1, restricted
+		for up := c.path; up != "/"; {
+			up = filepath.Dir(up)
+			if i, ok := at[up]; ok {
+				mask, masked = i, v.carvings[i].kind == hidden
+				break
+			}
+		}
+		switch {
+		case masked && (c.kind == hidden || c.kind == pinned):
+			continue // there is nothing left to hide
+		case masked && mask >= 0:
+			v.carvings[mask].opened = true
+		}
+		c.inMask = masked
+		at[c.path] = len(v.carvings)
+		v.carvings = append(v.carvings, c)
+	}
+	return v
+}
+
+// A symlink is made in a mask, where a path that can be read leads through it.
+type symlink struct{ path, target string }
+
+// addLinks adds the symlinks that the readable paths lead through, as /bin
+// often is one.
+func (v *view) addLinks(p policy.Paths) {
+	masks := map[string]bool{"/": p.Restricted}
+	for _, c := range v.carvings {
+		masks[c.path] = c.kind == hidden
+	}
+	inMask := func(path string) bool {
+		for {
+			if masked, ok := masks[path]; ok {
+				return masked
+			}
+			path = filepath.Dir(path)
+		}
+	}
+	seen := map[string]bool{}
+	for _, path := range p.Readable {
+		rest := strings.Split(strings.TrimPrefix(path, "/"), "/")
+		for here, hops := "/", 0; len(rest) > 0 && hops < 40; {
+			next := filepath.Join(here, rest[0])
+			rest = rest[1:]
+			target, err := os.Readlink(next)
+			if err != nil {
+				here = next
+				continue
+			}
+			hops++
+			if !seen[next] && inMask(filepath.Dir(next)) {
+				seen[next] = true
+				v.links = append(v.links, symlink{next, target})
+			}
+			if filepath.IsAbs(target) {
+				here = "/"
+			}
+			rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
+		}
+	}
 }
 
 // isMissing reports whether err says that a path does not exist.
@@ -174,10 +276,7 @@ type search struct {
 func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []string) {
 	s := search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
 	for _, p := range patterns {
-		for c := range 256 {
-			folded := strings.EqualFold(p[0][:1], string(rune(c)))
-			s.first[c] = s.first[c] || folded || c >= 0x80 || strings.ContainsAny(p[0][:1], wildcards)
-		}
+		s.admit(p[0], true)
 	}
 	// Innermost first: the search of an outer one then passes it by.
 	inward := slices.Clone(roots)
@@ -192,6 +291,15 @@ func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []strin
 		s.done[root] = true
 	}
 	return s.found, s.notes
+}
+
+// admit makes entries return files whose names the part of a pattern may
+// match. Fold says that case does not count.
+func (s *search) admit(part string, fold bool) {
+	for c := range 256 {
+		same := part[0] == byte(c) || fold && (strings.EqualFold(part[:1], string(rune(c))) || c >= 0x80)
+		s.first[c] = s.first[c] || same || strings.ContainsAny(part[:1], wildcards)
+	}
 }
 
 // tree searches root and the folders that lie up to depth below it, those
@@ -269,6 +377,9 @@ func (s *search) entries(dir string, deeper bool) []entry {
 // protect adds what is needed when the entry at path has a protected name,
 // and reports whether it has.
 func (s *search) protect(path string, e entry) bool {
+	if s.done[path] {
+		return false // named as a writable root itself
+	}
 	var below []pattern
 	for _, p := range s.patterns {
 		if !matches(p[0], e.name) {

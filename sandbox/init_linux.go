@@ -226,6 +226,12 @@ func prepare(o *order) error {
 	seen.Profile.WritableRoots = roots
 	seen.Profile.SharedRoots = realNames(o.Plan.Profile.SharedRoots)
 	seen.Profile.Hidden = withRealNames(o.Plan.Profile.Hidden)
+	seen.Profile.Paths.Denied = withRealNames(o.Plan.Profile.Paths.Denied)
+	if o.Plan.Level == Landlock {
+		if seen, err = landlockView(seen); err != nil {
+			return err
+		}
+	}
 	o.seen = seen
 	if o.Self {
 		// Its path may be out of sight once the mounts are made.
@@ -266,6 +272,18 @@ func openSelf(plan Plan) (fd int, err error) {
 	}
 	unix.Close(fd)
 	return tree, nil
+}
+
+// landlockView returns plan with the paths that its patterns match, and every
+// name of what can be read, as Landlock needs them.
+func landlockView(plan Plan) (Plan, error) {
+	matched, err := findGlobs(plan.Profile.Paths.DeniedGlobs, plan.Profile.Paths.GlobDepth)
+	if err != nil {
+		return plan, err
+	}
+	plan.Profile.Paths.Denied = sorted(slices.Concat(plan.Profile.Paths.Denied, matched))
+	plan.Profile.Paths.Readable = realNames(plan.Profile.Paths.Readable)
+	return plan, nil
 }
 
 // startConfined starts the program from a thread that is held to the plan.

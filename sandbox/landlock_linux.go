@@ -18,6 +18,8 @@ import (
 const (
 	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE
 
+	readFolder = unix.LANDLOCK_ACCESS_FS_READ_DIR
+
 	writeFileRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
 	writeTreeRights = writeFileRights |
@@ -64,7 +66,7 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	abi := plan.ABI
 	handled := uint64(writeTreeRights | makeDeviceRights)
 	if plan.Level == Landlock {
-		handled |= readRights
+		handled |= readRightsOf(plan.Profile)
 	}
 	if abi < abiRefer {
 		handled &^= unix.LANDLOCK_ACCESS_FS_REFER
@@ -84,11 +86,13 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 		d.rules = append(d.rules, landlockRule{"/dev/shm", writeTreeRights & handled, true})
 	}
 	for _, root := range plan.Profile.WritableRoots {
-		d.rules = append(d.rules, landlockRule{root, (readRights | writeTreeRights) & handled, false})
+		d.rules = append(d.rules, landlockRule{root, (readRights | readFolder | writeTreeRights) & handled, false})
 	}
 	if plan.Level == Landlock {
-		for _, path := range readable(append([]string{"/dev"}, plan.Profile.Hidden...), list) {
-			d.rules = append(d.rules, landlockRule{path, readRights, true})
+		// To run a program is to read it, and this one may lie anywhere.
+		d.rules = append(d.rules, landlockRule{"/proc/self/exe", readRights, true})
+		for _, path := range readable(plan.Profile, list) {
+			d.rules = append(d.rules, landlockRule{path, (readRights | readFolder) & handled, true})
 		}
 	}
 	if abi >= abiNet && plan.Profile.Network == policy.NetworkNone {
@@ -100,27 +104,60 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	return d
 }
 
-// readable returns paths that together hold everything but what is hidden.
-// Landlock only allows, so what lies beside a hidden path is allowed name by
-// name; what appears there later cannot be read.
-func readable(hidden []string, list func(dir string) []string) []string {
+// withoutReading returns d as it is where reading is held elsewhere.
+func (d landlockDomain) withoutReading() landlockDomain {
+	const reading = readRights | readFolder
+	d.fs &^= reading
+	d.rules = slices.Clone(d.rules)
+	for i := range d.rules {
+		d.rules[i].rights &^= reading
+	}
+	d.rules = slices.DeleteFunc(d.rules, func(r landlockRule) bool { return r.rights == 0 })
+	return d
+}
+
+// readRightsOf returns the rights of reading that p takes from somewhere. To
+// list folders is among them only where all but some paths are taken: the
+// folders around a hidden path could not be listed either.
+func readRightsOf(p policy.Profile) uint64 {
+	if p.Paths.Restricted {
+		return readRights | readFolder
+	}
+	return readRights
+}
+
+// readable returns paths that together hold everything that p lets be read,
+// but for the writable roots. Landlock only allows, so what lies beside a
+// hidden path is allowed name by name; what appears there later cannot be
+// read.
+func readable(p policy.Profile, list func(dir string) []string) []string {
+	masked := slices.Concat(p.Hidden, p.Paths.Denied)
 	var paths []string
 	var walk func(dir string)
 	walk = func(dir string) {
-		for _, name := range list(dir) {
-			path := filepath.Join(dir, name)
-			isHidden := slices.ContainsFunc(hidden, func(h string) bool { return isBelow(path, h) })
-			holdsHidden := slices.ContainsFunc(hidden, func(h string) bool { return isBelow(h, path) })
-			switch {
-			case isHidden:
-			case holdsHidden:
-				walk(path)
-			default:
-				paths = append(paths, path)
+		isHidden := slices.ContainsFunc(masked, func(h string) bool { return isBelow(dir, h) })
+		holdsHidden := slices.ContainsFunc(masked, func(h string) bool { return isBelow(h, dir) })
+		switch {
+		case isHidden:
+		case holdsHidden || dir == "/":
+			for _, name := range list(dir) {
+				walk(filepath.Join(dir, name))
 			}
+		default:
+			paths = append(paths, dir)
 		}
 	}
-	walk("/")
+	if p.Paths.Restricted {
+		paths = append(paths, "/proc") // which programs cannot do without
+	} else {
+		masked = append(masked, "/dev") // its harmless files are allowed one by one
+		walk("/")
+	}
+	// What lies in something hidden and is not hidden itself.
+	for _, path := range p.Paths.Readable {
+		masked = slices.DeleteFunc(slices.Concat(p.Hidden, p.Paths.Denied), func(h string) bool { return isBelow(path, h) && h != path })
+		walk(path)
+	}
 	return paths
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,24 +23,35 @@ func setupMounts(plan Plan) (notes []string, err error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
-	carvings, notes, err := openLayout(plan)
+	v, err := openLayout(plan)
 	if err != nil {
 		return nil, err
 	}
+	notes = v.notes
 	devs, err := cloneDevices()
 	if err != nil {
 		return nil, step("device files", err)
 	}
-	if err := enterReadOnlyRoot(); err != nil {
+	// The kernel mounts a /proc only where another one is in sight.
+	proc, err := newProc()
+	if err != nil {
+		return nil, step("mounting /proc", err)
+	}
+	defer unix.Close(proc)
+	enter := enterReadOnlyRoot
+	if plan.Profile.Paths.Restricted {
+		enter = enterEmptyRoot
+	}
+	if err := enter(); err != nil {
 		return nil, step("read-only root", err)
 	}
-	if err := freshProc(); err != nil {
+	if err := attachProc(proc); err != nil {
 		return nil, step("mounting /proc", err)
 	}
 	if err := privateDev(devs); err != nil {
 		return nil, step("private /dev", err)
 	}
-	for _, c := range carvings {
+	for _, c := range v.carvings {
 		err := c.attach()
 		if err != nil && c.symlink() {
 			// Older kernels mount nothing on a symlink.
@@ -50,22 +62,55 @@ func setupMounts(plan Plan) (notes []string, err error) {
 			return nil, step(c.path, err)
 		}
 	}
-	return notes, nil
+	return notes, v.closeMasks(plan.Profile.Paths.Restricted)
+}
+
+// closeMasks makes the symlinks in masks, and then every mask read-only.
+func (v view) closeMasks(restricted bool) error {
+	for _, l := range v.links {
+		if err := os.MkdirAll(filepath.Dir(l.path), skeletonMode); err != nil {
+			return step(l.path, err)
+		}
+		if err := os.Symlink(l.target, l.path); err != nil && !errors.Is(err, os.ErrExist) {
+			return step(l.path, err)
+		}
+	}
+	var masks []string
+	if restricted {
+		masks = append(masks, "/")
+	}
+	for _, c := range v.carvings {
+		if c.opened {
+			masks = append(masks, c.path)
+		}
+	}
+	for _, path := range masks {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return step(path, err)
+		}
+		err = setMountAttr(fd, unix.MOUNT_ATTR_RDONLY, 0)
+		unix.Close(fd)
+		if err != nil {
+			return step(path, err)
+		}
+	}
+	return nil
 }
 
 // openLayout is layout with every carving opened. A writable root such as /tmp
 // is shared with others, who make and remove repositories in it at any time:
 // when something found has gone by the time it is opened, the search begins
 // anew.
-func openLayout(plan Plan) (carvings []carving, notes []string, err error) {
+func openLayout(plan Plan) (v view, err error) {
 	for range 10 {
-		if carvings, notes, err = layout(plan); err != nil {
-			return nil, nil, err
+		if v, err = layout(plan); err != nil {
+			return view{}, err
 		}
-		if err = openAll(carvings); err == nil {
-			return carvings, notes, nil
+		if err = openAll(v.carvings); err == nil {
+			return v, nil
 		}
-		for _, c := range carvings {
+		for _, c := range v.carvings {
 			if c.tree >= 0 {
 				unix.Close(c.tree)
 			}
@@ -74,7 +119,7 @@ func openLayout(plan Plan) (carvings []carving, notes []string, err error) {
 			break
 		}
 	}
-	return nil, nil, err
+	return view{}, err
 }
 
 func openAll(carvings []carving) error {
@@ -96,6 +141,30 @@ func enterReadOnlyRoot() error {
 	if err := setMountAttr(root, unix.MOUNT_ATTR_RDONLY|plainMount, unix.AT_RECURSIVE); err != nil {
 		return err
 	}
+	return enterRoot(root)
+}
+
+// enterEmptyRoot makes an empty folder the root, in which places for what may
+// be seen are made.
+func enterEmptyRoot() error {
+	root, err := skeleton()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	if err := enterRoot(root); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/proc", "/dev"} {
+		if err := os.Mkdir(dir, skeletonMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enterRoot makes the mount root the root.
+func enterRoot(root int) error {
 	if err := unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
@@ -117,20 +186,27 @@ func setMountAttr(tree int, attr uint64, flags uint) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|flags, &unix.MountAttr{Attr_set: attr})
 }
 
-// freshProc mounts the /proc of this pid namespace, read-only: to root's uid
-// some of its files are switches of the whole machine. What can be limited
-// for this namespace alone is limited first.
-func freshProc() error {
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("proc", "/proc", "proc", flags, ""); err != nil {
+// newProc returns a mount of the /proc of this pid namespace.
+func newProc() (int, error) {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, plainMount|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// attachProc puts proc in its place, read-only: to root's uid some of its
+// files are switches of the whole machine. What can be limited for this
+// namespace alone is limited first.
+func attachProc(proc int) error {
+	if err := unix.MoveMount(proc, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
 	limitNamespaces()
-	proc, err := unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(proc)
 	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
@@ -248,10 +324,7 @@ func (c carving) attach() error {
 		defer unix.Close(c.tree)
 		return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
-	mask, err := maskFile()
-	if c.file.dir() {
-		mask, err = maskFolder()
-	}
+	mask, err := c.mask()
 	if err != nil {
 		return err
 	}
@@ -270,10 +343,15 @@ func (c carving) place() (int, error) {
 		}
 	}
 	// With O_NOFOLLOW, a symlink at the end is opened itself.
+	if c.inMask {
+		if err := c.makePlace(); err != nil {
+			return -1, err
+		}
+	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, c.path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	if err != nil || isBelow(c.path, "/dev/shm") {
+	if err != nil || c.inMask || isBelow(c.path, "/dev/shm") {
 		return fd, err
 	}
 	if err := c.file.check(fd); err != nil {
@@ -283,14 +361,54 @@ func (c carving) place() (int, error) {
 	return fd, nil
 }
 
+// skeletonMode is that of the folders in a mask that lead to what is not
+// masked.
+const skeletonMode = 0o555
+
+// makePlace makes c's path in the mask it lies in. Nobody else is there yet.
+func (c carving) makePlace() error {
+	if c.file.dir() {
+		return os.MkdirAll(c.path, skeletonMode)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), skeletonMode); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(c.path, os.O_CREATE|os.O_RDONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// mask returns a mount to be put over c.
+func (c carving) mask() (int, error) {
+	switch {
+	case c.opened:
+		return skeleton()
+	case c.file.dir():
+		return maskFolder()
+	}
+	return maskFile()
+}
+
+// skeleton returns a mount of an empty folder in which places are to be made.
+func skeleton() (int, error) {
+	return emptyFolder([][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
+}
+
 // maskFolder returns a mount of an empty folder that nobody may open.
 func maskFolder() (int, error) {
+	return emptyFolder([][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
+}
+
+// emptyFolder returns a mount of an empty folder.
+func emptyFolder(options [][2]string, attr int) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(fs)
-	for _, opt := range [][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}} {
+	for _, opt := range options {
 		if err := unix.FsconfigSetString(fs, opt[0], opt[1]); err != nil {
 			return -1, err
 		}
@@ -298,7 +416,7 @@ func maskFolder() (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
-	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|plainMount|unix.MOUNT_ATTR_NOEXEC)
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr|plainMount|unix.MOUNT_ATTR_NOEXEC)
 }
 
 // maskFile returns a mount of a file that nobody can open: a device file

@@ -68,8 +68,39 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	if level == Bwrap {
 		plan.BwrapPath = s.BwrapPath
 	}
+	if err := cannotHold(plan); err != nil {
+		return Plan{}, err
+	}
 	plan.Unenforced = unenforced(plan, s)
 	return plan.seal(), nil
+}
+
+// cannotHold returns why the plan's level cannot hold what the profile says of
+// single paths, nil when it can. The error wraps [ErrUnsupported].
+func cannotHold(plan Plan) error {
+	if plan.Level != Landlock {
+		return nil
+	}
+	p := plan.Profile
+	refuse := func(what string, roots ...string) error {
+		return fmt.Errorf("%w: the profile %s denies %s, which lies in what it lets be written (%s), and Landlock cannot take back what it allowed above; there are no mounts here, see `toolgate doctor`", ErrUnsupported, p, what, strings.Join(roots, ", "))
+	}
+	for _, path := range slices.Concat(p.Paths.ReadOnly, p.Paths.Denied) {
+		for _, root := range p.WritableRoots {
+			if isBelow(path, root) {
+				return refuse(path, root)
+			}
+		}
+	}
+	for _, glob := range p.Paths.DeniedGlobs {
+		base, _ := policy.GlobBase(glob)
+		for _, root := range p.WritableRoots {
+			if isBelow(base, root) || isBelow(root, base) {
+				return refuse(glob, root)
+			}
+		}
+	}
+	return nil
 }
 
 // missing says why s has no level.
@@ -111,20 +142,52 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	p.WritableRoots = sorted(p.WritableRoots)
 	p.SharedRoots = sorted(p.SharedRoots)
 	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
-	p.Hidden = outermost(sorted(p.Hidden))
+	if err := checkPaths(p.Paths); err != nil {
+		return p, err
+	}
+	p.Paths.Readable = sorted(p.Paths.Readable)
+	p.Paths.ReadOnly = sorted(p.Paths.ReadOnly)
+	p.Paths.Denied = sorted(p.Paths.Denied)
+	p.Paths.DeniedGlobs = sorted(p.Paths.DeniedGlobs)
+	p.Hidden = outermost(sorted(p.Hidden), slices.Concat(p.WritableRoots, p.Paths.Readable))
 	return p, nil
 }
 
 // outermost leaves out what lies below another path of the sorted list: behind
-// a mask there is nothing left to mask.
-func outermost(list []string) []string {
+// a mask there is nothing left to mask, but where the mask has openings.
+func outermost(list, openings []string) []string {
 	var out []string
 	for _, path := range list {
-		if !slices.ContainsFunc(out, func(o string) bool { return isBelow(path, o) }) {
+		masked := slices.ContainsFunc(out, func(o string) bool {
+			return isBelow(path, o) && !slices.ContainsFunc(openings, func(q string) bool { return isBelow(path, q) && isBelow(q, o) })
+		})
+		if !masked {
 			out = append(out, path)
 		}
 	}
 	return out
+}
+
+// checkPaths refuses what no rule can be about.
+func checkPaths(p policy.Paths) error {
+	for _, list := range [][]string{p.Readable, p.ReadOnly, p.Denied} {
+		for _, path := range list {
+			if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+				return fmt.Errorf("path %q: must be an absolute, clean path below /", path)
+			}
+		}
+	}
+	for _, path := range p.Denied {
+		if isBelow(path, "/proc") || isBelow(path, "/dev") {
+			return fmt.Errorf("path %q: /proc and /dev are the sandbox's own and cannot be denied", path)
+		}
+	}
+	for _, glob := range p.DeniedGlobs {
+		if err := policy.CheckGlob(glob); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Protected returns the names that a profile should keep read-only below its
@@ -210,7 +273,9 @@ func unenforced(plan Plan, s System) []string {
 			add("%s can be read: Landlock cannot take back what it allowed above", path)
 		}
 	}
-	if len(p.Hidden) > 0 {
+	if p.Paths.Restricted {
+		add("the size and times of files can be seen outside what can be read: Landlock governs only what they hold")
+	} else if len(p.Hidden)+len(p.Paths.Denied)+len(p.Paths.DeniedGlobs) > 0 {
 		add("the names of files in hidden folders can be listed, and what appears beside a hidden path later cannot be read: there are no mounts")
 	}
 	add("mode, owner, times and attributes of files outside the writable roots can be changed as far as the user may: Landlock does not govern them")

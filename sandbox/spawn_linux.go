@@ -69,7 +69,13 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		if seen.Profile.WritableRoots, err = realRoots(p.Profile.WritableRoots); err != nil {
 			return nil, err
 		}
-		if s.ruleset, err = domain(seen, listFolder).ruleset(); err != nil {
+		d := domain(seen, listFolder)
+		if current != nil && current.Level == Landlock {
+			// Reading is held for this whole process already, which may not
+			// even list the folders that hold something hidden.
+			d = d.withoutReading()
+		}
+		if s.ruleset, err = d.ruleset(); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,8 +20,9 @@ type codexState struct {
 	Profile *struct {
 		Type       string `json:"type"` // managed, disabled, external
 		FileSystem struct {
-			Type    string       `json:"type"` // restricted, unrestricted
-			Entries []codexEntry `json:"entries"`
+			Type      string       `json:"type"` // restricted, unrestricted
+			Entries   []codexEntry `json:"entries"`
+			GlobDepth int          `json:"glob_scan_max_depth"`
 		} `json:"file_system"`
 		Network string `json:"network"` // restricted, enabled
 	} `json:"permissionProfile"`
@@ -31,14 +31,20 @@ type codexState struct {
 
 type codexEntry struct {
 	Path struct {
-		Type    string `json:"type"` // special, path, glob
+		Type    string `json:"type"` // special, path, glob_pattern
 		Path    string `json:"path"`
 		Pattern string `json:"pattern"`
 		Value   struct {
-			Kind string `json:"kind"`
+			Kind    string `json:"kind"`
+			Subpath string `json:"subpath"`
+			Path    string `json:"path"` // of a kind that the client did not know either
 		} `json:"value"`
 	} `json:"path"`
 	Access string `json:"access"` // read, write, deny
+
+	// Missing is "skip" for the names that Codex itself keeps read-only below
+	// a writable folder.
+	Missing string `json:"missing_path_behavior"`
 }
 
 // limitOf returns the limit that the client sent with a call, nil when it sent
@@ -67,59 +73,66 @@ func limitOf(meta mcp.Meta, tmpdir string) *policy.Limit {
 		l.Unknown = fmt.Sprintf("a profile of type %q", s.Profile.Type)
 		return l
 	case s.Profile.FileSystem.Type == "unrestricted":
-		l.Writable = []string{"/"}
+		l.Rules = []policy.PathRule{{Path: "/", Access: policy.CanWrite}}
+		return l
+	case s.Profile.FileSystem.Type != "restricted":
+		l.Unknown = fmt.Sprintf("a file system of type %q", s.Profile.FileSystem.Type)
 		return l
 	}
-	readsAll := false
-	for _, e := range s.Profile.FileSystem.Entries {
-		if e.Path.Type == "special" && e.Path.Value.Kind == "root" && e.Access != "deny" {
-			readsAll = true
-		}
-		addEntry(l, e, s.cwd(), tmpdir)
+	l.GlobDepth = s.Profile.FileSystem.GlobDepth
+	places := policy.Places{TempDir: tmpdir}
+	if cwd := s.cwd(); cwd != "" {
+		places.Workspaces = []string{cwd}
 	}
-	if !readsAll && l.Unknown == "" {
-		l.Unknown = "reading only some folders"
+	for _, e := range s.Profile.FileSystem.Entries {
+		if e.Access == "read" && e.Missing == "skip" && e.Path.Type == "path" {
+			l.ReadOnly = append(l.ReadOnly, e.Path.Path)
+			continue
+		}
+		rules, err := e.rules(places)
+		if err != nil {
+			l.Unknown = err.Error()
+			return l
+		}
+		l.Rules = append(l.Rules, rules...)
+	}
+	if _, _, err := policy.CompilePaths(l.Rules); err != nil {
+		l.Unknown = err.Error()
 	}
 	return l
 }
 
-// addEntry adds one rule of the client's to l.
-func addEntry(l *policy.Limit, e codexEntry, cwd, tmpdir string) {
-	path := e.Path.Path
+// rules returns what e says of paths here. What we do not know is not given;
+// to deny what we do not know is an error.
+func (e codexEntry) rules(places policy.Places) ([]policy.PathRule, error) {
+	access, err := policy.ParseAccess(e.Access)
+	if err != nil {
+		return nil, err
+	}
+	var rules []policy.PathRule
+	name := e.Path.Path
 	switch e.Path.Type {
-	case "special":
-		path = map[string]string{"root": "/", "slash_tmp": "/tmp", "tmpdir": tmpdir, "workspace_roots": cwd, "project_roots": cwd, "cwd": cwd}[e.Path.Value.Kind]
-		if path == "" {
-			if e.Access == "deny" {
-				l.Unknown = "denying " + e.Path.Value.Kind
-			}
-			return // what we do not know is not given
-		}
-	case "glob":
-		var plain bool
-		if path, plain = strings.CutSuffix(e.Path.Pattern, "/**"); !plain || strings.ContainsAny(path, "*?[{") {
-			if e.Access == "deny" {
-				l.Unknown = "denying the pattern " + e.Path.Pattern
-			}
-			return
-		}
 	case "path":
-	default:
-		if e.Access == "deny" {
-			l.Unknown = "denying a path of type " + e.Path.Type
+		rules = []policy.PathRule{{Path: name, Access: access}}
+	case "glob_pattern", "glob":
+		name = e.Path.Pattern
+		rules, err = policy.PatternRules(name, access)
+	case "special":
+		name = e.Path.Value.Kind
+		if name == "project_roots" || name == "cwd" {
+			name = "workspace_roots"
 		}
-		return
-	}
-	switch e.Access {
-	case "write":
-		l.Writable = append(l.Writable, path)
-	case "read":
-		if path != "/" {
-			l.ReadOnly = append(l.ReadOnly, path)
-		}
+		rules, err = places.Special(":"+name, e.Path.Value.Subpath, access)
 	default:
-		l.Hidden = append(l.Hidden, path)
+		name, err = e.Path.Type, fmt.Errorf("a path of type %q", e.Path.Type)
 	}
+	if access == policy.NoAccess && err != nil {
+		return nil, fmt.Errorf("denying %s: %w", name, err)
+	}
+	if access == policy.NoAccess && len(rules) == 0 {
+		return nil, fmt.Errorf("denying %s", name)
+	}
+	return rules, nil
 }
 
 // cwd returns the folder that the client's sandbox is about, "" when it is not

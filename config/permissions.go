@@ -1,0 +1,312 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"toolgate/policy"
+)
+
+// Permissions is [permissions]: the named permission profiles.
+type Permissions map[string]PermissionProfile
+
+// PermissionProfile is [permissions.NAME], with Codex's keys.
+type PermissionProfile struct {
+	Description    string          `toml:"description"`
+	Extends        string          `toml:"extends"`         // a profile whose entries this one adds to, or overrides
+	WorkspaceRoots map[string]bool `toml:"workspace_roots"` // folders that ":workspace_roots" stands for beside the workspace
+	Filesystem     map[string]any  `toml:"filesystem"`      // path → access, or a table of paths below it
+	Network        map[string]any  `toml:"network"`         // see Network
+}
+
+// The permission profiles that are always there.
+const (
+	ReadOnlyPermissions   = ":read-only"
+	WorkspacePermissions  = ":workspace"
+	FullAccessPermissions = ":danger-full-access"
+)
+
+// builtin is what the profiles that are always there say to one that extends
+// them. Protected names, such as .git, need no entry: they are kept read-only
+// below every writable folder.
+var builtin = map[string]PermissionProfile{
+	ReadOnlyPermissions: {Filesystem: map[string]any{":root": "read"}},
+	WorkspacePermissions: {Filesystem: map[string]any{
+		":root": "read", ":workspace_roots": "write", ":slash_tmp": "write", ":tmpdir": "write",
+	}},
+}
+
+// Names returns the names that can be selected, those always there first.
+func (p Permissions) Names() []string {
+	return append([]string{ReadOnlyPermissions, WorkspacePermissions, FullAccessPermissions}, slices.Sorted(maps.Keys(p))...)
+}
+
+// A Resolved is a permission profile with all that it extends.
+type Resolved struct {
+	Name           string
+	WorkspaceRoots []string // as they are written
+
+	Network Network
+
+	entries   []entry
+	globDepth int
+}
+
+// An entry is one line of a file system table.
+type entry struct {
+	name, sub string
+	access    policy.Access
+}
+
+// Resolve returns the profile of that name with all that it extends: its own
+// entries override those of the same name. An unknown name is a
+// *[policy.ValueError].
+func (p Permissions) Resolve(name string) (Resolved, error) {
+	chain, err := p.chain(name)
+	if err != nil {
+		return Resolved{}, err
+	}
+	r := Resolved{Name: name}
+	roots, files, network := map[string]bool{}, map[string]any{}, map[string]any{}
+	for _, profile := range slices.Backward(chain) { // what is extended comes first
+		maps.Copy(roots, profile.WorkspaceRoots)
+		merge(network, profile.Network)
+		merge(files, profile.Filesystem)
+	}
+	for _, root := range slices.Sorted(maps.Keys(roots)) {
+		if roots[root] {
+			r.WorkspaceRoots = append(r.WorkspaceRoots, root)
+		}
+	}
+	if r.entries, r.globDepth, err = entries(files); err != nil {
+		return Resolved{}, fmt.Errorf("permission profile %s: filesystem: %w", name, err)
+	}
+	r.Network, err = strictNetwork(network)
+	if err == nil {
+		_, _, err = r.Network.Parse()
+	}
+	if err != nil {
+		return Resolved{}, fmt.Errorf("permission profile %s: network: %w", name, err)
+	}
+	return r, nil
+}
+
+// chain returns the profile of that name and those that it extends.
+func (p Permissions) chain(name string) ([]PermissionProfile, error) {
+	var chain []PermissionProfile
+	var names []string
+	for next := name; next != ""; {
+		if slices.Contains(names, next) {
+			return nil, fmt.Errorf("permission profile %s extends itself: %s", name, strings.Join(append(names, next), " extends "))
+		}
+		names = append(names, next)
+		profile, ok := p[next]
+		if b, is := builtin[next]; is {
+			profile, ok = b, true
+		}
+		switch {
+		case next == FullAccessPermissions && len(chain) > 0:
+			return nil, fmt.Errorf("permission profile %s extends %s, which has nothing to add to: nothing is confined in it", names[len(names)-2], next)
+		case !ok:
+			return nil, &policy.ValueError{What: "permission profile", Value: next, Known: strings.Join(p.Names(), ", ")}
+		}
+		chain = append(chain, profile)
+		next = profile.Extends
+	}
+	return chain, nil
+}
+
+// merge puts what from says into to. Where both say something of one path, a
+// table adds to a table, and an access there is the table's entry ".".
+func merge(to, from map[string]any) {
+	for key, v := range from {
+		old, ok := to[key].(map[string]any)
+		table, isTable := v.(map[string]any)
+		word, isWord := to[key].(string)
+		switch {
+		case ok && isTable:
+			old = maps.Clone(old)
+			maps.Copy(old, table)
+			to[key] = old
+		case ok && strings.HasPrefix(key, ":"):
+			old = maps.Clone(old)
+			old["."] = v
+			to[key] = old
+		case isWord && isTable:
+			table = maps.Clone(table)
+			if _, said := table["."]; !said {
+				table["."] = word
+			}
+			to[key] = table
+		default:
+			to[key] = v
+		}
+	}
+}
+
+// globDepthKey is the one key of a file system table that is no path.
+const globDepthKey = "glob_scan_max_depth"
+
+// entries returns what a file system table says, in the order of its names.
+func entries(files map[string]any) (list []entry, globDepth int, err error) {
+	add := func(name, sub string, v any) error {
+		word, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("%q is neither an access nor a table", path(name, sub))
+		}
+		access, err := policy.ParseAccess(word)
+		if err != nil {
+			return fmt.Errorf("%q: %w", path(name, sub), err)
+		}
+		list = append(list, entry{name, sub, access})
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		v := files[name]
+		if name == globDepthKey {
+			depth, ok := v.(int64)
+			if !ok || depth < 1 {
+				return nil, 0, fmt.Errorf("%s must be a number of folders, at least 1", name)
+			}
+			globDepth = int(depth)
+			continue
+		}
+		table, ok := v.(map[string]any)
+		if !ok {
+			if err := add(name, "", v); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		for _, sub := range slices.Sorted(maps.Keys(table)) {
+			if err := add(name, sub, table[sub]); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return list, globDepth, nil
+}
+
+func path(name, sub string) string {
+	if sub == "" {
+		return name
+	}
+	return name + " " + sub
+}
+
+// strictNetwork decodes a network table, strictly.
+func strictNetwork(table map[string]any) (Network, error) {
+	var n Network
+	// Through TOML once more, because only there are keys checked.
+	text, err := toml.Marshal(table)
+	if err != nil {
+		return n, err
+	}
+	err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&n)
+	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(strict.Errors) > 0 {
+		return n, fmt.Errorf("unknown key %q", strings.Join(strict.Errors[0].Key(), "."))
+	}
+	if err != nil {
+		return n, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	return n, nil
+}
+
+// Compile returns the writable roots and the paths that the profile amounts
+// to in the given places. It is pure: whether a path exists is found out later.
+func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Paths, err error) {
+	var rules []policy.PathRule
+	for _, e := range r.entries {
+		more, err := places.Path(e.name, e.sub, e.access)
+		if err != nil {
+			return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: %w", r.Name, err)
+		}
+		rules = append(rules, more...)
+	}
+	if roots, paths, err = policy.CompilePaths(rules); err != nil {
+		return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: %w", r.Name, err)
+	}
+	if slices.Contains(roots, "/") {
+		return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: the whole file system cannot be writable in a sandbox; name folders, or select %s", r.Name, FullAccessPermissions)
+	}
+	if len(paths.DeniedGlobs) > 0 {
+		paths.GlobDepth = r.globDepth
+	}
+	return roots, paths, nil
+}
+
+// checkPermissions refuses profiles that cannot be meant, with the line of
+// what is wrong. What they extend may still come, from the command line.
+func (c *Config) checkPermissions(text []byte, name string) error {
+	anywhere := policy.Places{Workspaces: []string{"/workspace"}, Home: "/home", TempDir: "/tmp"}
+	for _, profile := range slices.Sorted(maps.Keys(c.Permissions)) {
+		p := c.Permissions[profile]
+		fault := func(key string, err error) error {
+			return &Error{File: name, Line: lineIn(text, "permissions."+profile, key), Msg: err.Error(), Hint: hint(err)}
+		}
+		if strings.HasPrefix(profile, ":") {
+			return fault("", fmt.Errorf("permission profile %q: names that begin with a colon are for those that are always there", profile))
+		}
+		for root := range p.WorkspaceRoots {
+			if root == "" || strings.HasPrefix(root, ":") || policy.IsGlob(root) {
+				return fault(root, fmt.Errorf("permission profile %s: workspace_roots: %q is no folder", profile, root))
+			}
+		}
+		p.Extends = "" // by itself
+		alone := Permissions{profile: p}
+		for key, v := range p.Filesystem {
+			one := p
+			one.Filesystem = map[string]any{":root": "read", key: v}
+			r, err := Permissions{profile: one}.Resolve(profile)
+			if err == nil {
+				_, _, err = r.Compile(anywhere)
+			}
+			if err != nil {
+				return fault(key, err)
+			}
+		}
+		if _, err := alone.Resolve(profile); err != nil {
+			return fault("", err)
+		}
+	}
+	return nil
+}
+
+// hint returns what would have been accepted, "" when err does not know.
+func hint(err error) string {
+	if v, ok := errors.AsType[*policy.ValueError](err); ok {
+		return v.Hint()
+	}
+	if n, ok := errors.AsType[*NetworkError](err); ok {
+		return n.Hint
+	}
+	return ""
+}
+
+// lineIn returns the line that sets key in the table or in one below it, the
+// line of the table when there is none, and 0 when that is not there either.
+func lineIn(text []byte, table, key string) int {
+	in, head := false, 0
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if inner, ok := strings.CutPrefix(line, "["); ok && strings.HasSuffix(inner, "]") {
+			name := strings.TrimSuffix(inner, "]")
+			in = name == table || strings.HasPrefix(name, table+".")
+			if in && (head == 0 || key != "" && strings.Contains(name, key)) {
+				head = i + 1
+			}
+			continue
+		}
+		left, _, ok := strings.Cut(line, "=")
+		if in && ok && key != "" && strings.Trim(strings.TrimSpace(left), `"'`) == key {
+			return i + 1
+		}
+	}
+	return head
+}

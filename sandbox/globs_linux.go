@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+)
+
+// maxGlobbed is how many names are looked at for the patterns of a profile.
+const maxGlobbed = 1_000_000
+
+// findGlobs returns what the patterns match, looking no more than depth
+// folders deep, if that is not 0. Symlinks are passed by: what one leads to
+// has a name of its own.
+func findGlobs(globs []string, depth int) (found []string, err error) {
+	bases := map[string][][]string{}
+	for _, g := range globs {
+		base, parts := policy.GlobBase(g)
+		bases[base] = append(bases[base], parts)
+	}
+	for base, patterns := range bases {
+		w := newGlobWalk(patterns)
+		if err := w.walk(base, depth); err != nil {
+			return nil, err
+		}
+		found = append(found, w.found...)
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// A globWalk looks for what patterns match below their base.
+type globWalk struct {
+	patterns [][]string // split at their slashes, from the base on
+	search   search     // reads folders
+	found    []string
+}
+
+func newGlobWalk(patterns [][]string) *globWalk {
+	w := &globWalk{patterns: patterns, search: search{buf: make([]byte, 64<<10)}}
+	for _, parts := range patterns {
+		// Any part may be the one a name is held against.
+		for _, part := range parts {
+			w.search.admit(part, false)
+		}
+	}
+	return w
+}
+
+// A globDir is a folder to look through, and the names that lead to it from
+// the base.
+type globDir struct {
+	path  string
+	names []string
+}
+
+func (w *globWalk) walk(base string, depth int) error {
+	level := []globDir{{path: base}}
+	for n := 1; len(level) > 0 && (depth == 0 || n <= depth); n++ {
+		var below []globDir
+		for _, dir := range level {
+			for _, e := range w.search.entries(dir.path) {
+				names := append(slices.Clip(dir.names), e.name)
+				path := strings.TrimSuffix(dir.path, "/") + "/" + e.name
+				switch {
+				case e.kind == unix.S_IFLNK:
+				case w.matches(names):
+					w.found = append(w.found, path)
+				case e.kind == unix.S_IFDIR && w.leads(names) && !kernelFolder(path):
+					below = append(below, globDir{path, names})
+				}
+			}
+			if w.search.searched > maxGlobbed || len(w.found) > maxProtected {
+				return fmt.Errorf("%s holds too much to look for %s in it: name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
+			}
+		}
+		level = below
+	}
+	return nil
+}
+
+func (w *globWalk) matches(names []string) bool {
+	return slices.ContainsFunc(w.patterns, func(p []string) bool { return policy.MatchParts(p, names) })
+}
+
+// leads reports whether something below the folder could match.
+func (w *globWalk) leads(names []string) bool {
+	return slices.ContainsFunc(w.patterns, func(p []string) bool {
+		if i := slices.Index(p, "**"); i >= 0 && i <= len(names) {
+			return policy.MatchParts(p[:i], names[:i])
+		}
+		return len(p) > len(names) && policy.MatchParts(p[:len(names)], names)
+	})
+}
+
+// kernelFolder reports whether path is one that is the kernel's, and private
+// to a sandbox anyway.
+func kernelFolder(path string) bool { return slices.Contains(kernelFolders, path) }
