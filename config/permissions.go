@@ -248,7 +248,7 @@ func (c *Config) checkPermissions(text []byte, name string) error {
 	for _, profile := range slices.Sorted(maps.Keys(c.Permissions)) {
 		p := c.Permissions[profile]
 		fault := func(key string, err error) error {
-			return &Error{File: name, Line: lineIn(text, "permissions."+profile, key), Msg: err.Error(), Hint: hint(err)}
+			return &Error{File: name, Line: lineBelow(text, "permissions."+profile, key), Msg: err.Error(), Hint: hint(err)}
 		}
 		if strings.HasPrefix(profile, ":") {
 			return fault("", fmt.Errorf("permission profile %q: names that begin with a colon are for those that are always there", profile))
@@ -289,9 +289,9 @@ func hint(err error) string {
 	return ""
 }
 
-// lineIn returns the line that sets key in the table or in one below it, the
+// lineBelow returns the line that sets key in the table or in one below it, the
 // line of the table when there is none, and 0 when that is not there either.
-func lineIn(text []byte, table, key string) int {
+func lineBelow(text []byte, table, key string) int {
 	in, head := false, 0
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
