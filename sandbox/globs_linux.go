@@ -63,7 +63,7 @@ func (w *globWalk) walk(base string, depth int) error {
 	for n := 1; len(level) > 0 && (depth == 0 || n <= depth); n++ {
 		var below []globDir
 		for _, dir := range level {
-			for _, e := range w.search.entries(dir.path) {
+			for _, e := range w.search.entries(dir.path, true) {
 				names := append(slices.Clip(dir.names), e.name)
 				path := strings.TrimSuffix(dir.path, "/") + "/" + e.name
 				switch {
