@@ -644,7 +644,7 @@ func (p *program) workerMain(ctx context.Context) error {
 			start = watched(spawner)
 		}
 		if plan.Profile.Network == policy.NetworkHosts {
-			start = proxied(start, log)
+			start = proxied(start, plan.Profile.Hosts, log)
 		}
 	}
 	recoverPatches(know, log)

@@ -273,8 +273,8 @@ func (p *program) startSandboxed(s *settings, sys sandbox.System, argv []string)
 	cmd.Dir = s.dir()
 	cmd.Env = s.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	if s.policy.Profile().Network == policy.NetworkHosts {
-		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("")...)
+	if f := s.policy.Profile(); f.Network == policy.NetworkHosts {
+		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("", f.Hosts)...)
 	}
 	return cmd, cmd.Start()
 }

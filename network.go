@@ -110,10 +110,10 @@ func (w *way) current() *passing {
 
 // proxied starts commands with the variables by which programs find the proxy,
 // and asks it what it refused to them.
-func proxied(start shell.StartFunc, log *slog.Logger) shell.StartFunc {
+func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		name, began := rand.Text(), time.Now()
-		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ(name)...)
+		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ(name, hosts)...)
 		refused, err := start(cmd)
 		return func() []tools.Denial {
 			var list []tools.Denial

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"toolgate/policy"
@@ -17,8 +19,9 @@ import (
 // its hosts from those of others; "" gives none.
 //
 // All of them name HTTP: some programs end at a SOCKS address that they have no
-// library for. Loopback is not proxied, it is the command's own.
-func Environ(command string) []string {
+// library for. Loopback is not proxied, it is the command's own, unless hosts
+// lists it.
+func Environ(command string, hosts policy.Hosts) []string {
 	at := policy.ProxyAddress
 	if command != "" {
 		at = url.UserPassword(command, "x").String() + "@" + at
@@ -31,6 +34,7 @@ func Environ(command string) []string {
 	} {
 		env = append(env, name+"=http://"+at)
 	}
+	direct := strings.Join(direct(hosts), ",")
 	return append(env,
 		"RSYNC_PROXY="+at,
 		"NO_PROXY="+direct, "no_proxy="+direct, "npm_config_noproxy="+direct,
@@ -38,8 +42,14 @@ func Environ(command string) []string {
 	)
 }
 
-// direct is what is reached without the proxy: the command's own servers.
-const direct = "localhost,127.0.0.1,::1"
+// direct returns what is reached without the proxy: the command's own servers.
+func direct(hosts policy.Hosts) []string {
+	return slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(host string) bool {
+		return slices.ContainsFunc(hosts.Allow, func(pattern string) bool {
+			return pattern == host || strings.HasPrefix(pattern, host+":") || strings.HasPrefix(pattern, "["+host+"]")
+		})
+	})
+}
 
 // Uses asks the proxy, from inside the sandbox, which hosts command reached or
 // was refused since a time.
