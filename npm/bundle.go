@@ -140,7 +140,7 @@ func builtinTools() ([]bundleTool, error) {
 	}
 	defer os.RemoveAll(home)
 	cmd := exec.Command("go", "run", ".", "tools", "--json")
-	cmd.Env = append(os.Environ(), "TOOLGATE_HOME="+home)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "TOOLGATE_HOME="+home)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

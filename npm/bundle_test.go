@@ -19,19 +19,8 @@ import (
 func bundle(t *testing.T) (dir string) {
 	t.Helper()
 	packed(t)
-	binaries, out := t.TempDir(), t.TempDir()
-	goos, goarch, _ := strings.Cut(here(), "-")
-	goos = strings.Replace(goos, "win32", "windows", 1)
-	goarch = strings.Replace(goarch, "x64", "amd64", 1)
-	name := "toolgate"
-	if goos == "windows" {
-		name += ".exe"
-	}
-	require.NoError(t, os.MkdirAll(filepath.Join(binaries, goos+"-"+goarch), 0o755))
-	text, err := os.ReadFile(filepath.Join(built.dir, "src", here(), "bin", name))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(binaries, goos+"-"+goarch, name), text, 0o755))
-	require.NoError(t, goRun("-version", version, "-out", filepath.Join(out, "npm"), "-binaries", binaries, "-only", here(), "-mcpb", filepath.Join(out, "mcpb")))
+	out := t.TempDir()
+	require.NoError(t, goRun("-version", version, "-out", filepath.Join(out, "npm"), "-binaries", filepath.Join(built.dir, "bin"), "-only", here(), "-mcpb", filepath.Join(out, "mcpb")))
 	return filepath.Join(out, "mcpb", here())
 }
 
