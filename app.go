@@ -374,6 +374,7 @@ func (p *program) open() (*app, error) {
 		TempDir:      os.TempDir(),
 		Gate:         gate,
 		Downstreams:  a.downstreams,
+		Schemas:      schemaProfile(s.config),
 		Log:          s.log,
 		Opened: func(caller string) {
 			a.startConsole()

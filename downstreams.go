@@ -78,9 +78,11 @@ func (s *settings) spec(name string, server config.MCPServer) aggregator.Spec {
 		Verbatim:       s.verbatim,
 		Prefix:         server.Prefix,
 		NameBudget:     server.NameBudget,
+		SchemaMax:      server.ToolInputSchemaMaxBytes,
 		Lazy:           server.Startup == "lazy",
 		IdleStop:       server.IdleTime(),
 		Required:       server.Required,
+		Connect:        server.StartupReadiness == "connection",
 		StartupTimeout: server.StartupTimeout(),
 		ToolTimeout:    server.ToolTimeout,
 		Published: func(tool string) bool {
@@ -299,4 +301,13 @@ func (s *settings) reach(name string, server config.MCPServer) *aggregator.HTTP 
 		}
 		return h, nil
 	}}
+}
+
+// schemaProfile returns the profile of schemas that the config sets, "" to
+// have it chosen by the client's name.
+func schemaProfile(c config.Config) aggregator.SchemaProfile {
+	if c.MCP.SchemaProfile == "auto" {
+		return ""
+	}
+	return aggregator.SchemaProfile(c.MCP.SchemaProfile)
 }

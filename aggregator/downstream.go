@@ -27,10 +27,12 @@ type Spec struct {
 	Prefix     *string // of its tools' names; nil: mcp__NAME__
 	NameBudget int     // 0: DefaultNameBudget
 	Verbatim   bool    // names and schemas are published as they are
+	SchemaMax  int     // bytes of a tool's input schema; 0: no limit
 
 	Lazy     bool          // started at the first use
 	IdleStop time.Duration // ended when unused for so long; 0: never
 	Required bool          // a first listing waits for it
+	Connect  bool          // and only until it is connected, not until it has listed its tools
 
 	StartupTimeout time.Duration              // of handshake and first listing
 	ToolTimeout    func(string) time.Duration // of a call without a sign of life
@@ -363,6 +365,9 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		work.Wait()
 	}()
 	d.move(Ready, s, nil)
+	if d.spec.Connect {
+		d.known()
+	}
 	work.Go(func() { d.restore(ctx, s) }) // ends with ctx
 	idle := time.NewTicker(d.idleCheck())
 	defer idle.Stop()

@@ -3,6 +3,8 @@ package aggregator
 // For the tests.
 var (
 	CleanInputSchema = cleanInputSchema
+	FitSchema        = fitSchema
+	ShrinkSchema     = shrinkSchema
 	RestoreArguments = restoreArguments
 	PublicNames      = publicNames
 	DefaultPrefix    = defaultPrefix

@@ -25,6 +25,7 @@ type Tool struct {
 	Description string
 	Claims      policy.Claims
 
+	forms   *forms            // of Definition, for clients that take less
 	tasks   string            // how it runs as a task: "", "optional", "required"
 	renamed map[string]string // published property → raw one
 	headers map[string]string // argument → header of the newer era over HTTP
@@ -205,6 +206,13 @@ func (d *Downstream) publishTool(c *Catalogue, raw, name string, def ordered) (T
 	}
 	if err != nil {
 		return t, err
+	}
+	if !d.spec.Verbatim {
+		var took string
+		if schema, took = shrinkSchema(schema, d.spec.SchemaMax); took != "" {
+			d.log.Info("input schema over its limit", "tool", raw, "published_without", took)
+		}
+		t.forms = &forms{}
 	}
 	t.renamed = renamed
 	def.set("name", quote(name))

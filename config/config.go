@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -32,6 +33,7 @@ type Config struct {
 	Environment    Environment    `toml:"shell_environment_policy"`
 	Tools          Tools          `toml:"tools"`
 
+	MCP        MCP                  `toml:"mcp"`
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 
 	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // of every login; default any
@@ -43,6 +45,11 @@ type Config struct {
 	Otel    Otel    `toml:"otel"`    // where traces and metrics go
 	Console Console `toml:"console"` // the page that shows and answers
 	HTTP    HTTP    `toml:"http"`    // callers over HTTP
+}
+
+// MCP is [mcp].
+type MCP struct {
+	SchemaProfile string `toml:"schema_profile"` // "auto" (default), "default", "strict", "gemini"
 }
 
 // WorkspaceWrite is [sandbox_workspace_write].
@@ -150,6 +157,9 @@ func (c *Config) check(text []byte, name string) error {
 	}
 	if err := c.checkOtel(text, name); err != nil {
 		return err
+	}
+	if profiles := []string{"", "auto", "default", "strict", "gemini"}; !slices.Contains(profiles, c.MCP.SchemaProfile) {
+		return &Error{File: name, Line: lineOf(text, "schema_profile"), Msg: fmt.Sprintf("unknown schema_profile %q", c.MCP.SchemaProfile), Hint: "schema_profile is one of: auto, default, strict, gemini"}
 	}
 	if err := c.checkOAuth(text, name); err != nil {
 		return err

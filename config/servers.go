@@ -180,9 +180,6 @@ func (s MCPServer) WithoutEffect() []string {
 		"auth":                s.Auth != "" && s.Auth != "oauth",
 		"environment_id":      s.EnvironmentID != "",
 		"name":                s.Name != "",
-
-		"startup_readiness":           s.StartupReadiness != "",
-		"tool_input_schema_max_bytes": s.ToolInputSchemaMaxBytes != 0,
 	} {
 		if set {
 			keys = append(keys, key)
@@ -274,6 +271,9 @@ func (s MCPServer) wordFault() (msg, hint string) {
 		if d, err := time.ParseDuration(s.IdleStop); err != nil || d <= 0 {
 			return fmt.Sprintf("idle_stop %q is not a time", s.IdleStop), "write it like \"10m\" or \"90s\""
 		}
+	}
+	if s.ToolInputSchemaMaxBytes < 0 {
+		return fmt.Sprintf("tool_input_schema_max_bytes %d is less than 0", s.ToolInputSchemaMaxBytes), ""
 	}
 	if s.NameBudget != 0 && (s.NameBudget < 20 || s.NameBudget > 128) {
 		return fmt.Sprintf("name_budget %d is not between 20 and 128", s.NameBudget), ""

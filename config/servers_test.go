@@ -74,7 +74,7 @@ oauth = { client_id = "c" }
 	word, roots := s.Confinement()
 	require.Equal(t, "read-only", word)
 	require.Equal(t, []string{"/data"}, roots)
-	require.Equal(t, []string{"environment_id", "name", "startup_readiness", "tool_input_schema_max_bytes"}, s.WithoutEffect())
+	require.Equal(t, []string{"environment_id", "name"}, s.WithoutEffect())
 	require.False(t, c.MCPServers["a.b"].IsEnabled())
 	require.Empty(t, c.MCPServers["a.b"].WithoutEffect())
 	require.Equal(t, 30*time.Second, c.MCPServers["a.b"].StartupTimeout())

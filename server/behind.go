@@ -219,7 +219,7 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 			res, err = b.declare(res)
 		}
 	case "tools/list":
-		res, err = b.s.listTools(ctx, modern)
+		res, err = b.s.listTools(ctx, req, modern)
 	case "prompts/list":
 		res = namedResult("prompts", set.Prompts(), modern)
 	case "resources/list":

@@ -26,7 +26,9 @@ type Listed struct {
 
 // Listing returns what tools/list answers, sorted by name: our own tools and
 // those of the downstream servers.
-func (s *Server) Listing() ([]Listed, error) {
+func (s *Server) Listing() ([]Listed, error) { return s.listing(s.opts.Schemas) }
+
+func (s *Server) listing(schemas aggregator.SchemaProfile) ([]Listed, error) {
 	var list []Listed
 	for _, t := range s.tools {
 		def, err := marshal(t.MCP())
@@ -47,7 +49,7 @@ func (s *Server) Listing() ([]Listed, error) {
 	}
 	if s.opts.Downstreams != nil {
 		for _, t := range s.opts.Downstreams.Tools() {
-			list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.Definition})
+			list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.DefinitionFor(schemas)})
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
@@ -65,9 +67,9 @@ func marshal(v any) (json.RawMessage, error) {
 
 // listTools answers tools/list from our own table, whatever the servers
 // behind are doing; only those that the user calls required are waited for.
-func (s *Server) listTools(ctx context.Context, modern bool) (mcp.Result, error) {
+func (s *Server) listTools(ctx context.Context, req mcp.Request, modern bool) (mcp.Result, error) {
 	s.opts.Downstreams.Settle(ctx, true)
-	list, err := s.Listing()
+	list, err := s.listing(s.schemasFor(req))
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +78,19 @@ func (s *Server) listTools(ctx context.Context, modern bool) (mcp.Result, error)
 		defs = append(defs, t.Definition)
 	}
 	return listResult("tools", defs, modern), nil
+}
+
+// schemasFor returns the profile of schemas for the client of a request: what
+// the user has set, else what clients of that name take.
+func (s *Server) schemasFor(req mcp.Request) aggregator.SchemaProfile {
+	if s.opts.Schemas != "" {
+		return s.opts.Schemas
+	}
+	r, ok := req.(interface{ ClientInfo() *mcp.Implementation })
+	if !ok || r.ClientInfo() == nil {
+		return aggregator.PlainSchemas
+	}
+	return aggregator.ProfileOf(r.ClientInfo().Name)
 }
 
 // listTTL is how long a stateless client may use a list without asking again.

@@ -35,8 +35,9 @@ type Options struct {
 	Instructions string // for the model
 	Catalog      []tools.Tool
 	Gate         *policy.Gate
-	Downstreams  *aggregator.Downstreams // nil: none
-	Log          *slog.Logger            // nil: nothing is logged
+	Downstreams  *aggregator.Downstreams  // nil: none
+	Schemas      aggregator.SchemaProfile // of downstream tools; "": by the client's name
+	Log          *slog.Logger             // nil: nothing is logged
 
 	// AskTimeout is how long a person may take over a question; zero means
 	// five minutes. Then the answer is no.
