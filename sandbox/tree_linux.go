@@ -11,16 +11,20 @@ import (
 
 // killDescendants ends every process below this one, a child subreaper, and
 // returns when none is left. It is for where no pid namespace does it.
-func killDescendants() {
+func killDescendants() { endDescendants(os.Getpid(), descendants) }
+
+// endDescendants is killDescendants for the process self, which is this one.
+// Find returns those below a process. What it finds may have forked or ended by
+// the time it returns, and it may miss some.
+func endDescendants(self int, find func(self int) []int) {
 	if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
 		return
 	}
-	self := os.Getpid()
 	// Stopped first, none can start another while the rest is looked for.
 	stopped := map[int]bool{}
 	for range 100 {
 		fresh := false
-		for _, pid := range descendants(self) {
+		for _, pid := range find(self) {
 			if !stopped[pid] {
 				stopped[pid], fresh = true, true
 				signalDescendant(self, pid, unix.SIGSTOP)
@@ -34,7 +38,7 @@ func killDescendants() {
 	// So this never waits for an end that nobody may have asked for: it looks
 	// again until there is nobody left.
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		for _, pid := range descendants(self) {
+		for _, pid := range find(self) {
 			signalDescendant(self, pid, unix.SIGKILL)
 		}
 		if buryAll() {
