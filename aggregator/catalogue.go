@@ -12,15 +12,15 @@ import (
 // A Catalogue is what a downstream server offers, as it said it. It is kept in
 // a file, so that a client is answered before the server has started.
 type Catalogue struct {
-	Digest       string            `json:"digest"`  // of the config that it was read under
-	Version      string            `json:"version"` // protocol revision spoken
-	ServerInfo   json.RawMessage   `json:"serverInfo,omitempty"`
-	Capabilities json.RawMessage   `json:"capabilities,omitempty"`
-	Instructions string            `json:"instructions,omitempty"`
-	Tools        []json.RawMessage `json:"tools"`
-	Resources    []json.RawMessage `json:"resources,omitempty"`
-	Templates    []json.RawMessage `json:"resourceTemplates,omitempty"`
-	Prompts      []json.RawMessage `json:"prompts,omitempty"`
+	Digest       string // of the config that it was read under
+	Version      string // protocol revision spoken
+	ServerInfo   json.RawMessage
+	Capabilities json.RawMessage
+	Instructions string
+	Tools        []json.RawMessage
+	Resources    []json.RawMessage
+	Templates    []json.RawMessage
+	Prompts      []json.RawMessage
 }
 
 // has reports whether the server declared the capability, such as "prompts" or
@@ -65,22 +65,47 @@ func loadCatalogue(file, digest string) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	var c Catalogue
-	if err := json.Unmarshal(b, &c); err != nil {
+	c, err := parseCatalogue(b)
+	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	if c.Digest != digest {
 		return nil, nil
 	}
-	return &c, nil
+	return c, nil
 }
 
-func (c *Catalogue) save(file string) error {
-	b, err := json.Marshal(c)
+// parseCatalogue reads a saved catalogue. A client waits for it, so its lists
+// are taken apart and not decoded.
+func parseCatalogue(b []byte) (*Catalogue, error) {
+	o, err := parseOrdered(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeFile(file, b)
+	return &Catalogue{
+		Digest:       o.text("digest"),
+		Version:      o.text("version"),
+		ServerInfo:   o.get("serverInfo"),
+		Capabilities: o.get("capabilities"),
+		Instructions: o.text("instructions"),
+		Tools:        listOf(o.get("tools")),
+		Resources:    listOf(o.get("resources")),
+		Templates:    listOf(o.get("resourceTemplates")),
+		Prompts:      listOf(o.get("prompts")),
+	}, nil
+}
+
+// save writes the catalogue with the server's own bytes: what encoding/json
+// makes of them would look like a change.
+func (c *Catalogue) save(file string) error {
+	o := ordered{{"digest", quote(c.Digest)}, {"version", quote(c.Version)}}
+	for _, f := range []field{{"serverInfo", c.ServerInfo}, {"capabilities", c.Capabilities}, {"instructions", quote(c.Instructions)}} {
+		if len(f.value) > 0 {
+			o = append(o, f)
+		}
+	}
+	o = append(o, field{"tools", arrayOf(c.Tools)}, field{"resources", arrayOf(c.Resources)}, field{"resourceTemplates", arrayOf(c.Templates)}, field{"prompts", arrayOf(c.Prompts)})
+	return writeFile(file, o.bytes())
 }
 
 // writeFile replaces file in one step, readable by the user alone.

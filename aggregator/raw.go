@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"toolgate/wire"
 )
 
 // A field is one member of a JSON object.
@@ -18,31 +22,35 @@ type ordered []field
 
 var errNotObject = errors.New("not a JSON object")
 
-// parseOrdered reads the object b. Of a key that stands twice the last value
-// counts, as for most readers.
+// parseOrdered reads the object b, whose bytes the result shares. Of a key
+// that stands twice the last value counts, as for most readers.
 func parseOrdered(b []byte) (ordered, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	t, err := d.Token()
+	if kindOf(b) != '{' {
+		return nil, errNotObject
+	}
+	var room [16]wire.Member
+	members, err := wire.Members(b, maxDepth, room[:0])
 	if err != nil {
 		return nil, err
 	}
-	if t != json.Delim('{') {
-		return nil, errNotObject
+	o := make(ordered, 0, len(members)+2)
+	var at map[string]int // where each key stands, for objects too long to look through
+	if len(members) > 32 {
+		at = make(map[string]int, len(members))
 	}
-	var o ordered
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
+	for _, m := range members {
+		key := string(m.Key)
+		if strings.IndexByte(key, '\\') >= 0 {
+			key = textOf(json.RawMessage(`"` + key + `"`))
 		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, err
+		if at == nil {
+			o.set(key, m.Value)
+		} else if i, twice := at[key]; twice {
+			o[i].value = m.Value
+		} else {
+			at[key] = len(o)
+			o = append(o, field{key, m.Value})
 		}
-		o.set(key.(string), v)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
 	}
 	return o, nil
 }
@@ -90,6 +98,9 @@ func (o ordered) bytes() json.RawMessage {
 
 // textOf returns the string that v is, "" for anything else.
 func textOf(v json.RawMessage) string {
+	if n := len(v); n > 1 && v[0] == '"' && bytes.IndexByte(v, '\\') < 0 && bytes.IndexByte(v[1:], '"') == n-2 && utf8.Valid(v) {
+		return string(v[1 : n-1])
+	}
 	var s string
 	if json.Unmarshal(v, &s) != nil {
 		return ""
@@ -108,9 +119,13 @@ func kindOf(v json.RawMessage) byte {
 
 // listOf returns the elements of the array v, nil for anything else.
 func listOf(v json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
-	if kindOf(v) != '[' || json.Unmarshal(v, &list) != nil {
+	elements, err := wire.Elements(v, maxDepth, nil)
+	if err != nil {
 		return nil
+	}
+	list := make([]json.RawMessage, len(elements))
+	for i, e := range elements {
+		list[i] = e
 	}
 	return list
 }

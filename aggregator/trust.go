@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,8 +40,16 @@ func loadSightings(file string) (map[string]sighting, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(b, &seen); err != nil {
+	all, err := parseOrdered(b)
+	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	for _, f := range all {
+		s, err := parseOrdered(f.value)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		seen[f.key] = sighting{Digest: s.text("digest"), Definition: s.get("definition")}
 	}
 	return seen, nil
 }
@@ -63,6 +72,10 @@ func sight(def ordered) sighting {
 		}
 	}
 	b := kept.bytes()
+	var words bytes.Buffer // the space between them tells nobody anything
+	if json.Compact(&words, b) == nil {
+		b = words.Bytes()
+	}
 	sum := sha256.Sum256(b)
 	return sighting{Digest: hex.EncodeToString(sum[:]), Definition: b}
 }
@@ -155,8 +168,7 @@ func savedCatalogue(stateDir, server string) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	var c Catalogue
-	return &c, json.Unmarshal(b, &c)
+	return parseCatalogue(b)
 }
 
 // AcceptServer makes the tools as they are now those that were seen. A running

@@ -61,3 +61,25 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 		})
 	}
 }
+
+// TestTheSameToolsAreNoChange: what a server says is the same after a restart,
+// however it puts its JSON.
+func TestTheSameToolsAreNoChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		def := `{"name": "echo", "description": "Says <b>&</b> \u003c é ` + "\u2028" + ` \/", "inputSchema": {"type": "object", "properties": { }}}`
+		f := &fake{script: script{"tools/list": func(p *peer, m message) error { p.result(m, toolList(def)); return nil }}}
+		for range 3 {
+			changes := 0
+			s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
+			s.Update([]aggregator.Spec{spec("raw", f.launch)})
+			s.Listen(aggregator.Listener{Changed: func(aggregator.Change) { changes++ }})
+			first := len(s.Tools()) == 0
+			synctest.Wait()
+			require.Equal(t, []string{"mcp__raw__echo"}, names(s))
+			require.Empty(t, s.Status()[0].Faults)
+			require.Equal(t, first, changes > 0)
+			s.Close()
+		}
+	})
+}

@@ -21,6 +21,19 @@ func Members(b []byte, depth int, into []Member) ([]Member, error) {
 	return s.whole(into)
 }
 
+// Elements is [Members] for the elements of a JSON array.
+func Elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
+	s := scanner{b: b, deepest: depth}
+	s.space()
+	if s.peek() != '[' {
+		return into, errors.New("not a JSON array")
+	}
+	if err := s.array(func(e []byte) { into = append(into, e) }); err != nil {
+		return into, err
+	}
+	return into, s.end()
+}
+
 // errDeep is the scanner's error for what nests too deep.
 var errDeep = errors.New("nested too deep")
 
@@ -41,13 +54,18 @@ func (s *scanner) whole(into []Member) ([]Member, error) {
 	if err != nil {
 		return into, err
 	}
+	return into, s.end()
+}
+
+// end checks that nothing follows, and that what was read is UTF-8.
+func (s *scanner) end() error {
 	if s.space(); s.at < len(s.b) {
-		return into, s.unexpected()
+		return s.unexpected()
 	}
 	if !utf8.Valid(s.b) {
-		return into, errors.New("not valid UTF-8")
+		return errors.New("not valid UTF-8")
 	}
-	return into, nil
+	return nil
 }
 
 func (s *scanner) unexpected() error {
@@ -126,7 +144,8 @@ func (s *scanner) object(each func(Member)) error {
 	}
 }
 
-func (s *scanner) array() error {
+// array reads an array and tells of its elements, unless each is nil.
+func (s *scanner) array(each func([]byte)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -135,8 +154,12 @@ func (s *scanner) array() error {
 		if first && s.peek() == ']' {
 			return s.leave()
 		}
+		start := s.at
 		if err := s.value(); err != nil {
 			return err
+		}
+		if each != nil {
+			each(s.b[start:s.at:s.at])
 		}
 		s.space()
 		switch s.peek() {
@@ -161,7 +184,7 @@ func (s *scanner) value() error {
 	case c == '{':
 		return s.object(nil)
 	case c == '[':
-		return s.array()
+		return s.array(nil)
 	case c == '"':
 		return s.text()
 	case c == '-' || c >= '0' && c <= '9':

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -26,6 +27,16 @@ func TestMembers(t *testing.T) {
 	}
 	_, err = wire.Members([]byte(`{"a":`+strings.Repeat("[", 10)+strings.Repeat("]", 10)+`}`), 10, nil)
 	require.ErrorContains(t, err, "deep")
+}
+
+func TestElements(t *testing.T) {
+	got, err := wire.Elements([]byte(` [ 1.0 ,"a,]", {"b":[]},[[]],null ] `), 10, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"1.0", `"a,]"`, `{"b":[]}`, "[[]]", "null"}, strings.Split(string(bytes.Join(got, []byte("\n"))), "\n"))
+	for _, bad := range []string{``, `{}`, `[`, `[,]`, `[1,]`, `[1 2]`, `[1]x`, "[\"\xff\"]"} {
+		_, err := wire.Elements([]byte(bad), 10, nil)
+		require.Error(t, err, bad)
+	}
 }
 
 // FuzzMembers: it takes what encoding/json takes, and finds the same members.
