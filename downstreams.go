@@ -16,6 +16,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/config"
+	"toolgate/egress"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/tools"
@@ -115,7 +116,8 @@ func digest(parts ...any) string {
 // read what is not hidden, write in a folder of its own, and has no network.
 func (s *settings) serverProfile(name string, server config.MCPServer) policy.Profile {
 	word, roots := server.Confinement()
-	if word == "none" || word == "" && s.policy.Mode == policy.DangerFullAccess {
+	// A list of hosts is held in every mode: without a sandbox it would not be.
+	if word == "none" || word == "" && s.policy.Mode == policy.DangerFullAccess && server.AllowedDomains == nil {
 		return policy.Profile{Mode: policy.DangerFullAccess, Network: policy.NetworkAll}
 	}
 	f := policy.Profile{
@@ -136,9 +138,7 @@ func (s *settings) serverProfile(name string, server config.MCPServer) policy.Pr
 	if word == "workspace-write" {
 		f.WritableRoots = append(f.WritableRoots, s.policy.WritableRoots...)
 	}
-	if server.Network {
-		f.Network = policy.NetworkAll
-	}
+	f.Network, f.Hosts, _ = server.Reach() // a fault was told when the config was read, and is no network
 	return f
 }
 
@@ -188,7 +188,18 @@ func (s *settings) launchServer(name string, server config.MCPServer, f policy.P
 		cmd.Dir = server.Cwd
 	}
 	cmd.Env = s.serverEnv(server, own, f)
-	return start(cmd, plan.Level.String())
+	proc, err := start(cmd, plan.Level.String())
+	if err != nil {
+		return nil, err
+	}
+	// Nobody can be asked about a host: which call it is for is not known.
+	if w := openWay(cmd, f, s.rules.Rules, nil, s.log.With("downstream", name)); w != nil {
+		proc.Wait = func() error {
+			defer w.close()
+			return cmd.Wait()
+		}
+	}
+	return proc, nil
 }
 
 // start starts cmd with pipes. Its output is a pipe of our own and not the
@@ -256,6 +267,12 @@ func (s *settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 		vars["UV_TOOL_DIR"] = filepath.Join(own, "uv-tools")
 	}
 	maps.Copy(vars, server.Env)
+	if f.Network == policy.NetworkHosts {
+		for _, v := range egress.Environ("", f.Hosts) {
+			key, value, _ := strings.Cut(v, "=")
+			vars[key] = value
+		}
+	}
 	var env []string
 	for _, key := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, key+"="+vars[key])

@@ -247,3 +247,35 @@ func TestHostsAreAskedAbout(t *testing.T) {
 		{"localhost", true, "no"}, {"localhost", false, "once"}, {"localhost", false, "session"}, {"localhost", false, "remembered"}, {"localhost", true, ""},
 	}, all)
 }
+
+// A downstream server that is started can have hosts of its own.
+func TestHostsOfADownstreamServer(t *testing.T) {
+	needProgram(t, "curl")
+	needSandbox(t)
+	s := startService(t)
+	inner := func(key, value string) string { return "mcp_servers.inner." + key + "=" + value }
+	c := startClient(t,
+		"-c", inner("command", fmt.Sprintf("%q", ownBinary(t))),
+		"-c", inner("args", `["serve", "-s", "danger-full-access", "-a", "never"]`),
+		"-c", inner("default_tools_approval_mode", `"approve"`),
+		"-c", inner("trusted", "true"),
+		"-c", inner("network", "true"),
+		"-c", inner("allowed_domains", `["localhost"]`),
+	).open()
+	script := fmt.Sprintf("curl -sS http://localhost:%s/hello; curl -sS http://other.example/; curl -sS --noproxy '*' http://%s/hello; true", s.plain, s.address)
+	b, err := json.Marshal(map[string]any{"command": []string{"sh", "-c", script}})
+	require.NoError(t, err)
+	text := c.called("mcp__inner__shell", string(b))
+	require.Equal(t, 1, strings.Count(text, "hello from outside"), text)
+	require.Contains(t, text, "toolgate: the sandbox refused the host other.example")
+}
+
+// called is call that passes over notifications.
+func (c *client) called(tool, args string) string {
+	c.start(tool, args)
+	for {
+		if m := c.receive(); m.Method == "" {
+			return m.text()
+		}
+	}
+}

@@ -59,14 +59,18 @@ func ServerTable(name string, s MCPServer) (string, error) {
 	return strings.TrimPrefix(string(b), "[mcp_servers]\n"), nil
 }
 
+// emptySays are the lists of which an empty one is not the same as none: it
+// enables no tool, and allows no host.
+var emptySays = map[string]bool{"enabled_tools": true, "allowed_domains": true}
+
 // tableOf returns the keys of a struct that say something.
 func tableOf(v reflect.Value) map[string]any {
 	set := map[string]any{}
 	for i := range v.NumField() {
 		key, f := v.Type().Field(i).Tag.Get("toml"), v.Field(i)
-		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && key != "enabled_tools") && f.Len() == 0
+		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && !emptySays[key]) && f.Len() == 0
 		switch {
-		case empty: // no tools enabled is not the same as nothing said
+		case empty:
 		case f.Kind() == reflect.Struct:
 			set[key] = tableOf(f)
 		case f.Kind() == reflect.Map && f.Type().Elem().Kind() == reflect.Struct:

@@ -88,10 +88,32 @@ func (n Network) WithoutEffect() []string {
 // Network returns what [sandbox_workspace_write] allows. Its errors are
 // *[NetworkError].
 func (w WorkspaceWrite) Network() (policy.Network, policy.Hosts, error) {
-	if w.AllowedDomains == nil && w.DeniedDomains != nil {
+	return networkOf(w.NetworkAccess, w.AllowedDomains, w.DeniedDomains)
+}
+
+// Reach returns what the server's process may reach. Its errors are
+// *[NetworkError].
+func (s MCPServer) Reach() (policy.Network, policy.Hosts, error) {
+	return networkOf(s.Network, s.AllowedDomains, s.DeniedDomains)
+}
+
+// hostsFault returns what is wrong with the hosts of a server.
+func (s MCPServer) hostsFault() (msg, hint string) {
+	_, _, err := s.Reach()
+	if e, ok := errors.AsType[*NetworkError](err); ok {
+		return e.Error(), e.Hint
+	}
+	if word, _ := s.Confinement(); s.AllowedDomains != nil && word == "none" {
+		return "allowed_domains cannot be held without a sandbox", `leave sandbox = "none" out`
+	}
+	return "", ""
+}
+
+func networkOf(enabled bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
+	if allow == nil && deny != nil {
 		return policy.NetworkNone, policy.Hosts{}, &NetworkError{"denied_domains", "there is no allowed_domains that it takes from", `to allow every other host, set allowed_domains = ["*"]`}
 	}
-	return parseHosts("allowed_domains", "denied_domains", w.NetworkAccess, w.AllowedDomains != nil, w.AllowedDomains, w.DeniedDomains)
+	return parseHosts("allowed_domains", "denied_domains", enabled, allow != nil, allow, deny)
 }
 
 // parseHosts returns what the lists under two keys allow. An empty list is

@@ -215,6 +215,9 @@ func strictNetwork(table map[string]any) (Network, error) {
 	if err != nil {
 		return n, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
 	}
+	if _, listed := table["domains"]; listed && n.Domains == nil {
+		n.Domains = map[string]string{} // an empty table is lost on that way, and allows no host
+	}
 	return n, nil
 }
 

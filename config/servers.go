@@ -44,13 +44,15 @@ type MCPServer struct {
 	EnvironmentID             string             `toml:"environment_id"`
 	Name                      string             `toml:"name"`
 
-	Sandbox    any     `toml:"sandbox"`     // "none", a sandbox mode, or a table of mode and writable_roots
-	Network    bool    `toml:"network"`     // the server's process may use the network
-	Prefix     *string `toml:"prefix"`      // of its tools' names; default "mcp__NAME__"
-	NameBudget int     `toml:"name_budget"` // characters in a tool's name, default 40
-	Trusted    bool    `toml:"trusted"`     // what it claims of its tools counts, and its tools may change unseen
-	Startup    string  `toml:"startup"`     // "eager" (default) or "lazy"
-	IdleStop   string  `toml:"idle_stop"`   // such as "10m": ended when it had nothing to do for so long
+	Sandbox        any      `toml:"sandbox"`         // "none", a sandbox mode, or a table of mode and writable_roots
+	Network        bool     `toml:"network"`         // the server's process may use the network
+	AllowedDomains []string `toml:"allowed_domains"` // if so, these hosts only; nil: all
+	DeniedDomains  []string `toml:"denied_domains"`  // and none of these
+	Prefix         *string  `toml:"prefix"`          // of its tools' names; default "mcp__NAME__"
+	NameBudget     int      `toml:"name_budget"`     // characters in a tool's name, default 40
+	Trusted        bool     `toml:"trusted"`         // what it claims of its tools counts, and its tools may change unseen
+	Startup        string   `toml:"startup"`         // "eager" (default) or "lazy"
+	IdleStop       string   `toml:"idle_stop"`       // such as "10m": ended when it had nothing to do for so long
 }
 
 // MCPTool is one [mcp_servers.NAME.tools.TOOL].
@@ -214,7 +216,7 @@ func (s MCPServer) fault(name string) (msg, hint string) {
 	if !validName(name) {
 		return "the name may hold letters, digits and - _ : @ / . only", "rename it"
 	}
-	stdio := []given{{"args", s.Args != nil}, {"env", s.Env != nil}, {"env_vars", s.EnvVars != nil}, {"cwd", s.Cwd != ""}, {"sandbox", s.Sandbox != nil}, {"network", s.Network}}
+	stdio := []given{{"args", s.Args != nil}, {"env", s.Env != nil}, {"env_vars", s.EnvVars != nil}, {"cwd", s.Cwd != ""}, {"sandbox", s.Sandbox != nil}, {"network", s.Network}, {"allowed_domains", s.AllowedDomains != nil}, {"denied_domains", s.DeniedDomains != nil}}
 	http := []given{{"bearer_token_env_var", s.BearerTokenEnvVar != ""}, {"http_headers", s.HTTPHeaders != nil}, {"env_http_headers", s.EnvHTTPHeaders != nil}, {"http_headers_helper", s.HTTPHeadersHelper != nil}, {"auth", s.Auth != ""}, {"oauth", s.OAuth != MCPOAuth{}}, {"oauth_resource", s.OAuthResource != ""}, {"scopes", s.Scopes != nil}}
 	switch {
 	case s.Command == "" && s.URL == "":
@@ -253,6 +255,9 @@ func (s MCPServer) wordFault() (msg, hint string) {
 		}
 	}
 	if msg, hint := s.sandboxFault(); msg != "" {
+		return msg, hint
+	}
+	if msg, hint := s.hostsFault(); msg != "" {
 		return msg, hint
 	}
 	if auths := []string{"", "oauth", "chatgpt", "ema_auth"}; !slices.Contains(auths, s.Auth) {
