@@ -44,8 +44,16 @@ func newDesk(t *testing.T, config string) *desk {
 	d.browser = filepath.Join(filepath.Dir(d.toolgate), webBrowser+filepath.Ext(d.toolgate))
 	require.NoError(t, os.Link(d.toolgate, d.browser))
 	require.NoError(t, os.MkdirAll(filepath.Join(d.home, "ws"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(d.home, "config.toml"), []byte(config), 0o600))
+	require.NoError(t, os.MkdirAll(d.own(), 0o700))
+	d.configure(config)
 	return d
+}
+
+// own is toolgate's own folder.
+func (d *desk) own() string { return filepath.Join(d.home, ".toolgate") }
+
+func (d *desk) configure(text string) {
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.own(), "config.toml"), []byte(text), 0o600))
 }
 
 func (d *desk) command(args ...string) *exec.Cmd {
@@ -53,7 +61,7 @@ func (d *desk) command(args ...string) *exec.Cmd {
 	d.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, d.toolgate, args...)
 	cmd.Dir = filepath.Join(d.home, "ws")
-	cmd.Env = append(os.Environ(), "HOME="+d.home, "TOOLGATE_HOME="+d.home, "BROWSER="+d.browser)
+	cmd.Env = append(os.Environ(), "HOME="+d.home, "TOOLGATE_HOME="+d.own(), "BROWSER="+d.browser)
 	return cmd
 }
 
@@ -151,7 +159,7 @@ func TestLogin(t *testing.T) {
 	in.Close()
 	cmd.Wait()
 	require.Empty(t, as.Faults())
-	secrets, err := filepath.Glob(filepath.Join(d.home, "state", "oauth", "*.json"))
+	secrets, err := filepath.Glob(filepath.Join(d.own(), "state", "oauth", "*.json"))
 	require.NoError(t, err)
 	for _, f := range secrets {
 		b, err := os.ReadFile(f)

@@ -488,6 +488,34 @@ func TestTimeOuts(t *testing.T) {
 	}
 }
 
+// A tool may have a time of its own.
+func TestTimeOutsOfTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{script: script{
+			"tools/list": func(p *peer, m message) error {
+				p.result(m, toolList(okTool, `{"name":"quick","inputSchema":{"type":"object"}}`))
+				return nil
+			},
+			"tools/call": nil, // never answers
+		}}
+		one := spec("raw", f.launch)
+		one.ToolTimeout = func(tool string) time.Duration {
+			if tool == "quick" {
+				return time.Second
+			}
+			return time.Hour
+		}
+		s := set(t, one)
+		for tool, want := range map[string]time.Duration{"quick": time.Second, "echo": time.Hour} {
+			start := time.Now()
+			_, err := call(t.Context(), s, "raw", tool, `{}`)
+			require.ErrorContains(t, err, "no answer within "+want.String())
+			require.Equal(t, want, time.Since(start))
+		}
+		s.Close()
+	})
+}
+
 func TestCancellationReachesTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := make(chan string, 1)

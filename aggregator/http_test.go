@@ -212,6 +212,54 @@ func TestHTTPBusyServersAreAskedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "429")
 }
 
+// A wait that is longer than anybody would wait is an error at once.
+func TestHTTPWaitsThatAreTooLong(t *testing.T) {
+	for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "soon", ""} {
+		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+			if m.Method == "tools/call" {
+				w.Header().Set("Retry-After", after)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			older(w, r, m, "s1")
+		})
+		s := set(t, webSpec(w))
+		_, err := call(t.Context(), s, "web", "echo", `{}`)
+		require.ErrorContains(t, err, "503", after)
+		require.Equal(t, 1, strings.Count(w.log(), "tools/call"), after)
+	}
+	var busy atomic.Bool
+	busy.Store(true)
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if m.Method == "tools/call" && busy.CompareAndSwap(true, false) {
+			w.Header().Set("Retry-After", time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		if !older(w, r, m, "s1") {
+			answerJSON(w, m, text("ok"))
+		}
+	})
+	_, err := call(t.Context(), set(t, webSpec(w)), "web", "echo", `{}`)
+	require.NoError(t, err, "a date in the past is now")
+}
+
+// A server that forgets each session as soon as it is made gets one new one,
+// not one after the other.
+func TestHTTPSessionsThatAreGoneAtOnce(t *testing.T) {
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if m.Method == "tools/call" {
+			http.Error(w, "no such session", http.StatusNotFound)
+			return
+		}
+		older(w, r, m, "s1")
+	})
+	s := set(t, webSpec(w))
+	_, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.ErrorContains(t, err, "does not know the session")
+	require.Equal(t, 2, strings.Count(w.log(), "tools/call"))
+}
+
 func TestHTTPRefusals(t *testing.T) {
 	t.Run("no token is not tried again", func(t *testing.T) {
 		w := newWeb(t, func(w http.ResponseWriter, _ *http.Request, _ message) {

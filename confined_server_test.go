@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/sandbox"
+)
+
+// probePeer is the name under which this binary is an MCP server on stdio that
+// tries what it is asked to and tells what came of it. It is not tidy: it
+// greets on stdout and grumbles on stderr.
+const probePeer = "toolgate-test-probe"
+
+// A trial is what the probe is asked to try, and what came of it.
+type trial struct {
+	Write   []string `json:"write,omitempty"` // paths
+	Read    []string `json:"read,omitempty"`
+	Connect string   `json:"connect,omitempty"`
+
+	Env     []string          `json:"env,omitempty"`
+	Dir     string            `json:"dir,omitempty"`
+	Results map[string]string `json:"results,omitempty"` // "" for what worked
+}
+
+func (tr *trial) run() {
+	tr.Env, tr.Results = os.Environ(), map[string]string{}
+	tr.Dir, _ = os.Getwd()
+	note := func(what string, err error) {
+		tr.Results[what] = ""
+		if err != nil {
+			tr.Results[what] = err.Error()
+		}
+	}
+	for _, path := range tr.Write {
+		note("write "+path, os.WriteFile(os.ExpandEnv(path), []byte("x"), 0o600))
+	}
+	for _, path := range tr.Read {
+		_, err := os.ReadFile(path)
+		note("read "+path, err)
+	}
+	if tr.Connect != "" {
+		c, err := net.DialTimeout("tcp", tr.Connect, 2*time.Second)
+		if note("connect", err); err == nil {
+			c.Close()
+		}
+	}
+}
+
+func runProbePeer() {
+	fmt.Println("Welcome to the probe server!")
+	fmt.Fprintln(os.Stderr, "probe: warming up")
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Arguments trial }
+		}
+		if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 {
+			continue
+		}
+		var result any = map[string]any{}
+		switch m.Method {
+		case "initialize":
+			result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "probe", "version": "1"}}
+		case "tools/list":
+			result = map[string]any{"tools": []any{map[string]any{"name": "try", "inputSchema": map[string]any{"type": "object"}}}}
+		case "tools/call":
+			tr := m.Params.Arguments
+			tr.run()
+			text, _ := json.Marshal(tr)
+			result = map[string]any{"content": []any{map[string]any{"type": "text", "text": string(text)}}}
+		}
+		b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
+		fmt.Printf("%s\n", b)
+	}
+}
+
+// A probed is a desk with the probe as a server of the config.
+type probed struct {
+	*desk
+}
+
+func newProbed(t *testing.T, keys string) *probed {
+	d := newDesk(t, "")
+	probe := filepath.Join(filepath.Dir(d.toolgate), probePeer+filepath.Ext(d.toolgate))
+	require.NoError(t, os.Link(d.toolgate, probe))
+	entry := fmt.Sprintf("[mcp_servers.probe]\ncommand = %q\ndefault_tools_approval_mode = \"approve\"\n%s\n", probe, keys)
+	d.configure(entry + "\n[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n")
+	return &probed{desk: d}
+}
+
+// try has the probe try things, and returns what came of it and what was
+// logged.
+func (p *probed) try(tr trial) (trial, string) {
+	args, err := json.Marshal(tr)
+	require.NoError(p.t, err)
+	cmd := p.command("--log-level", "info", "call", "mcp__probe__try", string(args))
+	cmd.Env = append(cmd.Env, "SECRET_TOKEN=s3cret", "PASSED_ON=yes", "XDG_CACHE_HOME="+filepath.Join(p.home, "cache"), "LANG=C.UTF-8")
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	require.NoError(p.t, err, "%s%s", out, log.String())
+	var got trial
+	require.NoError(p.t, json.Unmarshal(out, &got), "%s", out)
+	return got, log.String()
+}
+
+// TestAServerIsConfined: by default a server on stdio reads what is not
+// hidden, writes its own folder, has no network, and gets a short list of
+// variables; its entry may say otherwise, which is shown.
+func TestAServerIsConfined(t *testing.T) {
+	needSandbox(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	outside := filepath.Join(t.TempDir(), "outside")
+	data := t.TempDir()
+	for _, tt := range []struct {
+		name, keys        string
+		own, ws, out, net bool // what works
+		inData            bool
+		shown             string
+	}{
+		{"by default", "", true, false, false, false, false, "own folder"},
+		{"with the network", "network = true", true, false, false, true, false, "own folder"},
+		{"with folders", fmt.Sprintf("sandbox = { mode = \"read-only\", writable_roots = [%q] }", data), true, false, false, false, true, "read-only and " + data},
+		{"in the workspace", `sandbox = "workspace-write"`, true, true, false, false, false, "workspace-write"},
+		{"without a sandbox", `sandbox = "none"`, true, true, true, true, true, "none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newProbed(t, `env_vars = ["PASSED_ON"]`+"\nenv = { GIVEN = \"v\" }\n"+tt.keys)
+			cache, ws, inData, config := "${XDG_CACHE_HOME}/own.txt", filepath.Join(p.home, "ws", "x"), filepath.Join(data, "x"), filepath.Join(p.own(), "config.toml")
+			if tt.name == "without a sandbox" {
+				require.NoError(t, os.MkdirAll(filepath.Join(p.home, "cache"), 0o700)) // the user's own, then
+			}
+			got, log := p.try(trial{Write: []string{cache, ws, outside, inData}, Read: []string{config, "/etc/hosts"}, Connect: l.Addr().String()})
+			for what, works := range map[string]bool{
+				"write " + cache: tt.own, "write " + ws: tt.ws, "write " + outside: tt.out, "write " + inData: tt.inData, "connect": tt.net,
+				"read /etc/hosts": true, "read " + config: tt.shown == "none",
+			} {
+				require.Equal(t, works, got.Results[what] == "", "%s: %s", what, got.Results[what])
+			}
+			require.Equal(t, filepath.Join(p.home, "ws"), got.Dir)
+			require.Contains(t, got.Env, "GIVEN=v")
+			require.Contains(t, got.Env, "PASSED_ON=yes")
+			require.Contains(t, got.Env, "LANG=C.UTF-8")
+			for _, v := range got.Env {
+				require.NotContains(t, v, "s3cret")
+				require.False(t, strings.HasPrefix(v, "TOOLGATE"), v)
+			}
+			own := "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")
+			require.Equal(t, tt.shown == "none", slices.Contains(got.Env, own), "a confined one has its own")
+
+			require.Contains(t, log, `downstream=probe line="probe: warming up"`)
+			require.Contains(t, log, `line="Welcome to the probe server!"`)
+
+			out, _ := p.run("mcp", "list")
+			require.Regexp(t, `probe .* `+tt.shown, out)
+			out, _ = p.run("doctor")
+			require.Contains(t, out, "sandbox: "+tt.shown)
+		})
+	}
+}
+
+// TestTheEnvironmentOfAServer holds on systems without a sandbox, too.
+func TestTheEnvironmentOfAServer(t *testing.T) {
+	p := newProbed(t, `sandbox = "none"`)
+	got, log := p.try(trial{})
+	var names []string
+	for _, v := range got.Env {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	for _, name := range names {
+		require.True(t, slices.Contains(passedOn, name) || strings.HasPrefix(name, "XDG_") || name == "TMPDIR", "%s is passed on", name)
+	}
+	require.Contains(t, names, "PATH")
+	require.Contains(t, log, "Welcome to the probe server!")
+	if sandbox.Probe().Level() == sandbox.Full {
+		out, _ := p.run("doctor", "--json")
+		require.Contains(t, out, `"sandbox": "none"`)
+	}
+}
