@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"toolgate/policy"
@@ -34,9 +36,15 @@ type diagnosis struct {
 	State  string            `json:"state"`
 	Found  map[string]string `json:"programs"` // optional programs, "" when missing
 
+	AnswerMS float64         `json:"first_answer_ms"`   // start of the server until its first answer
 	WorkerMS float64         `json:"worker_start_ms"`   // start of a worker until its first answer
 	Servers  []checkedServer `json:"servers,omitempty"` // downstream ones
-	Problems []string        `json:"problems"`          // what is wrong and what to do
+
+	Clients   []checkedClient   `json:"clients"`              // entries for toolgate in clients' files
+	IdleRules []policy.IdleRule `json:"idle_rules,omitempty"` // those that can have no effect
+	At        surroundings      `json:"surroundings"`
+	Advice    []string          `json:"advice,omitempty"` // how to come to the level full
+	Problems  []string          `json:"problems"`         // what is wrong and what to do
 }
 
 // doctor looks at the system the way the first call would.
@@ -78,7 +86,11 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		State:     a.stateDir,
 		Found:     map[string]string{},
 		Problems:  []string{},
+		Clients:   []checkedClient{},
+		At:        lookAround(runtime.GOOS, "/"),
 	}
+	self, _ := os.Executable()
+	d.Advice = advice(sys, d.At, self)
 	for _, name := range []string{"rg", "bash", "git", "bwrap"} {
 		d.Found[name], _ = exec.LookPath(name)
 	}
@@ -89,6 +101,9 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
 	}
 	a.diagnoseServers(ctx, &d)
+	a.diagnoseStart(ctx, &d)
+	a.diagnoseClients(ctx, &d)
+	a.diagnoseRules(&d)
 	plan, err := a.plan(prof)
 	if err != nil {
 		what := "commands are not confined: %v; each one is asked for"
@@ -142,10 +157,14 @@ func (p *program) printDiagnosis(d diagnosis) {
 		}
 		out("%-16s %s", name, where)
 	}
+	if d.AnswerMS > 0 {
+		out("first answer in  %.1f ms", d.AnswerMS)
+	}
 	if d.WorkerMS > 0 {
 		out("worker starts in %.1f ms", d.WorkerMS)
 	}
 	printServers(d, out)
+	printMore(d, out)
 	out("")
 	if len(d.Problems) == 0 {
 		out("no problems found")
