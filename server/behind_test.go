@@ -43,6 +43,18 @@ type line struct {
 // newFront starts it; back answers each line that the downstream server gets.
 // It must be called inside a synctest bubble.
 func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(format string, args ...any), m line), catalog ...tools.Tool) *front {
+	s, set := newServer(t, approval, back, catalog...)
+	r, w := io.Pipe()
+	f := &front{t: t, set: set, in: w, done: make(chan struct{})}
+	go func() { // ends with the client's input
+		defer close(f.done)
+		s.ServeStdio(context.Background(), r, &f.out)
+	}()
+	return f
+}
+
+// newServer returns the server of newFront, and what is behind it.
+func newServer(t *testing.T, approval policy.ToolApproval, back func(write func(format string, args ...any), m line), catalog ...tools.Tool) (*server.Server, *aggregator.Downstreams) {
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir(), Roots: json.RawMessage(`{"roots":[]}`)})
 	set.Update([]aggregator.Spec{{
 		Name:           "raw",
@@ -73,14 +85,7 @@ func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(f
 	}})
 	set.Settle(context.Background(), false)
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w"}
-	s := server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &policy.Gate{Policy: pol, Run: set.Run}})
-	r, w := io.Pipe()
-	f := &front{t: t, set: set, in: w, done: make(chan struct{})}
-	go func() { // ends with the client's input
-		defer close(f.done)
-		s.ServeStdio(context.Background(), r, &f.out)
-	}()
-	return f
+	return server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &policy.Gate{Policy: pol, Run: set.Run}}), set
 }
 
 func (f *front) close() {
