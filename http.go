@@ -90,7 +90,7 @@ type httpServer struct {
 
 // Limits of what anybody may send before it is known who it is.
 const (
-	headerTime     = 10 * time.Second
+	headerTime     = 5 * time.Second
 	idleTime       = 2 * time.Minute
 	maxHeaders     = 64 << 10
 	maxConnections = 4096
@@ -125,7 +125,7 @@ func (p *program) serveHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limited := door.Limit(l, maxConnections)
+	limited := door.Limit(l, min(maxConnections, max(openFiles()/2, 64)))
 	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
 	scheme := "http"
 	if p.http.tlsCert != "" {

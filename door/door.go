@@ -101,6 +101,9 @@ func (d *Door) SetTokens(tokens []Token) { d.tokens.Store(&tokens) }
 // the record, on the way in to handlers and on the way out to the client.
 const RequestID = "Toolgate-Request"
 
+// bodyTime is how long a body may take that nobody has asked for.
+const bodyTime = 30 * time.Second
+
 // Front stands before all handlers: it names each request, and refuses those
 // that a page in somebody's browser may have sent.
 func (d *Door) Front(next http.Handler) http.Handler {
@@ -110,6 +113,9 @@ func (d *Door) Front(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Request-Id", id)
 		h.Set("X-Content-Type-Options", "nosniff")
+		if r.ContentLength != 0 { // who sends a body must come to its end; who needs longer says so
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+		}
 		began := time.Now()
 		out := &status{ResponseWriter: w}
 		if reason, why := d.foreign(r); reason != "" {

@@ -190,13 +190,8 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Accept must name both application/json and text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
-	if err != nil {
-		if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			writeError(w, http.StatusRequestEntityTooLarge, nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("message longer than %d bytes; send less in one call", tooLong.Limit))
-			return
-		}
-		http.Error(w, "the body could not be read", http.StatusBadRequest)
+	body, ok := e.body(w, r)
+	if !ok {
 		return
 	}
 	if err := wire.Check(body, wire.Limits{}); err != nil {
@@ -226,6 +221,41 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.postLegacy(w, r, msg)
+}
+
+// bodyTime is how long a client may take to send a message, beside a second
+// for each slowest bytes of it.
+const (
+	bodyTime = 30 * time.Second
+	slowest  = 64 << 10
+)
+
+// body reads the message of r; ok is false when an answer has been written.
+func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	tooLong := func() {
+		// Who is still sending may not hear an answer: it gets to an end, if
+		// that is near.
+		_, _ = io.CopyN(io.Discard, r.Body, e.opts.MaxBody)
+		writeError(w, http.StatusRequestEntityTooLarge, nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("message longer than %d bytes; send less in one call", e.opts.MaxBody))
+	}
+	ctl := http.NewResponseController(w)
+	// Not every writer has deadlines; then there is none.
+	_ = ctl.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(min(max(r.ContentLength, 0), e.opts.MaxBody)/slowest)*time.Second))
+	if r.ContentLength > e.opts.MaxBody {
+		tooLong()
+		return nil, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
+	_ = ctl.SetReadDeadline(time.Time{}) // what follows may take as long as it likes
+	if err == nil {
+		return body, true
+	}
+	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+		tooLong()
+	} else {
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+	}
+	return nil, false
 }
 
 // begin notes that an answer will be owed. It is false when no more requests
