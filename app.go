@@ -541,7 +541,7 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 		return func() []tools.Denial {
 			var list []tools.Denial
 			for _, d := range w.Denials() {
-				list = append(list, tools.Denial(d))
+				list = append(list, tools.Denial{Op: d.Op, Path: d.Path, Why: d.Why})
 			}
 			return list
 		}, nil

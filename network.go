@@ -145,7 +145,7 @@ func refusedHosts(uses []policy.HostUse) []tools.Denial {
 		if u.Hint != "" {
 			why += "; " + u.Hint
 		}
-		list = append(list, tools.Denial{Op: "network", Path: u.HostTarget.String(), Why: why})
+		list = append(list, tools.Denial{Op: "network", Path: u.HostTarget.String(), Why: why, Final: u.Rule != ""})
 	}
 	return list
 }

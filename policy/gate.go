@@ -98,6 +98,10 @@ type Denial struct {
 	Op   string `json:"op"`             // "write", "read", "network"
 	Path string `json:"path,omitempty"` // what was refused, as the caller named it
 	Why  string `json:"why,omitempty"`  // such as "it is outside the writable roots"
+
+	// Final is set when it was the user who refused it, by a rule, a list or an
+	// answer: a run outside the sandbox is not asked for.
+	Final bool `json:"final,omitempty"`
 }
 
 func (d *Denial) Error() string {
@@ -522,7 +526,7 @@ func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
 // under never nobody is asked: then the denied result is the answer.
 func (g *Gate) widen(ctx context.Context, c Call, d Decision, out Outcome, ev *Event) (Outcome, error) {
 	ev.Denied = out.Denied
-	if !c.policy.widens() || d.Profile.Mode == DangerFullAccess || c.Action.Server != "" {
+	if !c.policy.widens() || d.Profile.Mode == DangerFullAccess || c.Action.Server != "" || out.Denied.Final {
 		return out, nil
 	}
 	d.Profile = outside

@@ -129,7 +129,10 @@ func TestOneWayOut(t *testing.T) {
 		{"socket", family(unix.AF_ALG, unix.SOCK_SEQPACKET, 0), refusedOr(unix.EPERM)},
 		{"socket", family(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), refusedOr(unix.EPERM)},
 		{"socket", family(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6), refusedOr(unix.EPERM)},
+		{"socket", family(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP), refusedOr(unix.EPERM)},
+		{"socket", family(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP), refusedOr(unix.EPERM)},
 		{"socket", family(unix.AF_INET, unix.SOCK_STREAM, 0), refusedOr(0)},
+		{"socket", family(unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_TCP), refusedOr(0)},
 		{"listen", []string{"127.0.0.1:8080"}, refusedOr(0)}, // a server of its own
 		{"listen", []string{policy.ProxyAddress}, refusedOr(unix.EADDRINUSE)},
 		{"down", nil, refusedOr(unix.EPERM)},

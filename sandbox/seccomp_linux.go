@@ -126,7 +126,10 @@ var workerSocketRules = []rule{
 
 // proxiedRules are for a network namespace with nobody in it but the proxy:
 // any internet socket will do there, and nothing else.
-var proxiedRules = workerSocketRules
+var proxiedRules = append(slices.Clip(workerSocketRules), rule{
+	calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 2, op: noneOf, vals: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}}}, do: eperm,
+	why: "a protocol that nothing speaks here; the kernel would load a module for it",
+})
 
 // noPeerRules go with either.
 var noPeerRules = []rule{

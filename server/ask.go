@@ -144,7 +144,7 @@ func Message(q policy.Question) string {
 	case q.Stage == policy.Widen:
 		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)
 	case q.Stage == policy.Reach && q.Host != nil:
-		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)? It is running.\n", a.Tool, visible(q.Host.Host), q.Host.Protocol, q.Host.Port)
+		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)?\n", a.Tool, visible(q.Host.Host), q.Host.Protocol, q.Host.Port)
 	default:
 		fmt.Fprintf(&b, "Allow %s?\n", a.Tool)
 	}

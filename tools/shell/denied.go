@@ -113,6 +113,9 @@ func deniedLine(d *tools.Denial) string {
 	if d.Path != "" {
 		what += " " + d.Path
 	}
+	if d.Final {
+		return fmt.Sprintf("The sandbox refused this: %s: %s.\n", what, d.Why)
+	}
 	return fmt.Sprintf("The sandbox refused this: %s: %s. If it is needed, run the command again with sandbox_permissions \"require_escalated\" and a justification; the user is asked.\n", what, d.Why)
 }
 
