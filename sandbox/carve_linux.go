@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -80,12 +81,20 @@ func layout(plan Plan) (view, error) {
 		}
 		list = append(list, c)
 	}
-	protected, notes := searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths))
-	list = append(list, protected...)
-	matched, err := findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
+	var protected []carving
+	var notes, matched []string
+	note, err := settle(func() (worst stir, err error) {
+		protected, notes, worst = searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths))
+		matched, err = findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
+		return worst, err
+	})
 	if err != nil {
 		return view{}, err
 	}
+	if note != "" {
+		notes = append(notes, note)
+	}
+	list = append(list, protected...)
 	for _, named := range []struct {
 		what  string
 		paths []string
@@ -266,14 +275,17 @@ type search struct {
 	done     map[string]bool // folders that need no search again
 	buf      []byte
 
+	looks    *looks // nil where changes do not count
 	searched int
 	found    []carving
 	notes    []string
 }
 
 // searchRoots returns what is to be protected below roots, of which shared
-// are searched shallowly, and notes on what was left out.
-func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []string) {
+// are searched shallowly, notes on what was left out, and what was changed
+// meanwhile in the others.
+func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []string, stir) {
+	seen := &looks{begun: time.Now()}
 	s := search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
 	for _, p := range patterns {
 		s.admit(p[0], true)
@@ -284,13 +296,15 @@ func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []strin
 	for _, root := range inward {
 		s.searched = 0
 		depth := math.MaxInt
+		s.looks = seen
 		if slices.Contains(shared, root) {
-			depth = sharedDepth
+			// Others make and remove things there all the time.
+			depth, s.looks = sharedDepth, nil
 		}
 		s.tree(root, depth)
 		s.done[root] = true
 	}
-	return s.found, s.notes
+	return s.found, s.notes, seen.stirred(&s)
 }
 
 // admit makes entries return files whose names the part of a pattern may
@@ -339,16 +353,27 @@ type entry struct {
 // reading its name. A folder that cannot be read has none: this process has
 // every capability, and what it cannot read nobody inside can.
 func (s *search) entries(dir string, deeper bool) []entry {
+	found, _ := s.read(dir, deeper, s.looks)
+	return found
+}
+
+// read is entries with the sum of what it returns, which it also puts into
+// seen.
+func (s *search) read(dir string, deeper bool, seen *looks) (found []entry, names uint64) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		if isMissing(err) || err == unix.ELOOP {
+			seen.lost(dir)
+		}
+		return nil, 0
 	}
 	defer unix.Close(fd)
-	var found []entry
+	is := seen.note(fd, dir, deeper)
 	for {
 		n, err := unix.Getdents(fd, s.buf)
 		if err != nil || n <= 0 {
-			return found
+			is.names = names
+			return found, names
 		}
 		for rest := s.buf[:n]; len(rest) > 0; {
 			// struct linux_dirent64: inode, offset, 16 bits of length, type, name.
@@ -362,6 +387,7 @@ func (s *search) entries(dir string, deeper bool) []entry {
 			if !(folder && deeper) && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
 				continue
 			}
+			names += nameSum(name, binary.NativeEndian.Uint64(s.buf[n-len(rest)-int(size):]))
 			e := entry{string(name), kind}
 			if kind == 0 {
 				var st unix.Stat_t
