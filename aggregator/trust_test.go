@@ -83,3 +83,63 @@ func TestTheSameToolsAreNoChange(t *testing.T) {
 		}
 	})
 }
+
+// A tool is the same whatever way its JSON is written: what is kept on the
+// disk is written anew, without the spaces, and with < as \u003c.
+func TestTheSameToolIsNotChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f := &fake{script: script{
+			"tools/list": func(p *peer, m message) error {
+				p.result(m, toolList(`{"name":"a", "description":"Writes <path> & more.", "inputSchema": {"type": "object"}}`))
+				return nil
+			},
+		}}
+		open := func() *aggregator.Downstreams {
+			s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
+			s.Update([]aggregator.Spec{spec("raw", f.launch)})
+			s.Settle(t.Context(), false)
+			return s
+		}
+		s := open()
+		synctest.Wait()
+		require.Equal(t, []string{"mcp__raw__a"}, names(s))
+		s.Close()
+		list, err := aggregator.ReviewServer(dir, "raw")
+		require.NoError(t, err)
+		require.False(t, list[0].Changed)
+
+		s = open()
+		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the saved catalogue")
+		synctest.Wait()
+		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the server")
+		require.NoError(t, aggregator.AcceptServer(dir, "raw"))
+		s.Reviewed()
+		require.Equal(t, []string{"mcp__raw__a"}, names(s))
+		require.NoError(t, aggregator.AcceptSeen(dir, "raw", list))
+		s.Reviewed()
+		require.Equal(t, []string{"mcp__raw__a"}, names(s))
+		s.Close()
+	})
+}
+
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{script: script{"tools/list": func(p *peer, m message) error { p.result(m, toolList(`{"name":"a"}`)); return nil }}}
+		lazy := spec("raw", f.launch)
+		lazy.Lazy = true
+		s := set(t, lazy)
+		s.Settle(t.Context(), false)
+		synctest.Wait()
+		require.Equal(t, 1, f.count())
+		require.NoError(t, s.Restart("raw"))
+		require.NoError(t, s.Restart("raw"), "also while it is being started again")
+		synctest.Wait()
+		require.Equal(t, aggregator.Ready, s.Status()[0].State)
+		require.GreaterOrEqual(t, f.count(), 2)
+		require.Equal(t, []string{"mcp__raw__a"}, names(s))
+		require.Error(t, s.Restart("other"))
+		s.Close()
+		require.Error(t, s.Restart("raw"))
+	})
+}
