@@ -23,6 +23,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/approvals"
 	"toolgate/config"
+	"toolgate/console"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/server"
@@ -332,8 +333,9 @@ type app struct {
 	session     string // names this process's folder among those of workers
 	gate        *policy.Gate
 	observers   *observers
-	self        string          // program to run workers with, "" is this one
-	waiting     *approvals.List // nil when there is none
+	self        string           // program to run workers with, "" is this one
+	waiting     *approvals.List  // nil when there is none
+	outputs     *console.Outputs // nil when no console wants them
 	page        consoleHolder
 }
 
@@ -353,6 +355,10 @@ func (p *program) open() (*app, error) {
 	a.downstreams = s.newDownstreams(builtin)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	a.gate = gate
+	if s.config.Console.Enabled {
+		a.outputs = &console.Outputs{}
+		gate.Run = a.runAndKeep
+	}
 	if a.observers, err = s.observe(gate); err != nil {
 		return nil, err
 	}

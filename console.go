@@ -150,7 +150,7 @@ func (p *program) serveConsole(ctx context.Context, open bool) error {
 		About:     console.About{Version: version(), PID: os.Getpid(), Started: time.Now()},
 		Approvals: waiting,
 		Calls:     consoleCalls{dir: s.stateDir},
-		Rules:     consoleRules{s.rules},
+		Rules:     consoleRules{book: s.rules},
 		Log:       s.log,
 	})
 	url, stop, err := c.Serve(s.config.Console.Address, s.consolesDir())
@@ -214,10 +214,10 @@ func (h *consoleHolder) close() {
 func (a *app) newConsole() *console.Console {
 	o := console.Options{
 		About:    console.About{Version: version(), Workspace: a.policy.Workspace, PID: os.Getpid(), Started: time.Now()},
-		Calls:    consoleCalls{dir: a.stateDir},
+		Calls:    consoleCalls{a.stateDir, a.outputs},
 		Servers:  consoleServers{a},
 		Sessions: consoleSessions{a.workers},
-		Rules:    consoleRules{a.rules},
+		Rules:    consoleRules{a.rules, a.gate},
 		Log:      a.log,
 	}
 	if a.waiting != nil {
@@ -227,16 +227,36 @@ func (a *app) newConsole() *console.Console {
 }
 
 // consoleCalls is the record, for the console.
-type consoleCalls struct{ dir string }
+type consoleCalls struct {
+	dir     string
+	outputs *console.Outputs // nil: none are kept
+}
 
 func (c consoleCalls) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
 	return audit.Follow(ctx, c.dir, audit.Filter{Last: last}, each)
 }
 
-func (c consoleCalls) Output(string) (string, bool) { return "", false }
+func (c consoleCalls) Output(id string) (string, bool) {
+	if c.outputs == nil {
+		return "", false
+	}
+	return c.outputs.Get(id)
+}
+
+// runAndKeep is [app.run], and keeps what the call answered for the console.
+func (a *app) runAndKeep(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+	out, err := a.run(ctx, c, f)
+	if err == nil {
+		a.outputs.Keep(c.ID, out.Result)
+	}
+	return out, err
+}
 
 // consoleRules are the rule files, for the console.
-type consoleRules struct{ book *ruleBook }
+type consoleRules struct {
+	book *ruleBook
+	gate *policy.Gate // nil: there is none
+}
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
 	names, _, err := new(folderStamp).ruleFiles(c.book.dir)
@@ -264,6 +284,20 @@ func (c consoleRules) Remove(line int, text string) error {
 	}
 	_, err := c.book.Remove(line, text)
 	return err
+}
+
+func (c consoleRules) Remembered() []policy.Memory {
+	if c.gate == nil {
+		return nil
+	}
+	return c.gate.Remembered()
+}
+
+func (c consoleRules) Forget(m policy.Memory) error {
+	if c.gate == nil || !c.gate.Forget(m) {
+		return errors.New("that answer is not remembered any more")
+	}
+	return nil
 }
 
 // consoleServers are the downstream servers, for the console.
@@ -359,8 +393,12 @@ func (c consoleSessions) List(ctx context.Context) []console.Session {
 	return list
 }
 
-// outputHead is the first line of read_output.
-var outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
+// outputHead is the first line of read_output, and notKept the second where a
+// part was too much to be kept.
+var (
+	outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
+	notKept    = lazyregexp.New(`(?m)^Not kept: the bytes from here to (\d+)$`)
+)
 
 func (c consoleSessions) Output(ctx context.Context, worker, id string, from int64) (console.Output, error) {
 	var o console.Output
@@ -381,6 +419,13 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 		if *p, err = strconv.ParseInt(m[i+1], 10, 64); err != nil {
 			return o, err
 		}
+	}
+	if m := notKept.FindStringSubmatch(head); m != nil {
+		next, err := strconv.ParseInt(m[1], 10, 64)
+		if err != nil || next <= o.From {
+			return o, errors.New("bug: the worker's answer is not read")
+		}
+		o.Lost, o.To = next-o.From, next
 	}
 	o.Text = output
 	return o, nil

@@ -30,6 +30,9 @@ type person struct {
 	bad []string // what the browser complained about
 }
 
+// patience is how long the browser may take over anything.
+const patience = 20 * time.Second
+
 // chromium returns the browser's path, and skips the test by name where there
 // is none.
 func chromium(t *testing.T) string {
@@ -50,8 +53,21 @@ func chromium(t *testing.T) string {
 // client, which cannot ask its user, and a browser on the page.
 func startConsole(t *testing.T, args ...string) (*client, *person) {
 	t.Helper()
+	return startConsoleAs(t, "some client", args...)
+}
+
+// startConsoleAs is startConsole for a client that calls itself by that name.
+func startConsoleAs(t *testing.T, agent string, args ...string) (*client, *person) {
+	t.Helper()
 	path := chromium(t)
-	c := startClient(t, append([]string{"-c", "console.enabled=true", "-c", "approval_wait=300", "-a", "on-request"}, args...)...).open()
+	c := startClient(t, append([]string{"-c", "console.enabled=true", "-c", "approval_wait=300", "-a", "on-request",
+		"-c", "sandbox_workspace_write.exclude_slash_tmp=true", "-c", "sandbox_workspace_write.exclude_tmpdir_env_var=true"}, args...)...)
+	t.Cleanup(func() { c.cmd.Process.Kill() }) // or it would wait for an answer
+	name, err := json.Marshal(agent)
+	require.NoError(t, err)
+	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%s,"version":"1"}}}`, name))
+	c.receive()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c, openPage(t, path, c.consoleLink())
 }
 
@@ -116,7 +132,7 @@ func (p *person) listen(ev any) {
 
 func (p *person) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	err := chromedp.Do(ctx, actions...)
 	p.mu.Lock()
@@ -133,9 +149,15 @@ func (p *person) see(selector string) {
 // until waits until a script says true.
 func (p *person) until(script string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	_, err := chromedp.Run(ctx, chromedp.Poll[any](script, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(0)))
+	var err error
+	for again := true; again; again = err != nil && (strings.Contains(err.Error(), "navigated") || strings.Contains(err.Error(), "context with specified id")) {
+		_, err = chromedp.Run(ctx, chromedp.Poll[any](script, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(0)))
+	}
+	if err != nil {
+		p.t.Log(p.text("body"))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.NoError(p.t, err, "%s: %v", script, p.bad)
@@ -154,7 +176,7 @@ func (p *person) click(selector string) {
 // eval evaluates a script outside of the page's policy.
 func eval[T any](p *person, script string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
 	require.NoError(p.t, err, script)
@@ -252,13 +274,13 @@ func TestConsoleAnswers(t *testing.T) {
 		require.Equal(t, "filter", eval[string](p, `document.activeElement.id`))
 		eval[any](p, `document.activeElement.value = ""`) // the driver types the key that led here, too
 		p.keys("refused")
-		shown := eval[[]string](p, `[...document.querySelectorAll(".row")].filter(r => !r.hidden).map(r => r.querySelector(".outcome").textContent)`)
+		shown := eval[[]string](p, `[...document.querySelectorAll("#view-calls .row")].filter(r => !r.hidden).map(r => r.querySelector(".outcome").textContent)`)
 		require.Equal(t, []string{"refused"}, shown)
 		p.keys(kb.Escape)
 		p.keys("j")
 		p.keys(kb.Enter)
-		p.see(".row[open] .command")
-		require.Contains(t, p.text(".row[open] .details"), "by waiting list")
+		p.see("#view-calls .row[open] .command")
+		require.Contains(t, p.text("#view-calls .row[open] .details"), "by waiting list")
 	})
 	p.t = t
 	p.atEase()

@@ -57,11 +57,13 @@ func startClient(t testing.TB, args ...string) *client {
 
 // ownBinary returns this very binary under the name by which it is toolgate,
 // see TestMain.
-func ownBinary(t testing.TB) string {
+func ownBinary(t testing.TB) string { return binaryAs(t, "toolgate") }
+
+func binaryAs(t testing.TB, name string) string {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	name := filepath.Join(t.TempDir(), "toolgate")
+	name = filepath.Join(t.TempDir(), name)
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}

@@ -8,10 +8,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"toolgate/approvals"
-	"toolgate/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -38,6 +38,7 @@ func (c *Console) routes() {
 	post("servers/{name}/accept", c.accept)
 	get("sessions/{worker}/{id}", c.sessionOutput)
 	post("rules/remove", c.removeRule)
+	post("rules/forget", c.forget)
 }
 
 // read reads a request's JSON strictly, and answers itself when it cannot.
@@ -103,9 +104,11 @@ func (c *Console) views() []string {
 	return list
 }
 
-// wholeID is the form of ids on the waiting list. A part of one, which the
-// command line takes, could by now mean another question.
-var wholeID = lazyregexp.New(`^[a-z0-9]{8}$`)
+// wholeID reports whether id has the form of those on the waiting list. A part
+// of one, which the command line takes, could by now mean another question.
+func wholeID(id string) bool {
+	return len(id) == 8 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
 
 func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 	var in struct {
@@ -115,7 +118,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 		return
 	}
 	id := r.PathValue("id")
-	if c.opts.Approvals == nil || !wholeID.MatchString(id) {
+	if c.opts.Approvals == nil || !wholeID(id) {
 		fail(w, http.StatusNotFound, fmt.Errorf("%w: %q", approvals.ErrUnknown, id))
 		return
 	}
@@ -217,5 +220,22 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
 		return
 	}
 	c.log.Info("console: a rule was removed", "rule", in.Text)
+	reply(w, map[string]any{})
+}
+
+func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *visit) {
+	var in policy.Memory
+	if !read(w, r, &in) {
+		return
+	}
+	if c.opts.Rules == nil {
+		fail(w, http.StatusNotFound, errNotHere)
+		return
+	}
+	if err := c.opts.Rules.Forget(in); err != nil {
+		fail(w, http.StatusConflict, err)
+		return
+	}
+	c.log.Info("console: an answer was forgotten", "caller", in.Caller, "key", in.Key)
 	reply(w, map[string]any{})
 }

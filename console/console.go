@@ -126,6 +126,7 @@ type Output struct {
 	From  int64  `json:"from"`
 	To    int64  `json:"to"`
 	Total int64  `json:"total"`
+	Lost  int64  `json:"lost,omitempty"` // bytes before To that were not kept
 }
 
 // Sessions are the commands of the workers.
@@ -149,6 +150,11 @@ type Rules interface {
 	// Remove removes a line, counted from 1, of the file that "always" writes
 	// to, if it still has that text.
 	Remove(line int, text string) error
+
+	// Remembered returns the answers that hold for a session, and Forget
+	// takes one back.
+	Remembered() []policy.Memory
+	Forget(policy.Memory) error
 }
 
 // A Console serves the page and what it asks for. Close it. It may be used

@@ -153,7 +153,7 @@ func (c *Console) sendRest(ctx context.Context, s *stream) {
 		if list == nil {
 			list = []RuleFile{}
 		}
-		s.changed("rules", map[string]any{"list": list, "error": text(err)})
+		s.changed("rules", map[string]any{"list": list, "error": text(err), "remembered": c.opts.Rules.Remembered()})
 	}
 }
 

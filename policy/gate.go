@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -603,6 +604,38 @@ func (a *approvals) refused(caller string, keys []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return all(a.not, caller, keys)
+}
+
+// A Memory is a yes that holds for a caller's session.
+type Memory struct {
+	Caller string `json:"caller"`
+	Key    string `json:"key"` // what it covers: its kind, and its parts as JSON
+}
+
+// Remembered returns what callers need not be asked again until their session
+// ends.
+func (g *Gate) Remembered() []Memory {
+	g.approvals.mu.Lock()
+	defer g.approvals.mu.Unlock()
+	var list []Memory
+	for caller, keys := range g.approvals.given {
+		for k := range keys {
+			list = append(list, Memory{caller, k})
+		}
+	}
+	slices.SortFunc(list, func(a, b Memory) int {
+		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Key, b.Key))
+	})
+	return list
+}
+
+// Forget takes such a yes back, and reports whether there was one.
+func (g *Gate) Forget(m Memory) bool {
+	g.approvals.mu.Lock()
+	defer g.approvals.mu.Unlock()
+	there := g.approvals.given[m.Caller][m.Key]
+	delete(g.approvals.given[m.Caller], m.Key)
+	return there
 }
 
 func (a *approvals) covers(caller string, keys []string) bool {

@@ -1,4 +1,4 @@
-import {el, replace} from "./dom.js";
+import {el, replace, shown, oneLine} from "./dom.js";
 import * as link from "./link.js";
 import {Approvals} from "./approvals.js";
 import {Calls} from "./calls.js";
@@ -13,7 +13,7 @@ const notice = byID("notice");
 // tell says something in passing.
 let noticeEnds = 0;
 export function tell(text, bad = false) {
-  replace(notice, text);
+  replace(notice, shown(text));
   notice.className = bad ? "bad show" : "show";
   clearTimeout(noticeEnds);
   noticeEnds = setTimeout(() => { notice.className = ""; }, bad ? 8000 : 3500);
@@ -27,7 +27,7 @@ function count(view, n) {
   if (view === "approvals") document.title = (n ? `(${n}) ` : "") + "toolgate";
 }
 
-const page = {tell, count, news: (text) => byID("news").replaceChildren(el("p", {}, text))};
+const page = {tell, count, news: (text) => byID("news").replaceChildren(el("p", {}, oneLine(text)))};
 const views = {
   approvals: new Approvals(byID("view-approvals"), page),
   calls: new Calls(byID("view-calls"), page),
@@ -100,7 +100,7 @@ function step(by) {
 
 function door(why) {
   link.forget();
-  if (why) replace(byID("doorwhy"), why);
+  if (why) replace(byID("doorwhy"), shown(why));
   for (const tab of tabs) tab.hidden = true;
   document.querySelector("[role=tablist]").hidden = true;
   show("door");
@@ -120,7 +120,7 @@ async function start() {
   try {
     await link.enter();
     const about = await link.get("api/about");
-    replace(byID("about"), about.workspace || "all of your toolgates");
+    replace(byID("about"), oneLine(about.workspace || "all of your toolgates"));
     byID("about").title = `toolgate ${about.version}, process ${about.pid}`;
     for (const tab of tabs) tab.hidden = !about.views.includes(tab.dataset.view);
     show(about.views[0], true);

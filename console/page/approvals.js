@@ -29,7 +29,7 @@ export class Approvals {
   update({list, error, lifetime}) {
     this.lifetime = lifetime || this.lifetime;
     this.error.hidden = !error;
-    replace(this.error, error);
+    replace(this.error, shown(error));
     const there = new Set(list.map((e) => e.id));
     for (const card of this.cards.values()) if (!there.has(card.entry.id)) card.gone();
     const fresh = [];

@@ -70,12 +70,12 @@ export function code(text, props) {
 // patch returns a diff or patch with its lines coloured.
 export function patch(text, props) {
   const box = el("pre", {class: "patch", tabindex: 0, dir: "ltr", "aria-label": "patch", ...props});
-  for (const line of String(text).split("\n")) {
+  for (const line of String(text).replace(/\n$/, "").split("\n")) {
     let kind = "";
     if (/^(\*\*\* |@@|diff |index |--- |\+\+\+ )/.test(line)) kind = "head";
     else if (line.startsWith("+")) kind = "add";
     else if (line.startsWith("-")) kind = "del";
-    box.append(el("span", {class: "line " + kind}, shown(line), "\n"));
+    box.append(el("span", {class: "line " + kind}, shown(line), line ? "" : " "));
   }
   return box;
 }
