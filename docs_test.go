@@ -140,7 +140,7 @@ func checkJSON(t *testing.T, text string) {
 }
 
 // others are the programs beside toolgate that the documents' commands use.
-var others = []string{"apt", "brew", "bwrap", "cargo", "cat", "cd", "chmod", "claude", "code", "codex", "cp", "curl", "docker", "echo", "export", "git", "go", "goreleaser", "jq", "ls", "make", "mcpb", "mkdir", "mv", "node", "npm", "npx", "openssl", "printf", "python3", "sed", "ssh", "sudo", "sysctl", "tar", "tee", "test", "uname"}
+var others = []string{"apparmor_parser", "apt", "brew", "bwrap", "cargo", "cat", "cd", "chmod", "claude", "code", "codex", "cp", "curl", "docker", "echo", "export", "git", "go", "goreleaser", "jq", "ls", "make", "mcpb", "mkdir", "mv", "node", "npm", "npx", "openssl", "printf", "python3", "sed", "ssh", "sudo", "sysctl", "tar", "tee", "test", "uname"}
 
 // checkScript checks the commands of a script: toolgate's own against its
 // command line, the others by name.
@@ -200,6 +200,7 @@ func wordText(w *syntax.Word) string {
 // the flags, and that the number of its arguments is right.
 func checkCommand(t *testing.T, argv []string, what string) {
 	root := (&program{}).command()
+	root.InitDefaultCompletionCmd(argv[1:]...)
 	cmd, rest, err := root.Find(argv[1:])
 	require.NoError(t, err, "%s: %q", what, argv)
 	err = cmd.ParseFlags(rest)

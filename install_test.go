@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/clients"
+)
+
+// TestInstallDocument: the block of each client in docs/install.md says what
+// setup would write.
+func TestInstallDocument(t *testing.T) {
+	text := readDocument(t, "docs/install.md")
+	sections := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?s)<details><summary>([^<]+)</summary>(.*?)</details>`).FindAllStringSubmatch(text, -1) {
+		sections[m[1]] = m[2]
+	}
+	known := clients.Known(clients.Places{Home: "/h", Config: "/c"})
+	require.Len(t, sections, len(known))
+	for _, c := range known {
+		start := clients.Start{Command: "toolgate"}
+		if !c.Projects {
+			start.Args = []string{"-C", "/path/to/your/project"}
+		}
+		want, err := c.Table("toolgate", start, nil)
+		require.NoError(t, err)
+		found := regexp.MustCompile("(?s)```(?:json|toml|yaml)\n(.*?)```").FindStringSubmatch(sections[c.Title])
+		require.NotNil(t, found, c.Title)
+		tables, err := c.Files[0].Tables([]byte(found[1]))
+		require.NoError(t, err)
+		require.True(t, sameTable(want, tables["toolgate"]), "%s: setup writes %v, the document says %v", c.Title, want, tables["toolgate"])
+	}
+
+	// Through npx it is what setup writes for a program in npx's cache.
+	for _, goos := range []string{"linux", "windows"} {
+		s, err := startOf("/x/_npx/1/node_modules/toolgate", goos)
+		require.NoError(t, err)
+		require.Contains(t, text, `"command": "`+s.Command+`", "args": ["`+strings.Join(s.Args, `", "`)+`"]`)
+	}
+
+	// The steps for Ubuntu are doctor's own.
+	steps := namespaceAdvice(surroundings{AppArmorRestricts: true}, "/usr/bin/toolgate")
+	for _, line := range steps {
+		if command, ok := strings.CutPrefix(line, "  "); ok {
+			require.Contains(t, text, "\n"+command+"\n")
+		}
+	}
+	container := containerAdvice(surroundings{Container: "docker"})
+	for _, option := range strings.Fields(strings.Join(container, " ")) {
+		if strings.Contains(option, "=unconfined") {
+			require.True(t, slices.Contains(strings.Fields(text), option), option)
+		}
+	}
+}
+
+func readDocument(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}
