@@ -377,10 +377,11 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
+	args = restoreArguments(args, t.renamed)
 	meta, _ := parseOrdered(c.Meta)
 	r := &request{
 		method:   "tools/call",
-		body:     ordered{{"name", quote(t.Raw)}, {"arguments", restoreArguments(args, t.renamed)}},
+		body:     ordered{{"name", quote(t.Raw)}, {"arguments", args}},
 		meta:     meta,
 		progress: c.Progress,
 		caller:   c.Caller,

@@ -28,7 +28,7 @@ type Tool struct {
 	forms   *forms            // of Definition, for clients that take less
 	tasks   string            // how it runs as a task: "", "optional", "required"
 	renamed map[string]string // published property → raw one
-	headers map[string]string // argument → header of the newer era over HTTP
+	headers []headerArg       // arguments that go into headers, of a server of the newer era over HTTP
 }
 
 // A Named is a resource, a template or a prompt as it is published.
@@ -111,43 +111,6 @@ func (d *Downstream) names(raw []string) map[string]string {
 	return same
 }
 
-// headersOf returns which arguments a server wants to see in headers too, by
-// argument ("x-mcp-header", specification 2026-07-28).
-func headersOf(schema json.RawMessage) map[string]string {
-	if !bytes.Contains(schema, []byte("x-mcp-header")) {
-		return nil
-	}
-	root, _ := parseOrdered(schema)
-	props, _ := parseOrdered(root.get("properties"))
-	headers := map[string]string{}
-	for _, p := range props {
-		o, _ := parseOrdered(p.value)
-		if h := o.text("x-mcp-header"); h != "" {
-			headers[p.key] = h
-		}
-	}
-	return headers
-}
-
-// headerValues returns the headers that go with these arguments.
-func headerValues(headers map[string]string, args json.RawMessage) map[string]string {
-	if len(headers) == 0 {
-		return nil
-	}
-	o, _ := parseOrdered(args)
-	values := map[string]string{}
-	for name, header := range headers {
-		switch v := o.get(name); kindOf(v) {
-		case 0, 'n', '{', '[':
-		case '"':
-			values[header] = textOf(v)
-		default:
-			values[header] = string(v)
-		}
-	}
-	return values
-}
-
 // publishTools returns d's tools in published form, and what was left out.
 func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) {
 	type entry struct {
@@ -194,7 +157,12 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 
 func (d *Downstream) publishTool(c *Catalogue, raw, name string, def ordered) (Tool, error) {
 	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.text("title"), Description: def.text("description")}
-	t.headers = headersOf(def.get("inputSchema"))
+	if d.spec.HTTP != nil && c.Version >= modernEra {
+		var err error
+		if t.headers, err = headersOf(def.get("inputSchema")); err != nil {
+			return t, err
+		}
+	}
 	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
 		publishTaskSupport(&def, t.tasks)
 	}

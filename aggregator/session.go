@@ -111,6 +111,9 @@ func (s *session) initialize(ctx context.Context) error {
 func (s *session) discover(ctx context.Context) error {
 	s.modern, s.version = true, modernEra
 	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.stamp(nil)})
+	if supportsAfterAll(err) {
+		res, err = s.link.do(ctx, &request{method: "server/discover", meta: s.stamp(nil)})
+	}
 	if err != nil {
 		s.modern = false
 		return err
@@ -127,6 +130,21 @@ func (s *session) discover(ctx context.Context) error {
 	meta, _ := parseOrdered(o.get("_meta"))
 	s.opened = Catalogue{Version: modernEra, ServerInfo: meta.get("io.modelcontextprotocol/serverInfo"), Capabilities: o.get("capabilities"), Instructions: o.text("instructions")}
 	return nil
+}
+
+// codeVersion is the error for a protocol version that a server does not
+// support (2026-07-28).
+const codeVersion = -32022
+
+// supportsAfterAll reports whether a server that refused our version names it
+// among those that it supports: then it is asked once more.
+func supportsAfterAll(err error) bool {
+	rpc, ok := errors.AsType[*RPCError](err)
+	if !ok || rpc.Code != codeVersion {
+		return false
+	}
+	data, _ := parseOrdered(rpc.Data)
+	return slices.Contains(stringsOf(data.get("supported")), modernEra)
 }
 
 // stamp returns meta as this hop sends it: without the keys of the hop before
@@ -278,6 +296,9 @@ func (s *session) causeOf(method string) (*request, error) {
 	}
 	if method == "roots/list" { // asked when a session opens, before any call
 		return &request{client: s.d.set.soleClient()}, nil
+	}
+	if len(s.calls) > 0 { // of callers without a client, such as the command line
+		return &request{}, nil
 	}
 	return nil, errors.New("no call is under way that this could belong to")
 }

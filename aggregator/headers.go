@@ -1,0 +1,124 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A headerArg is an argument that a server of the newer era wants to see in a
+// header of the request too (x-mcp-header).
+type headerArg struct {
+	header string   // without Mcp-Param-
+	path   []string // of properties, from the arguments down
+}
+
+// headersOf returns the arguments of a schema that go into headers. An error
+// says why a client over HTTP must not use the tool: "clients MUST reject tool
+// definitions for which any x-mcp-header value violates these constraints"
+// (specification 2026-07-28, transports).
+func headersOf(schema json.RawMessage) ([]headerArg, error) {
+	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
+		return nil, nil
+	}
+	var found []headerArg
+	if err := findHeaders(schema, nil, true, 0, &found); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, h := range found {
+		name := strings.ToLower(h.header)
+		if seen[name] {
+			return nil, fmt.Errorf("x-mcp-header %q stands at two arguments", h.header)
+		}
+		seen[name] = true
+	}
+	return found, nil
+}
+
+// findHeaders adds the header arguments in v. reached says that v is reached
+// through properties alone.
+func findHeaders(v json.RawMessage, path []string, reached bool, depth int, found *[]headerArg) error {
+	if depth > maxSchemaDepth {
+		return errors.New("inputSchema is nested too deep")
+	}
+	if kindOf(v) == '[' {
+		for _, e := range listOf(v) {
+			if err := findHeaders(e, path, false, depth+1, found); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	o, err := parseOrdered(v)
+	if err != nil {
+		return nil // no schema
+	}
+	if h := o.get("x-mcp-header"); h != nil {
+		switch name := textOf(h); {
+		case !isToken(name):
+			return fmt.Errorf("x-mcp-header %s is no name of a header", h)
+		case !reached || len(path) == 0:
+			return fmt.Errorf("x-mcp-header %q stands where no argument is", name)
+		default:
+			switch o.text("type") {
+			case "string", "integer", "boolean":
+				*found = append(*found, headerArg{name, append([]string(nil), path...)})
+			default:
+				return fmt.Errorf("x-mcp-header %q is at an argument that is neither string, integer nor boolean", name)
+			}
+		}
+	}
+	for _, f := range o {
+		switch f.key {
+		case "properties":
+			props, _ := parseOrdered(f.value)
+			for _, p := range props {
+				if err := findHeaders(p.value, append(path[:len(path):len(path)], p.key), reached, depth+1, found); err != nil {
+					return err
+				}
+			}
+		case "enum", "const", "default", "examples", "x-mcp-header": // values, not schemas
+		default:
+			if k := kindOf(f.value); k == '{' || k == '[' {
+				if err := findHeaders(f.value, path, false, depth+1, found); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// isToken reports whether s is a token of HTTP (RFC 9110).
+func isToken(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	}) < 0
+}
+
+// headerValues returns the headers that go with these arguments, by the
+// server's own names for them.
+func headerValues(headers []headerArg, args json.RawMessage) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	values := map[string]string{}
+	for _, h := range headers {
+		v := args
+		for _, key := range h.path {
+			o, _ := parseOrdered(v)
+			v = o.get(key)
+		}
+		switch kindOf(v) {
+		case 0, 'n', '{', '[':
+		case '"':
+			values[h.header] = textOf(v)
+		default:
+			values[h.header] = string(v)
+		}
+	}
+	return values
+}
