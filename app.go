@@ -339,6 +339,11 @@ type app struct {
 	page        consoleHolder
 }
 
+// afterGreeting is how long downstream servers are not started after the first
+// answer, unless one is needed: the client asks for the lists now, and has
+// them from what is saved.
+const afterGreeting = 150 * time.Millisecond
+
 // open wires the program.
 func (p *program) open() (*app, error) {
 	s, err := p.settings()
@@ -352,7 +357,7 @@ func (p *program) open() (*app, error) {
 	a := &app{settings: s, offered: offered, session: strings.ToLower(rand.Text()[:12])}
 	a.workers = aggregator.NewWorkers(a.launch, s.log)
 	words, builtin := p.front(s, offered)
-	a.downstreams = s.newDownstreams(builtin)
+	a.downstreams = s.newDownstreams(builtin, p.answersFirst)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	a.gate = gate
 	if s.config.Console.Enabled {
@@ -382,6 +387,10 @@ func (p *program) open() (*app, error) {
 		Downstreams:  a.downstreams,
 		Schemas:      schemaProfile(s.config),
 		Log:          s.log,
+		Answered: func() {
+			go a.downstreams.Tools() // it is about to be asked for them
+			time.AfterFunc(afterGreeting, a.downstreams.Begin)
+		},
 		Opened: func(caller string) {
 			a.startConsole()
 			a.workers.Warm(context.Background(), caller, s.policy.Profile())

@@ -24,11 +24,12 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	flags   flags
-	http    httpFlags
-	wrapped *wrapped // the one server to serve, nil for all
-	started bool     // a command has begun
-	oneCall bool     // this is `toolgate call`
+	flags        flags
+	http         httpFlags
+	wrapped      *wrapped // the one server to serve, nil for all
+	started      bool     // a command has begun
+	oneCall      bool     // this is `toolgate call`
+	answersFirst bool     // downstream servers start behind the first answer
 
 	caller      string             // over HTTP: whose program this is
 	onlyServers []string           // of the config, nil for all

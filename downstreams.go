@@ -23,8 +23,8 @@ import (
 )
 
 // newDownstreams returns the set of the config's servers, which are being
-// started.
-func (s *settings) newDownstreams(builtin []tools.Tool) *aggregator.Downstreams {
+// started; with hold they wait for that until a client has its first answer.
+func (s *settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.Downstreams {
 	var reserved []string
 	for _, t := range builtin {
 		reserved = append(reserved, t.Name())
@@ -35,6 +35,7 @@ func (s *settings) newDownstreams(builtin []tools.Tool) *aggregator.Downstreams 
 		Roots:    s.workspaceRoots(),
 		Reserved: reserved,
 		Log:      s.log,
+		Hold:     hold,
 	})
 	for _, key := range s.config.WithoutEffect() {
 		s.log.Warn("key has no effect here", "key", key)

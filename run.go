@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -15,12 +16,17 @@ import (
 	"toolgate/server"
 )
 
+// silence is how long a client may say nothing before the downstream servers
+// are started all the same.
+const silence = 2 * time.Second
+
 // serve serves one client on stdin and stdout until stdin ends, or callers
 // over HTTP until ctx does.
 func (p *program) serve(ctx context.Context) error {
 	if p.http.addr != "" {
 		return p.serveHTTP(ctx)
 	}
+	p.answersFirst = true
 	a, err := p.open()
 	if err != nil {
 		return err
@@ -30,6 +36,7 @@ func (p *program) serve(ctx context.Context) error {
 		a.log.Warn("nothing is writable; start with -C FOLDER", "why", a.noRoots)
 	}
 	defer p.watchConfig(a)()
+	defer time.AfterFunc(silence, a.downstreams.Begin).Stop()
 	in, restore := polled(p.stdin)
 	defer restore()
 	return a.server.ServeStdio(ctx, in, p.stdout)

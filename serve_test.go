@@ -409,6 +409,38 @@ func BenchmarkFirstAnswer(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstAnswerWithServers is the same with downstream servers behind,
+// one of which never answers.
+func BenchmarkFirstAnswerWithServers(b *testing.B) {
+	exe := buildProgram(b)
+	peer := peersOf(b)[rawPeer][0]
+	config := "[mcp_servers.mute]\ncommand = \"sleep\"\nargs = [\"1000\"]\nsandbox = \"none\"\n"
+	for i := range 5 {
+		config += fmt.Sprintf("[mcp_servers.peer%d]\ncommand = %q\nsandbox = \"none\"\n", i, peer)
+	}
+	home := b.TempDir()
+	require.NoError(b, os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600))
+	b.ReportAllocs()
+	for b.Loop() {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), "TOOLGATE_HOME="+home)
+		cmd.Dir = b.TempDir()
+		in, err := cmd.StdinPipe()
+		require.NoError(b, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(b, err)
+		require.NoError(b, cmd.Start())
+		io.WriteString(in, greeting+"\n")
+		if _, err := bufio.NewReader(out).ReadBytes('\n'); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		in.Close()
+		cmd.Wait()
+		b.StartTimer()
+	}
+}
+
 // BenchmarkEmptyProgram is what BenchmarkFirstAnswer stands beside: the start
 // of the same binary that does nothing but print its version.
 func BenchmarkEmptyProgram(b *testing.B) {

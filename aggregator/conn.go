@@ -499,6 +499,20 @@ func appendOneLine(b []byte, v json.RawMessage) []byte {
 }
 
 func quote(s string) json.RawMessage {
+	if isPlain(s) {
+		b := make([]byte, 0, len(s)+2)
+		return append(append(append(b, '"'), s...), '"')
+	}
 	b, _ := json.Marshal(s) // a string always marshals
 	return b
+}
+
+// isPlain reports whether s stands for itself in JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }

@@ -91,6 +91,8 @@ type Downstream struct {
 	saved    *Catalogue    // nil: never seen
 	listed   chan struct{} // closed when the catalogue is known, or will not be soon
 	listOnce sync.Once
+
+	made *made // under the set's lock; nil: to be made
 }
 
 // errEnding is why everything stops at the end of the program.
@@ -153,6 +155,10 @@ func (d *Downstream) move(state State, s *session, err error) {
 func (d *Downstream) run() {
 	defer close(d.ended)
 	defer d.known()
+	select {
+	case <-d.set.begun:
+	case <-d.ctx.Done():
+	}
 	wanted := !d.spec.Lazy || d.catalogueUnknown()
 	failures := 0
 	for d.ctx.Err() == nil {
@@ -492,6 +498,7 @@ func (d *Downstream) lost(s *session) {
 // get returns the open session, starting the server when it does not run. It
 // waits for one attempt at most. The caller must call release.
 func (d *Downstream) get(ctx context.Context) (*session, error) {
+	d.set.Begin()
 	d.mu.Lock()
 	seen := d.attempts
 	d.users++

@@ -792,3 +792,43 @@ func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
 		s.Close()
 	})
 }
+
+func TestHeldServersWaitUntilOneIsNeeded(t *testing.T) {
+	for name, need := range map[string]func(*aggregator.Downstreams){
+		"begin":  func(s *aggregator.Downstreams) { s.Begin() },
+		"settle": func(s *aggregator.Downstreams) { s.Settle(context.Background(), false) },
+		"a call": func(s *aggregator.Downstreams) {
+			s.Run(context.Background(), policy.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
+		},
+		"a tool that may come": func(s *aggregator.Downstreams) { s.Await(context.Background(), "mcp__raw__echo") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				first := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
+				first.Update([]aggregator.Spec{spec("raw", (&fake{}).launch)})
+				first.Settle(t.Context(), false)
+				first.Close()
+
+				f := &fake{}
+				s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir, Hold: true})
+				s.Update([]aggregator.Spec{spec("raw", f.launch)})
+				<-time.After(time.Hour)
+				require.Equal(t, []string{"mcp__raw__echo"}, names(s), "from what is saved")
+				require.Zero(t, f.count())
+				need(s)
+				synctest.Wait()
+				require.Equal(t, 1, f.count())
+				s.Close()
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir(), Hold: true})
+		s.Update([]aggregator.Spec{spec("raw", f.launch)})
+		synctest.Wait()
+		s.Close()
+		require.Zero(t, f.count(), "nobody needed it")
+	})
+}

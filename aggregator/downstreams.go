@@ -25,6 +25,10 @@ type DownstreamOptions struct {
 	Reserved []string        // tool names that are taken
 	Log      *slog.Logger    // nil: nothing is logged
 	Grace    time.Duration   // between the steps of ending a process; 0: two seconds
+
+	// Hold has no server started before [Downstreams.Begin], or before one is
+	// needed: a client is waiting for its first answer meanwhile.
+	Hold bool
 }
 
 // A Notice is a notification of a downstream server that concerns clients.
@@ -57,7 +61,10 @@ type Downstreams struct {
 	life context.Context
 	stop context.CancelCauseFunc
 
-	published atomic.Pointer[published]
+	begun     chan struct{} // closed when servers may start
+	beginOnce sync.Once
+
+	published atomic.Pointer[published] // nil: nobody has looked yet
 
 	mu        sync.Mutex
 	servers   map[string]*Downstream
@@ -87,11 +94,17 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 		servers:   map[string]*Downstream{},
 		listeners: map[int]Listener{},
 		clients:   map[int]policy.ClientFunc{},
+		begun:     make(chan struct{}),
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
-	s.published.Store(publish(nil, nil))
+	if !o.Hold {
+		s.Begin()
+	}
 	return s
 }
+
+// Begin lets the servers start.
+func (s *Downstreams) Begin() { s.beginOnce.Do(func() { close(s.begun) }) }
 
 // Update makes specs the servers of the set: new ones are started, those that
 // are gone or differ are ended. It does not wait for either.
@@ -190,22 +203,31 @@ func (s *Downstreams) notice(n Notice) {
 	})
 }
 
-// republish makes what is published anew and tells the listeners.
-func (s *Downstreams) republish(c Change) {
+// view returns what is published.
+func (s *Downstreams) view() *published {
+	if p := s.published.Load(); p != nil {
+		return p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.published.Load(); p != nil {
+		return p
+	}
+	return s.publish(&published{})
+}
+
+// publish makes what is published anew, under s.mu.
+func (s *Downstreams) publish(before *published) *published {
 	reserved := map[string]bool{}
 	for _, name := range s.opts.Reserved {
 		reserved[name] = true
 	}
-	s.mu.Lock()
 	var servers []*Downstream
 	for _, name := range keysOf(s.servers) {
 		servers = append(servers, s.servers[name])
 	}
-	before := s.published.Load()
 	p := publish(servers, reserved)
 	s.published.Store(p)
-	s.mu.Unlock()
-	c.Tools = c.Tools && !slices.EqualFunc(before.tools, p.tools, func(a, b Tool) bool { return bytes.Equal(a.Definition, b.Definition) })
 	for server, faults := range p.faults {
 		for _, f := range faults {
 			if !slices.Contains(before.faults[server], f) {
@@ -213,6 +235,18 @@ func (s *Downstreams) republish(c Change) {
 			}
 		}
 	}
+	return p
+}
+
+// republish makes what is published anew, where somebody has looked at it
+// before, and tells the listeners.
+func (s *Downstreams) republish(c Change) {
+	s.mu.Lock()
+	if before := s.published.Load(); before != nil {
+		p := s.publish(before)
+		c.Tools = c.Tools && !slices.EqualFunc(before.tools, p.tools, func(a, b Tool) bool { return bytes.Equal(a.Definition, b.Definition) })
+	}
+	s.mu.Unlock()
 	if c == (Change{}) {
 		return
 	}
@@ -252,11 +286,11 @@ func (s *Downstreams) soleClient() policy.ClientFunc {
 
 // Tools returns the published tools, sorted by name. The slice is shared and
 // must not be changed.
-func (s *Downstreams) Tools() []Tool { return s.published.Load().tools }
+func (s *Downstreams) Tools() []Tool { return s.view().tools }
 
 // Tool returns the tool published as name.
 func (s *Downstreams) Tool(name string) (Tool, bool) {
-	if t, ok := s.published.Load().byName[name]; ok {
+	if t, ok := s.view().byName[name]; ok {
 		return *t, true
 	}
 	return Tool{}, false
@@ -264,7 +298,7 @@ func (s *Downstreams) Tool(name string) (Tool, bool) {
 
 // Status says how the servers are, by name.
 func (s *Downstreams) Status() []Status {
-	p := s.published.Load()
+	p := s.view()
 	var list []Status
 	for _, d := range s.all() {
 		d.mu.Lock()
@@ -313,6 +347,7 @@ func (s *Downstreams) Settle(ctx context.Context, required bool) {
 		if required && !d.spec.Required {
 			continue
 		}
+		s.Begin()
 		select {
 		case <-d.listed:
 		case <-ctx.Done():
@@ -329,6 +364,7 @@ func (s *Downstreams) Await(ctx context.Context, tool string) {
 		if prefix := d.prefix(); !d.spec.Required && (prefix == "" || !strings.HasPrefix(tool, prefix)) {
 			continue
 		}
+		s.Begin()
 		select {
 		case <-d.listed:
 		case <-ctx.Done():
@@ -369,9 +405,9 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if c.Action.Tool == ReadResource {
 		return s.runRead(ctx, c, d)
 	}
-	t, ok := s.published.Load().find(d.spec.Name, c.Action.Tool)
+	t, ok := s.view().find(d.spec.Name, c.Action.Tool)
 	if !ok {
-		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.published.Load().why(d.spec.Name, c.Action.Tool))
+		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.view().why(d.spec.Name, c.Action.Tool))
 	}
 	args := c.Arguments
 	if len(args) == 0 {

@@ -32,9 +32,9 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("unknown %s %q", e.Wh
 
 // Resources, Templates and Prompts return what is published, by key. The
 // slices are shared and must not be changed.
-func (s *Downstreams) Resources() []Named { return s.published.Load().resources }
-func (s *Downstreams) Templates() []Named { return s.published.Load().templates }
-func (s *Downstreams) Prompts() []Named   { return s.published.Load().prompts }
+func (s *Downstreams) Resources() []Named { return s.view().resources }
+func (s *Downstreams) Templates() []Named { return s.view().templates }
+func (s *Downstreams) Prompts() []Named   { return s.view().prompts }
 
 // Serves reports whether some server declares the capability, or may: one
 // that was never seen counts as declaring all.

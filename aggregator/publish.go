@@ -63,9 +63,9 @@ func publish(servers []*Downstream, reserved map[string]bool) *published {
 		if c == nil {
 			continue
 		}
-		tools, faults := d.publishTools(c)
-		p.faults[d.spec.Name] = faults
-		for _, t := range tools {
+		m := d.make(c)
+		p.faults[d.spec.Name] = slices.Clone(m.faults)
+		for _, t := range m.tools {
 			if other, taken := takenBy[t.Name]; taken {
 				p.fault(d.spec.Name, "%s is left out: %s has a tool of that name too; set another prefix", t.Name, other)
 				continue
@@ -73,9 +73,9 @@ func publish(servers []*Downstream, reserved map[string]bool) *published {
 			takenBy[t.Name] = "the server " + d.spec.Name
 			p.tools = append(p.tools, t)
 		}
-		p.prompts = append(p.prompts, d.publishPrompts(c)...)
-		p.resources = append(p.resources, d.named(c.Resources, "uri")...)
-		p.templates = append(p.templates, d.named(c.Templates, "uriTemplate")...)
+		p.prompts = append(p.prompts, m.prompts...)
+		p.resources = append(p.resources, m.resources...)
+		p.templates = append(p.templates, m.templates...)
 	}
 	slices.SortFunc(p.tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	for i := range p.tools {
@@ -85,6 +85,28 @@ func publish(servers []*Downstream, reserved map[string]bool) *published {
 	p.resources = mapURIs(p.resources, "uri")
 	p.templates = mapURIs(p.templates, "uriTemplate")
 	return p
+}
+
+// A made is the published form of one server's catalogue, kept because the
+// others' catalogues change more often than it does.
+type made struct {
+	from                          *Catalogue
+	tools                         []Tool
+	faults                        []string
+	prompts, resources, templates []Named
+}
+
+// make returns the published form of d's catalogue.
+func (d *Downstream) make(c *Catalogue) *made {
+	if d.made == nil || d.made.from != c {
+		m := &made{from: c}
+		m.tools, m.faults = d.publishTools(c)
+		m.prompts = d.publishPrompts(c)
+		m.resources = d.named(c.Resources, "uri")
+		m.templates = d.named(c.Templates, "uriTemplate")
+		d.made = m
+	}
+	return d.made
 }
 
 func (p *published) fault(server, format string, args ...any) {

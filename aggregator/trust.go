@@ -188,7 +188,14 @@ func AcceptServer(stateDir, server string) error {
 }
 
 // Reviewed publishes the tools anew after a person has accepted some.
-func (s *Downstreams) Reviewed() { s.republish(Change{Tools: true}) }
+func (s *Downstreams) Reviewed() {
+	s.mu.Lock()
+	for _, d := range s.servers {
+		d.made = nil
+	}
+	s.mu.Unlock()
+	s.republish(Change{Tools: true})
+}
 
 // ForgetServer removes what is kept of a server.
 func ForgetServer(stateDir, server string) error {

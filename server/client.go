@@ -24,6 +24,9 @@ type client struct {
 	conn    mcp.Connection
 	carries bool // what is written to conn passes by uncarry
 
+	first         sync.Once
+	answeredFirst func() // called once with the first answer; may be nil
+
 	mu       sync.Mutex
 	last     int
 	waiting  map[string]chan *jsonrpc.Response

@@ -127,7 +127,11 @@ func (c *eraConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 func (c *eraConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	c.client.uncarry(msg)
-	return c.inner.Write(ctx, msg)
+	err := c.inner.Write(ctx, msg)
+	if _, answer := msg.(*jsonrpc.Response); answer && c.client.answeredFirst != nil {
+		c.client.first.Do(c.client.answeredFirst)
+	}
+	return err
 }
 
 func (c *eraConn) Close() error {

@@ -52,6 +52,10 @@ type Options struct {
 	// asked for, as Codex does.
 	Outside func(caller, session string) bool
 
+	// Answered, if set, is called when a client on stdio has its first answer:
+	// the place to start what would have kept it waiting. It must not block.
+	Answered func()
+
 	// Opened, if set, is called when a client has opened its session, in a
 	// goroutine of its own: the place to start what the first call will need.
 	Opened func(caller string)
@@ -106,7 +110,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		return err
 	}
 	defer conn.Close()
-	client.conn, client.carries = conn, true
+	client.conn, client.carries, client.answeredFirst = conn, true, s.opts.Answered
 	srv, behind := s.mcpServer(stdioCaller, client)
 	defer behind.detach()
 	defer direct.close()
