@@ -21,6 +21,10 @@ type Cmd struct {
 	Stdout, Stderr io.Writer
 	ExtraFiles     []*os.File // become descriptors 3, 4, … of the process
 
+	// Looks says that Look will be called. The first process then keeps, in
+	// its own namespaces, the capability to mount.
+	Looks bool
+
 	plan  Plan
 	notes []string
 	inner *exec.Cmd

@@ -109,12 +109,8 @@ func closeOnExec() error {
 func runInit() {
 	// What is set up per thread is set up on one thread.
 	runtime.LockOSThread()
-	reports := os.NewFile(reportFd, "report")
-	tell := func(r report) {
-		line, _ := json.Marshal(r)
-		reports.Write(append(line, '\n'))
-	}
-	o, err := takeOrder()
+	tell := teller(os.NewFile(reportFd, "report"))
+	o, requests, err := takeOrder()
 	if err == nil {
 		err = prepare(&o)
 	}
@@ -131,7 +127,8 @@ func runInit() {
 		pid, notes, err = startConfined(o)
 		o.notes = append(o.notes, notes...)
 	}
-	if err == nil && o.Plan.confined() {
+	looks := o.Looks && o.Plan.confined()
+	if err == nil && o.Plan.confined() && !(looks && o.Plan.Level == Full) {
 		// This process holds nothing that the program would want, but there
 		// is no need for it to be able to do anything.
 		err = step("dropping capabilities", dropCapabilitiesElsewhere())
@@ -145,6 +142,11 @@ func runInit() {
 		unix.Exit(1)
 	}
 	tell(report{Notes: o.notes})
+	if looks {
+		l := newLooker(o)
+		l.begin()
+		go l.serve(requests, tell) // ends with the process
+	}
 	status := reap(pid)
 	if !o.Plan.namespaces() {
 		killDescendants()
@@ -176,19 +178,21 @@ func step(name string, err error) error {
 
 // takeOrder reads the order and, from then on, ends everything when the
 // process that gave it has ended.
-func takeOrder() (order, error) {
+//
+// What comes down after the order are requests to look again.
+func takeOrder() (o order, requests chan struct{}, err error) {
+	requests = make(chan struct{}, 1) // the next comes when one is answered
 	if err := closeOnExec(); err != nil {
-		return order{}, step("close_range", err)
+		return order{}, requests, step("close_range", err)
 	}
 	lifeline := os.NewFile(orderFd, "order")
-	o, err := readOrder(lifeline)
-	if err != nil {
-		return o, fmt.Errorf("reading the order: %w", err)
+	if o, err = readOrder(lifeline); err != nil {
+		return o, requests, fmt.Errorf("reading the order: %w", err)
 	}
 	if !o.Plan.namespaces() {
 		// Orphans come to this process, so that it can find and end them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return o, step("subreaper", err)
+			return o, requests, step("subreaper", err)
 		}
 	}
 	end := func() {
@@ -197,11 +201,17 @@ func takeOrder() (order, error) {
 		}
 		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
 	}
-	// Both end with the process: the lifeline carries nothing more, and who
-	// asks this process to end means all of the sandbox.
+	// Both end with the process: the lifeline carries nothing but requests to
+	// look again, which come after the program has started, and who asks this
+	// process to end means all of the sandbox.
 	go func() {
-		io.Copy(io.Discard, lifeline)
-		end()
+		var request [1]byte
+		for {
+			if _, err := io.ReadFull(lifeline, request[:]); err != nil {
+				end()
+			}
+			requests <- struct{}{}
+		}
 	}()
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
@@ -209,7 +219,7 @@ func takeOrder() (order, error) {
 		<-asked
 		end()
 	}()
-	return o, nil
+	return o, requests, nil
 }
 
 // prepare changes what this process sees to what the program may see, and

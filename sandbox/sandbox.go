@@ -46,6 +46,10 @@ import (
 // profile. The text says what is missing.
 var ErrUnsupported = errors.New("sandbox unsupported on this system")
 
+// ErrStale is what an error wraps when there is something that a process would
+// be held to if it were started now, and that this one is not.
+var ErrStale = errors.New("the sandbox is older than what it is to protect")
+
 // A Level is how a process is confined. The zero value is not at all.
 type Level int
 

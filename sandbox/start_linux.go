@@ -29,6 +29,7 @@ type order struct {
 	Dir   string   `json:"dir"`
 	Extra int      `json:"extra,omitempty"` // number of extra files
 	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
+	Looks bool     `json:"looks,omitempty"` // it will be asked to look again, see [Cmd.Look]
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
 	Made  []made   `json:"made,omitempty"`  // what bubblewrap was asked to carve out
 	Door  int      `json:"door,omitempty"`  // descriptor through which the proxy's listener goes out, 0 for none
@@ -40,11 +41,14 @@ type order struct {
 }
 
 // A report is what the first process tells back: one when the program runs or
-// could not be started, one when it has ended.
+// could not be started, one for each look, one when it has ended.
 type report struct {
 	Error  string   `json:"error,omitempty"`
 	Denied bool     `json:"denied,omitempty"` // the system refused the sandbox itself
 	Notes  []string `json:"notes,omitempty"`  // what could not be protected
+
+	Looked bool   `json:"looked,omitempty"` // it is one for a look
+	Stale  string `json:"stale,omitempty"`  // what only a new process would be held to
 
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
@@ -64,6 +68,9 @@ type link struct {
 	lifeline *os.File // closed to end the sandbox
 	reports  *bufio.Reader
 	file     *os.File // behind reports
+
+	asking sync.Mutex // held while a report is waited for
+	ended  *report    // that of the end, when it came in place of another
 }
 
 // cut ends the sandbox.
@@ -98,7 +105,7 @@ func (c *Cmd) order() (order, error) {
 			return order{}, fmt.Errorf("working folder: %w", err)
 		}
 	}
-	o := order{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles)}
+	o := order{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), Looks: c.Looks}
 	self, err := os.Executable()
 	if c.Args[0] == "" || err == nil && c.Args[0] == self {
 		o.Self = true
@@ -241,7 +248,7 @@ func (c *Cmd) Wait() error {
 	for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	c.link.cut()
-	rep, rerr := c.link.next()
+	rep, rerr := c.link.last()
 	err := c.inner.Wait()
 	c.link.file.Close()
 	if c.listener != nil {

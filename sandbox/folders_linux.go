@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+)
+
+// maxWatched is how many folders are watched. Above, every look goes through
+// all of them: the kernel keeps some memory for each watch, and lets a user
+// have only so many.
+const maxWatched = 50_000
+
+// A folderWatch tells whether anything that a plan protects by name, or hides
+// by pattern, has come into being below its writable roots. The kernel keeps
+// the events until they are asked for.
+type folderWatch struct {
+	fd       int
+	plan     Plan
+	patterns []pattern
+	globs    []string
+	search   search // reads folders
+
+	folders map[int32]folder
+	dirty   bool // something was found that is not held
+	failed  bool // not every folder could be watched
+}
+
+// A folder is one that is watched.
+type folder struct {
+	path  string
+	depth int       // of folders below it that are watched too
+	below []pattern // what is protected in it by itself
+}
+
+// watchFolders returns a watch for plan, nil when there can be none. What has
+// come into being since the view was set up is found at the first look.
+func watchFolders(plan Plan) *folderWatch {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	w := &folderWatch{fd: fd, plan: plan, patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs}
+	w.search.buf = make([]byte, 64<<10)
+	for _, p := range w.patterns {
+		w.search.admit(p[0], true)
+	}
+	for _, glob := range w.globs {
+		_, parts := policy.GlobBase(glob)
+		for _, part := range parts {
+			w.search.admit(part, false)
+		}
+	}
+	w.watchAll()
+	if w.failed {
+		unix.Close(fd)
+		return nil
+	}
+	return w
+}
+
+// watchAll watches every folder that is looked through for names and patterns.
+func (w *folderWatch) watchAll() {
+	w.folders = map[int32]folder{}
+	p := w.plan.Profile
+	if len(w.patterns) > 0 {
+		for _, root := range p.WritableRoots {
+			depth := math.MaxInt
+			if slices.Contains(p.SharedRoots, root) {
+				depth = sharedDepth
+			}
+			w.tree(root, depth)
+		}
+	}
+	for _, glob := range w.globs {
+		base, _ := policy.GlobBase(glob)
+		depth := math.MaxInt
+		if p.Paths.GlobDepth > 0 {
+			depth = p.Paths.GlobDepth - 1
+		}
+		w.tree(base, depth)
+	}
+}
+
+// tree watches root and the folders up to depth below it.
+func (w *folderWatch) tree(root string, depth int) {
+	for level := []string{root}; len(level) > 0 && depth >= 0 && !w.failed; depth-- {
+		var below []string
+		for _, dir := range level {
+			if !w.add(folder{path: dir, depth: depth}) {
+				continue
+			}
+			for _, e := range w.search.entries(dir, depth > 0) {
+				path := dir + "/" + e.name
+				if !w.note(path, e.name) && e.kind == unix.S_IFDIR && depth > 0 {
+					below = append(below, path)
+				}
+			}
+		}
+		level = below
+	}
+}
+
+// add watches f. It is false when f is no folder to look through, or is watched
+// as far as that already.
+func (w *folderWatch) add(f folder) bool {
+	wd, err := unix.InotifyAddWatch(w.fd, f.path, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW|unix.IN_EXCL_UNLINK)
+	switch {
+	case err == unix.ENOSPC || len(w.folders) >= maxWatched:
+		w.failed = true
+		return false
+	case err != nil:
+		return false // it has gone, or cannot be read: nor can it be inside
+	}
+	old, ok := w.folders[int32(wd)]
+	if ok && old.path == f.path && old.depth >= f.depth {
+		return false
+	}
+	f.below = append(f.below, old.below...)
+	w.folders[int32(wd)] = f
+	return true
+}
+
+// note finds out whether the name at path is protected or denied, which is
+// what it reports, and whether that is held.
+func (w *folderWatch) note(path, name string) bool {
+	var below []pattern
+	denied := slices.ContainsFunc(w.globs, func(g string) bool { return policy.MatchGlob(g, path) })
+	found := denied
+	for _, p := range w.patterns {
+		if matches(p[0], name) {
+			found = true
+			if len(p) > 1 {
+				below = append(below, p[1:])
+			}
+		}
+	}
+	if !found {
+		return false
+	}
+	if !isHeld(path, pinned) || denied && !isHeld(path, hidden) {
+		w.dirty = true
+	}
+	if len(below) > 0 {
+		w.add(folder{path: path, below: below})
+	}
+	return true
+}
+
+// isHeld reports whether path is held as kind says, or is not there.
+func isHeld(path string, kind carvingKind) bool {
+	return carving{path: path, kind: kind}.held()
+}
+
+// changed reports whether something has come into being that is not held. It
+// takes the events that have come since it was last asked.
+func (w *folderWatch) changed() bool {
+	if w.failed {
+		return true
+	}
+	var buf [64 << 10]byte
+	for {
+		n, err := unix.Read(w.fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		for rest := buf[:n]; len(rest) >= unix.SizeofInotifyEvent; {
+			e := (*unix.InotifyEvent)(unsafe.Pointer(&rest[0]))
+			end := unix.SizeofInotifyEvent + int(e.Len)
+			name, _, _ := bytes.Cut(rest[unix.SizeofInotifyEvent:end], []byte{0})
+			w.event(e.Wd, e.Mask, string(name))
+			rest = rest[end:]
+		}
+	}
+	dirty := w.dirty || w.failed
+	w.dirty = false
+	return dirty
+}
+
+// event takes note of one event.
+func (w *folderWatch) event(wd int32, mask uint32, name string) {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		w.dirty = true
+		w.watchAll() // what is watched stays so
+		return
+	}
+	dir, ok := w.folders[wd]
+	if mask&unix.IN_IGNORED != 0 {
+		delete(w.folders, wd)
+		return
+	}
+	if !ok || name == "" {
+		return
+	}
+	path := strings.TrimSuffix(dir.path, "/") + "/" + name
+	for _, p := range dir.below {
+		if len(p) > 1 || matches(p[0], name) {
+			w.dirty = w.dirty || !isHeld(path, pinned)
+		}
+	}
+	if w.note(path, name) || mask&unix.IN_ISDIR == 0 || dir.depth == 0 {
+		return
+	}
+	w.tree(path, dir.depth-1)
+}

@@ -1,0 +1,254 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+func init() {
+	// obey runs an op a line from stdin, and answers with its errno.
+	ops["obey"] = func([]string) error {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			args := strings.Fields(lines.Text())
+			fmt.Printf("\nerrno %d\n", runOp(args[0], args[1:]))
+		}
+		return nil
+	}
+}
+
+// A companion is a process in a sandbox that does what it is told.
+type companion struct {
+	cmd *sandbox.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func keep(t testing.TB, plan sandbox.Plan) *companion {
+	t.Helper()
+	cmd := plan.Command("", "op", "obey")
+	cmd.Dir, cmd.Looks, cmd.Stderr = "/", true, os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Kill(); cmd.Wait() })
+	return &companion{cmd, in, bufio.NewReader(out)}
+}
+
+func (c *companion) do(t testing.TB, op string, args ...string) syscall.Errno {
+	t.Helper()
+	_, err := fmt.Fprintln(c.in, op, strings.Join(args, " "))
+	require.NoError(t, err)
+	for {
+		line, err := c.out.ReadString('\n')
+		require.NoError(t, err)
+		var errno int
+		if _, err := fmt.Sscanf(line, "errno %d", &errno); err == nil {
+			return syscall.Errno(errno)
+		}
+	}
+}
+
+// What comes into being after the start, by whomever, is held from the next
+// look on, as deep as it lies.
+func TestLook(t *testing.T) {
+	root, base := t.TempDir(), t.TempDir()
+	write(t, root+"/src/deep/file", "old")
+	write(t, base+"/conf/a.txt", "plain")
+	p := workspace(root)
+	p.ReadOnlySubpaths = sandbox.Protected(false)
+	p.Hidden = []string{base + "/later"}
+	p.Paths = policy.Paths{
+		ReadOnly: []string{root + "/docs"}, Denied: []string{root + "/key", base + "/gone"},
+		DeniedGlobs: []string{root + "/**/*.env", base + "/**/*.pem"},
+	}
+	c := keep(t, at(t, sandbox.Full, p))
+	look := func() { t.Helper(); require.NoError(t, c.cmd.Look()) }
+	ok := func(op string, args ...string) {
+		t.Helper()
+		require.Equal(t, syscall.Errno(0), c.do(t, op, args...), "%s %q", op, args)
+	}
+	no := func(want syscall.Errno, op string, args ...string) {
+		t.Helper()
+		require.Equal(t, want, c.do(t, op, args...), "%s %q", op, args)
+	}
+	look() // nothing has changed
+
+	// By the command itself, as git clone does; by somebody else.
+	ok("mkdir", root+"/src/deep/repo")
+	ok("mkdir", root+"/src/deep/repo/.git")
+	ok("write", root+"/src/deep/repo/.git/config")
+	write(t, root+"/other/.mcp.json", "{}")
+	ok("append", root+"/other/.mcp.json")
+	look()
+	no(unix.EROFS, "append", root+"/src/deep/repo/.git/config")
+	no(unix.EROFS, "write", root+"/src/deep/repo/.git/hook")
+	no(unix.EBUSY, "rename", root+"/src/deep/repo/.git", root+"/x")
+	no(unix.EROFS, "append", root+"/other/.mcp.json")
+	ok("write", root+"/src/deep/repo/file")
+
+	// A folder that is moved keeps what is held in it, and what is made in it
+	// is found where it is now.
+	ok("rename", root+"/src", root+"/moved")
+	no(unix.EROFS, "append", root+"/moved/deep/repo/.git/config")
+	ok("mkdir", root+"/moved/deep/.vscode")
+	ok("write", root+"/moved/deep/.vscode/tasks.json")
+	look()
+	no(unix.EROFS, "append", root+"/moved/deep/.vscode/tasks.json")
+	no(unix.EROFS, "append", root+"/moved/deep/repo/.git/config")
+
+	// A folder that came from outside, with all in it.
+	write(t, base+"/tree/a/b/.envrc", "x")
+	if os.Rename(base+"/tree", root+"/tree") == nil {
+		ok("append", root+"/tree/a/b/.envrc")
+		look()
+		no(unix.EROFS, "append", root+"/tree/a/b/.envrc")
+	}
+
+	// Read-only and denied paths that were missing, and files that match.
+	ok("mkdir", root+"/docs")
+	ok("write", root+"/docs/a")
+	ok("write", root+"/key")
+	ok("write", root+"/moved/b.env")
+	write(t, base+"/later/secret", "x")
+	write(t, base+"/conf/deep/x.pem", "x")
+	ok("read", base+"/conf/deep/x.pem")
+	look()
+	no(unix.EROFS, "append", root+"/docs/a")
+	no(unix.EACCES, "read", root+"/key")
+	no(unix.EACCES, "read", root+"/moved/b.env")
+	no(unix.EACCES, "read", base+"/later/secret")
+	no(unix.EACCES, "read", base+"/conf/deep/x.pem")
+	ok("read", base+"/conf/a.txt")
+	look()
+
+	// What its owner replaced from outside is held anew.
+	require.NoError(t, os.Remove(root+"/moved/b.env"))
+	write(t, root+"/moved/b.env", "again")
+	look()
+	no(unix.EACCES, "read", root+"/moved/b.env")
+	require.FileExists(t, root+"/key", "nothing is changed on disk")
+	require.Equal(t, "again", content(t, root+"/moved/b.env"))
+}
+
+// Where mounts are not ours to add, a look says that the sandbox is stale, and
+// a new one holds what was found.
+func TestLookFindsTheSandboxStale(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Bwrap, sandbox.Landlock} {
+		t.Run(level.String(), func(t *testing.T) {
+			root, base := t.TempDir(), t.TempDir()
+			write(t, base+"/conf/deep/a.txt", "plain")
+			p := workspace(root)
+			p.Paths.DeniedGlobs = []string{base + "/**/*.pem"}
+			plan := at(t, level, p)
+			c := keep(t, plan)
+			require.NoError(t, c.cmd.Look())
+			write(t, base+"/conf/plain", "x")
+			require.NoError(t, c.cmd.Look())
+			write(t, base+"/conf/deep/x.pem", "x")
+			err := c.cmd.Look()
+			require.ErrorIs(t, err, sandbox.ErrStale)
+			require.ErrorContains(t, err, "/conf/deep/x.pem")
+			c = keep(t, plan)
+			require.NoError(t, c.cmd.Look())
+			require.Equal(t, unix.EACCES, c.do(t, "read", base+"/conf/deep/x.pem"))
+			if level == sandbox.Bwrap {
+				write(t, root+"/sub/.git/config", "x")
+				require.ErrorIs(t, c.cmd.Look(), sandbox.ErrStale)
+				c = keep(t, plan)
+				require.NoError(t, c.cmd.Look())
+				require.Equal(t, unix.EROFS, c.do(t, "append", root+"/sub/.git/config"))
+			}
+		})
+	}
+}
+
+func TestLookAtWhatHasEnded(t *testing.T) {
+	plan := at(t, sandbox.Full, workspace(t.TempDir()))
+	require.EqualError(t, plan.Command("", "op", "say").Look(), "sandbox: not started to be looked at again")
+	cmd := plan.Command("", "op", "exit", "seven..")
+	cmd.Dir, cmd.Looks = "/", true
+	require.NoError(t, cmd.Start())
+	for cmd.Look() == nil {
+		// until it has ended
+	}
+	require.EqualError(t, cmd.Look(), "sandbox: it has ended")
+	require.Equal(t, 7, sandbox.ExitCode(cmd.Wait()))
+}
+
+// With git writes, what would make git run programs is held when it comes.
+func TestLookIntoARepositoryThatCanBeWritten(t *testing.T) {
+	root := t.TempDir()
+	p := workspace(root)
+	p.ReadOnlySubpaths = sandbox.Protected(true)
+	c := keep(t, at(t, sandbox.Full, p))
+	require.NoError(t, c.cmd.Look())
+	write(t, root+"/r/.git/hooks/pre-commit", "x")
+	write(t, root+"/r/.git/config", "x")
+	write(t, root+"/r/.git/info/x", "x")
+	write(t, root+"/r/.git/HEAD", "x")
+	require.NoError(t, c.cmd.Look())
+	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/hooks/pre-commit"))
+	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/config"))
+	require.Equal(t, syscall.Errno(0), c.do(t, "append", root+"/r/.git/HEAD"))
+	require.Equal(t, unix.EBUSY, c.do(t, "rename", root+"/r/.git", root+"/r/x"))
+	require.Equal(t, syscall.Errno(0), c.do(t, "write", root+"/r/.git/commondir"))
+	require.NoError(t, c.cmd.Look())
+	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/commondir"))
+}
+
+// BenchmarkLook is a look at a tree in which nothing has changed, beside going
+// through all of it, which the first look after a start does.
+func BenchmarkLook(b *testing.B) {
+	for _, folders := range []int{10, 1_000, 10_000} {
+		root := b.TempDir()
+		for i := range folders {
+			dir := filepath.Join(root, fmt.Sprint(i%100), fmt.Sprint(i))
+			require.NoError(b, os.MkdirAll(dir, 0o755))
+			for j := range 5 {
+				require.NoError(b, os.WriteFile(filepath.Join(dir, fmt.Sprint(j)), nil, 0o644))
+			}
+		}
+		p := workspace(root)
+		p.ReadOnlySubpaths = sandbox.Protected(false)
+		plan, err := planAt(sandbox.Full, p)
+		if err != nil {
+			b.Skip(err)
+		}
+		b.Run(fmt.Sprintf("%d folders/watched", folders), func(b *testing.B) {
+			c := keep(b, plan)
+			require.NoError(b, c.cmd.Look())
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, c.cmd.Look())
+			}
+		})
+		b.Run(fmt.Sprintf("%d folders/start and first look", folders), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c := keep(b, plan)
+				require.NoError(b, c.cmd.Look())
+				c.cmd.Kill()
+			}
+		})
+		b.Run(fmt.Sprintf("%d folders/start", folders), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				keep(b, plan).cmd.Kill()
+			}
+		})
+	}
+}
