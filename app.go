@@ -476,6 +476,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 		return nil, err
 	}
 	cmd := plan.Command(a.self, "worker")
+	cmd.Looks = true
 	cmd.Dir = a.dir()
 	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(settings))
 	in, err := cmd.StdinPipe()
@@ -496,7 +497,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, note := range cmd.Notes() {
 		a.log.Warn("not protected", "what", note)
 	}
-	proc := &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill}
+	proc := &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill, Look: cmd.Look}
 	if w := openWay(cmd, f, a.rules.Rules, a.gate, a.log); w != nil {
 		proc.Enter = w.enter
 		proc.Wait = func() error {

@@ -15,15 +15,14 @@ func (w *Workers) Run(ctx context.Context, c policy.Call, f policy.Profile) (pol
 	if opened, ok := w.SessionProfile(c.Caller, c.Action.Session); ok {
 		f = opened
 	}
-	res, ran, err := w.call(ctx, c, f)
+	res, ran, wk, err := w.call(ctx, c, f)
 	if err != nil {
 		return ran, err
 	}
+	defer w.leave(wk)
 	out, session, err := outcome(res)
 	out.Level, out.Hosts = ran.Level, ran.Hosts
-	if session != "" {
-		w.noteSession(c.Caller, session, f)
-	}
+	w.noteSession(c, session, f, wk)
 	return out, err
 }
 
@@ -38,17 +37,8 @@ func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f, ok := w.sessions[caller+"\x00"+session]
-	return f, ok
-}
-
-func (w *Workers) noteSession(caller, session string, f policy.Profile) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sessions == nil || len(w.sessions) >= maxSessions {
-		w.sessions = map[string]policy.Profile{}
-	}
-	w.sessions[caller+"\x00"+session] = f
+	s, ok := w.sessions[caller+"\x00"+session]
+	return s.profile, ok
 }
 
 // outcome reads what the gate must know of a CallToolResult: whether it is an

@@ -23,6 +23,7 @@ type Process struct {
 	Level string         // sandbox level it runs at
 	Wait  func() error   // returns once it has ended; called once
 	Kill  func() error   // ends it and everything it started, at once
+	Look  func() error   // makes it hold what has come into being, see [sandbox.Cmd.Look]; may be nil
 	Term  func() error   // asks it and what it started to end; may be nil
 
 	// Enter is told of each call that a worker runs, and what it returns is
@@ -44,7 +45,9 @@ type Workers struct {
 
 	mu       sync.Mutex
 	running  map[string]*worker
-	sessions map[string]policy.Profile // of callers and their running sessions
+	sessions map[string]openSession // of callers and their running sessions
+	retired  []*worker              // those that are kept for what they still do
+	ending   sync.WaitGroup
 	closed   bool
 }
 
@@ -60,6 +63,11 @@ type worker struct {
 	proc  *Process
 	err   error
 	ended chan struct{} // closed when the process has been waited for
+
+	// Guarded by the lock of Workers.
+	calls   int             // under way
+	open    map[string]bool // sessions that it left running
+	retired bool            // it is ended when it has nothing to do
 }
 
 // A DiedError says that a worker ended while it ran a call. What the call had
@@ -78,39 +86,51 @@ func (e *DiedError) Unwrap() error { return e.Cause }
 // started; when it dies during the call, the error is a *[DiedError].
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, string, error) {
 	c := policy.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
-	res, ran, err := w.call(ctx, c, f)
+	res, ran, wk, err := w.call(ctx, c, f)
+	if wk != nil {
+		w.leave(wk)
+	}
 	return res, ran.Level, err
 }
 
-// call is Call, and returns the level and the hosts of an [policy.Outcome].
-func (w *Workers) call(ctx context.Context, c policy.Call, f policy.Profile) (res json.RawMessage, ran policy.Outcome, err error) {
+// call is Call, and returns the level and the hosts of an [policy.Outcome], and
+// the worker that ran it, which the caller leaves. That is nil with an error.
+func (w *Workers) call(ctx context.Context, c policy.Call, f policy.Profile) (res json.RawMessage, ran policy.Outcome, wk *worker, err error) {
 	for try := 0; ; try++ {
-		wk, err := w.get(ctx, c.Caller, f)
-		if err != nil {
-			return nil, ran, err
+		if wk, err = w.held(ctx, c, f); err != nil {
+			return nil, ran, nil, err
 		}
-		ran.Level = wk.proc.Level
-		leave := func() []policy.HostUse { return nil }
-		if wk.proc.Enter != nil {
-			leave = wk.proc.Enter(ctx, c)
+		res, ran, err = wk.run(ctx, c)
+		if err == nil {
+			return res, ran, wk, nil
 		}
-		res, err := wk.conn.CallTool(ctx, c.Action.Tool, c.Arguments, c.Progress)
-		ran.Hosts = leave()
-		if err == nil || !errors.Is(err, ErrClosed) {
-			return res, ran, err
+		w.leave(wk)
+		if !errors.Is(err, ErrClosed) {
+			return res, ran, nil, err
 		}
 		w.drop(c.Caller, f, wk)
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
-		return nil, ran, &DiedError{Cause: wk.cause()}
+		return nil, ran, nil, &DiedError{Cause: wk.cause()}
 	}
+}
+
+// run runs one call.
+func (wk *worker) run(ctx context.Context, c policy.Call) (res json.RawMessage, ran policy.Outcome, err error) {
+	ran.Level = wk.proc.Level
+	if wk.proc.Enter != nil {
+		leave := wk.proc.Enter(ctx, c)
+		defer func() { ran.Hosts = leave() }()
+	}
+	res, err = wk.conn.CallTool(ctx, c.Action.Tool, c.Arguments, c.Progress)
+	return res, ran, err
 }
 
 // Warm starts the worker for caller and profile when none runs, so that the
 // first call does not wait for it. A failure shows at that call.
 func (w *Workers) Warm(ctx context.Context, caller string, f policy.Profile) {
-	if _, err := w.get(ctx, caller, f); err != nil {
+	if _, _, err := w.get(ctx, caller, f); err != nil {
 		w.log.Debug("worker not started ahead of time", "err", err)
 	}
 }
@@ -138,14 +158,14 @@ func key(caller string, f policy.Profile) string {
 	return caller + "\x00" + string(b)
 }
 
-// get returns the running worker, or starts one. Callers that come while it
-// starts wait for the same one.
-func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (*worker, error) {
+// get returns the running worker, or starts one, and whether it has. Callers
+// that come while it starts wait for the same one.
+func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk *worker, started bool, err error) {
 	k := key(caller, f)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return nil, errors.New("toolgate is ending")
+		return nil, false, errors.New("toolgate is ending")
 	}
 	wk, ok := w.running[k]
 	if !ok {
@@ -157,13 +177,13 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (*wo
 	select {
 	case <-wk.ready:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, false, ctx.Err()
 	}
 	if wk.conn == nil {
 		w.drop(caller, f, wk)
-		return nil, fmt.Errorf("starting the worker: %w", wk.err)
+		return nil, false, fmt.Errorf("starting the worker: %w", wk.err)
 	}
-	return wk, nil
+	return wk, !ok, nil
 }
 
 // drop forgets wk, so that the next call starts another.
@@ -233,12 +253,12 @@ func (w *Workers) Close() {
 	for _, wk := range w.running {
 		all = append(all, wk)
 	}
+	all = append(all, w.retired...)
 	w.mu.Unlock()
-	var wg sync.WaitGroup
 	for _, wk := range all {
-		wg.Go(func() { wk.end(w.grace) })
+		w.ending.Go(func() { wk.end(w.grace) })
 	}
-	wg.Wait()
+	w.ending.Wait()
 }
 
 func (wk *worker) end(grace time.Duration) {

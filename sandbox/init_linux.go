@@ -143,9 +143,7 @@ func runInit() {
 	}
 	tell(report{Notes: o.notes})
 	if looks {
-		l := newLooker(o)
-		l.begin()
-		go l.serve(requests, tell) // ends with the process
+		go newLooker(o).serve(requests, tell) // ends with the process
 	}
 	status := reap(pid)
 	if !o.Plan.namespaces() {

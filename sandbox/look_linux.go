@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +22,8 @@ const lookRequest = 'l'
 // stays open to it.
 //
 // The error wraps [ErrStale] where there are no mounts of our own that could be
-// added to: then only a new process is held to what was found. Look may be
-// called concurrently, after Start of a Cmd whose Looks is set.
+// added to: then only a new process is held to what was found. It is
+// [ErrEnded] when nothing runs any more. Look may be called concurrently, after Start of a Cmd whose Looks is set.
 func (c *Cmd) Look() error {
 	if c.link == nil || !c.Looks {
 		return errors.New("sandbox: not started to be looked at again")
@@ -34,18 +35,18 @@ func (c *Cmd) Look() error {
 	l.asking.Lock()
 	defer l.asking.Unlock()
 	if l.ended != nil {
-		return errEnded
+		return ErrEnded
 	}
 	if _, err := l.lifeline.Write([]byte{lookRequest}); err != nil {
-		return errEnded
+		return ErrEnded
 	}
 	r, err := l.next()
 	switch {
 	case err != nil:
-		return errEnded
+		return ErrEnded
 	case !r.Looked:
 		l.ended = &r
-		return errEnded
+		return ErrEnded
 	case r.Error != "":
 		return fmt.Errorf("looking for what is protected: %s", r.Error)
 	case r.Stale != "":
@@ -53,8 +54,6 @@ func (c *Cmd) Look() error {
 	}
 	return nil
 }
-
-var errEnded = errors.New("sandbox: it has ended")
 
 // last returns the report of the end.
 func (l *link) last() (report, error) {
@@ -70,35 +69,45 @@ func (l *link) last() (report, error) {
 type looker struct {
 	plan Plan // with its paths as they are on disk
 
-	mu    sync.Mutex
-	watch *folderWatch // nil: every look goes through all folders
-	known map[string]bool
+	mu      sync.Mutex
+	isReady bool
+	watch   *folderWatch    // nil: every look goes through all folders
+	known   map[string]bool // denied paths that Landlock holds
 }
 
 // newLooker returns a looker for o, once the view has been set up.
 func newLooker(o order) *looker {
 	debug.SetGCPercent(100) // unlike a first process that only waits, it makes garbage
-	return &looker{plan: o.seen}
+	l := &looker{plan: o.seen, known: map[string]bool{}}
+	for _, path := range o.seen.Profile.Paths.Denied {
+		l.known[path] = true
+	}
+	return l
 }
 
-// begin gets ready while the program starts, so that looking costs little.
-func (l *looker) begin() {
-	l.mu.Lock()
-	go func() { // ends when every folder is watched, or is not
-		defer l.mu.Unlock()
-		if l.plan.Level != Landlock {
-			l.watch = watchFolders(l.plan)
-			return
-		}
-		l.known = map[string]bool{}
-		for _, path := range l.plan.Profile.Paths.Denied {
-			l.known[path] = true
-		}
-	}()
+// readyAfter is how long after the start a looker gets ready by itself. The
+// program needs the processor more, and may have ended by then.
+const readyAfter = 200 * time.Millisecond
+
+// ready watches the folders, once, so that from then on looking costs little.
+// The caller holds the lock.
+func (l *looker) ready() {
+	if l.isReady {
+		return
+	}
+	l.isReady = true
+	if l.plan.Level != Landlock {
+		l.watch = watchFolders(l.plan)
+	}
 }
 
 // serve answers requests.
 func (l *looker) serve(requests <-chan struct{}, tell func(report)) {
+	time.AfterFunc(readyAfter, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ready()
+	})
 	for range requests {
 		stale, err := l.look()
 		r := report{Looked: true, Stale: stale}
@@ -117,6 +126,7 @@ func (l *looker) look() (stale string, err error) {
 	if l.plan.Level == Landlock {
 		return l.lookAtGlobs()
 	}
+	l.ready()
 	if l.watch != nil && !l.watch.changed() && !l.missing() {
 		return "", nil
 	}

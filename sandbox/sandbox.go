@@ -50,6 +50,9 @@ var ErrUnsupported = errors.New("sandbox unsupported on this system")
 // be held to if it were started now, and that this one is not.
 var ErrStale = errors.New("the sandbox is older than what it is to protect")
 
+// ErrEnded is the error for what can only be done while the process runs.
+var ErrEnded = errors.New("sandbox: it has ended")
+
 // A Level is how a process is confined. The zero value is not at all.
 type Level int
 

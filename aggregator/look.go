@@ -1,0 +1,134 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// An openSession is a session that a call left running.
+type openSession struct {
+	profile policy.Profile
+	worker  *worker
+}
+
+// maxStale is how often a call tries to get a worker that holds everything as
+// it is: each time, something more may have come into being.
+const maxStale = 3
+
+// held returns the worker for c once it holds what its profile says of names
+// and patterns, as the files are now. Where the one that runs cannot be made
+// to, it is replaced: what it still does goes on as it began. The caller
+// leaves the worker after the call.
+func (w *Workers) held(ctx context.Context, c policy.Call, f policy.Profile) (*worker, error) {
+	for try := 1; ; try++ {
+		if wk := w.ofSession(c); wk != nil {
+			return wk, nil
+		}
+		wk, started, err := w.get(ctx, c.Caller, f)
+		if err != nil {
+			return nil, err
+		}
+		w.enter(wk)
+		if started || wk.proc.Look == nil {
+			return wk, nil
+		}
+		err = wk.proc.Look()
+		switch {
+		case errors.Is(err, sandbox.ErrEnded):
+			return wk, nil // the call finds out
+		case err == nil:
+			return wk, nil
+		case errors.Is(err, sandbox.ErrStale) && try < maxStale:
+			w.log.Info("worker replaced", "caller", c.Caller, "profile", f.String(), "why", err)
+			w.retire(c.Caller, f, wk)
+			w.leave(wk)
+			continue
+		}
+		w.leave(wk)
+		return nil, fmt.Errorf("nothing was run: %w", err)
+	}
+}
+
+// ofSession returns the worker that was replaced and still has the session
+// that c goes on with, nil when there is none.
+func (w *Workers) ofSession(c policy.Call) *worker {
+	if c.Action.Session == "" {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.sessions[c.Caller+"\x00"+c.Action.Session]
+	if !ok || !s.worker.retired {
+		return nil
+	}
+	s.worker.calls++
+	return s.worker
+}
+
+func (w *Workers) enter(wk *worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wk.calls++
+}
+
+// leave ends a worker that was replaced, once it has nothing to do.
+func (w *Workers) leave(wk *worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wk.calls--
+	w.release(wk)
+}
+
+// maxRetired is how many workers are kept that were replaced.
+const maxRetired = 4
+
+// retire replaces wk: the next call starts another. The caller has entered it.
+func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
+	w.drop(caller, f, wk)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wk.retired {
+		return
+	}
+	wk.retired = true
+	w.retired = append(w.retired, wk)
+	if len(w.retired) > maxRetired {
+		oldest := w.retired[0]
+		oldest.open = nil
+		w.release(oldest)
+	}
+}
+
+// release ends wk if it was replaced and has nothing to do. The caller holds
+// the lock.
+func (w *Workers) release(wk *worker) {
+	if !wk.retired || wk.calls > 0 || len(wk.open) > 0 || w.closed {
+		return
+	}
+	w.retired = slices.DeleteFunc(w.retired, func(r *worker) bool { return r == wk })
+	w.ending.Go(func() { wk.end(w.grace) }) // waited for by Close
+}
+
+// noteSession notes what session a call left running, "" when none.
+func (w *Workers) noteSession(c policy.Call, session string, f policy.Profile, wk *worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if session == "" {
+		delete(wk.open, c.Action.Session) // it has ended
+		w.release(wk)
+		return
+	}
+	if w.sessions == nil || len(w.sessions) >= maxSessions {
+		w.sessions = map[string]openSession{}
+	}
+	w.sessions[c.Caller+"\x00"+session] = openSession{f, wk}
+	if wk.open == nil {
+		wk.open = map[string]bool{}
+	}
+	wk.open[session] = true
+}
