@@ -34,7 +34,9 @@ func (w *Workers) held(ctx context.Context, c policy.Call, f policy.Profile) (*w
 			return nil, err
 		}
 		w.enter(wk)
-		if started || wk.proc.Look == nil {
+		// A call that changes nothing can only see what it should not.
+		harmless := c.Action.ReadOnly && !f.Paths.HidesSome()
+		if started || harmless || wk.proc.Look == nil {
 			return wk, nil
 		}
 		err = wk.proc.Look()
