@@ -277,7 +277,7 @@ func (p *program) mcpRemove() *cobra.Command {
 			if _, err := serverNamed(args[0]); err != nil {
 				return err
 			}
-			login, store, _, noLogin := loginOf(args[0])
+			login, store, _, noLogin := loginOf(args[0], "")
 			file, text, err := configFile()
 			if err != nil {
 				return err

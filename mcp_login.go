@@ -52,12 +52,17 @@ func (s *settings) tokens(name string, server config.MCPServer) *oauth.Source {
 	if !server.TakesLogin() {
 		return nil
 	}
-	return oauth.NewSource(tokenStore(s.stateDir), oauthServer(name, server, s.config), nil, s.log)
+	of := oauthServer(name, server, s.config)
+	if s.verbatim { // wrapped, so that it is not in the config
+		of.LoginCommand = "toolgate mcp login " + name + " --url " + server.URL
+	}
+	return oauth.NewSource(tokenStore(s.stateDir), of, nil, s.log)
 }
 
 // loginOf returns a server of the config that one can log in to, and where its
 // login is kept.
-func loginOf(name string) (oauth.Server, oauth.Store, config.MCPServer, error) {
+// With url it need not be in the config, as those that are wrapped.
+func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, error) {
 	dir, state, _, err := folders()
 	if err != nil {
 		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
@@ -66,7 +71,12 @@ func loginOf(name string) (oauth.Server, oauth.Store, config.MCPServer, error) {
 	if err != nil {
 		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
 	}
-	s, err := serverNamed(name)
+	s := config.MCPServer{URL: url}
+	if url == "" {
+		s, err = serverNamed(name)
+	} else {
+		err = config.CheckServer(name, s)
+	}
 	switch {
 	case err != nil:
 	case s.URL == "":
@@ -78,6 +88,7 @@ func loginOf(name string) (oauth.Server, oauth.Store, config.MCPServer, error) {
 }
 
 func (p *program) mcpLogin() *cobra.Command {
+	var address string
 	var scopes []string
 	var noBrowser bool
 	cmd := &cobra.Command{
@@ -94,7 +105,7 @@ and paste the address of the page that the browser ends at.`,
   toolgate mcp login docs --no-browser`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, store, server, err := loginOf(args[0])
+			s, store, server, err := loginOf(args[0], address)
 			if err != nil {
 				return err
 			}
@@ -119,6 +130,7 @@ and paste the address of the page that the browser ends at.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&address, "url", "", "the server is at `URL` and not in the config, as for wrap")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, with commas between them")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser, and take the address that it ends at from stdin")
 	return cmd
@@ -195,13 +207,14 @@ func (p *program) lines() <-chan string {
 }
 
 func (p *program) mcpLogout() *cobra.Command {
-	return &cobra.Command{
+	var address string
+	cmd := &cobra.Command{
 		Use:     "logout NAME",
 		Short:   "Give up the login to a server",
 		Example: "  toolgate mcp logout docs",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, store, _, err := loginOf(args[0])
+			s, store, _, err := loginOf(args[0], address)
 			if _, unknown := errors.AsType[*policy.ValueError](err); err != nil && (unknown || s.URL == "") {
 				return err
 			}
@@ -220,6 +233,8 @@ func (p *program) mcpLogout() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&address, "url", "", "the server is at `URL` and not in the config, as for wrap")
+	return cmd
 }
 
 // loginState says in a word how a server knows us.
@@ -232,7 +247,7 @@ func loginState(name string, server config.MCPServer) string {
 	case !server.TakesLogin():
 		return "header"
 	}
-	s, store, _, err := loginOf(name)
+	s, store, _, err := loginOf(name, "")
 	if err != nil {
 		return ""
 	}

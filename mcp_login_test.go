@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,6 +138,16 @@ func TestLogin(t *testing.T) {
 	require.Contains(t, await(`"id":2`), "hello from behind the login")
 	require.Equal(t, 1, as.Count("token refresh_token"))
 
+	// Several processes find it expired at once: one renews it for all.
+	as.Expire()
+	var all sync.WaitGroup
+	codes := make([]int, 4)
+	for i := range codes {
+		all.Go(func() { _, codes[i] = d.run("call", "mcp__guarded__hello") })
+	}
+	all.Wait()
+	require.Equal(t, []int{0, 0, 0, 0}, codes)
+	require.Equal(t, 2, as.Count("token refresh_token"))
 	out, _ = d.run("mcp", "list")
 	require.Regexp(t, `guarded .* logged in `, out)
 	out, code = d.run("call", "mcp__guarded__hello")
@@ -212,4 +223,25 @@ func TestLoginsThatMakeNoSense(t *testing.T) {
 	out, _ := d.run("mcp", "list")
 	require.Regexp(t, `key .* bearer token `, out)
 	require.Regexp(t, `local .* - +no`, out)
+}
+
+// TestLoginToAWrappedServer is for one that is not in the config.
+func TestLoginToAWrappedServer(t *testing.T) {
+	as := oauthtest.New(t)
+	d := newDesk(t, "")
+	wrap := func() string {
+		cmd := d.command("wrap", "--name", "w", "--url", as.Endpoint(), "--approval-mode", "approve")
+		cmd.Stdin = strings.NewReader(greeting + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hello","arguments":{}}}` + "\n")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err)
+		return string(out)
+	}
+	command := "toolgate mcp login w --url " + as.Endpoint()
+	require.Contains(t, wrap(), "login needed: run "+command)
+	out, code := d.run(strings.Fields(command)[1:]...)
+	require.Zero(t, code, out)
+	require.Contains(t, wrap(), "hello from behind the login")
+	out, code = d.run("mcp", "logout", "w", "--url", as.Endpoint())
+	require.Zero(t, code, out)
+	require.Zero(t, as.Live())
 }

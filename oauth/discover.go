@@ -127,7 +127,7 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 			places = append(places, place{p.at, s.Resource})
 		}
 	}
-	var wrong error
+	var wrong, broken error
 	for _, p := range places {
 		prm, err := oauthex.GetProtectedResourceMetadata(ctx, p.at, p.of, c)
 		if err == nil {
@@ -138,10 +138,15 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 		}
 		if strings.Contains(err.Error(), "got metadata resource") || strings.Contains(err.Error(), "authorization_servers") {
 			wrong = err // there is some, and it is not to be believed
+		} else if !strings.Contains(err.Error(), "bad status 4") && !strings.Contains(err.Error(), "bad content type") {
+			broken = err // there may be some
 		}
 	}
 	if wrong != nil {
 		return nil, fmt.Errorf("the metadata of the server %s is for something else: %w", s.Name, wrong)
+	}
+	if broken != nil {
+		return nil, fmt.Errorf("the metadata of the server %s: %w", s.Name, broken)
 	}
 	return nil, nil
 }

@@ -26,6 +26,8 @@ type Server struct {
 	Name string
 	URL  string
 
+	LoginCommand string // that a person logs in with; "": toolgate mcp login NAME
+
 	ClientID     string // registered by the user; "": we register ourselves
 	ClientSecret string
 	ClientAuth   string // how the client authenticates at the token endpoint; "": as the authorization server's metadata says
@@ -38,6 +40,11 @@ type Server struct {
 	CallbackURL  string // that the browser comes back to, when it is not that address
 }
 
+// loginCommand is what a person is told to run.
+func (s Server) loginCommand() string {
+	return or(s.LoginCommand, "toolgate mcp login "+s.Name)
+}
+
 // resource is what the tokens are good for.
 func (s Server) resource() string {
 	if s.Resource != "" {
@@ -48,12 +55,13 @@ func (s Server) resource() string {
 
 // A LoginError says that a person has to log in.
 type LoginError struct {
-	Server string
-	Why    string // may be empty
+	Server  string
+	Command string // that does it; "": toolgate mcp login SERVER
+	Why     string // may be empty
 }
 
 func (e *LoginError) Error() string {
-	s := "login needed: run toolgate mcp login " + e.Server
+	s := "login needed: run " + Server{Name: e.Server, LoginCommand: e.Command}.loginCommand()
 	if e.Why != "" {
 		s += " (" + e.Why + ")"
 	}
@@ -62,12 +70,14 @@ func (e *LoginError) Error() string {
 
 // A ScopeError says that the token is good, and not for this.
 type ScopeError struct {
-	Server string
-	Scopes []string // that are asked for
+	Server  string
+	Command string   // that logs in anew; "": toolgate mcp login SERVER
+	Scopes  []string // that are asked for
 }
 
 func (e *ScopeError) Error() string {
-	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run toolgate mcp login %s, which asks for it too", e.Server, scopeList(e.Scopes), e.Server)
+	command := Server{Name: e.Server, LoginCommand: e.Command}.loginCommand()
+	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run %s, which asks for it too", e.Server, scopeList(e.Scopes), command)
 }
 
 // scopeList names scopes, which a server chose, for a reader.

@@ -384,3 +384,21 @@ func TestNamesOfServersDoNotCollide(t *testing.T) {
 		require.True(t, json.Valid(b))
 	}
 }
+
+// What servers put into headers is shown to people and models.
+func FuzzForbidden(f *testing.F) {
+	for _, seed := range []string{`Bearer error="insufficient_scope", scope="a b"`, `Bearer scope="\"", error=insufficient_scope`, `Basic x=y, Bearer error="insufficient_scope",scope=a,,`, `"`, "Bearer error=\"insufficient_scope\", scope=\"\x1b[2J\n\""} {
+		f.Add(seed)
+	}
+	store := oauth.Store{Dir: f.TempDir()}
+	f.Fuzz(func(t *testing.T, header string) {
+		err := oauth.NewSource(store, oauth.Server{Name: "s", URL: "https://s"}, nil, nil).Forbidden(t.Context(), []string{header, header})
+		if err == nil {
+			return
+		}
+		_, ok := errors.AsType[*oauth.ScopeError](err)
+		require.True(t, ok)
+		require.NotContains(t, err.Error(), "\n")
+		require.NotContains(t, err.Error(), "\x1b")
+	})
+}

@@ -158,7 +158,7 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 		return err
 	}
 	if g == nil || g.AccessToken != refused {
-		return &LoginError{Server: s.server.Name, Why: why} // it is gone already
+		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // it is gone already
 	}
 	return s.loginNeeded(g, why, challenged(challenges).scopes)
 }
@@ -171,7 +171,7 @@ func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
 	if err := s.store.save(s.server.Name, g); err != nil {
 		s.log.Warn("it is not kept that a login is needed", "downstream", s.server.Name, "err", err)
 	}
-	return &LoginError{Server: s.server.Name, Why: why}
+	return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
 }
 
 // Forbidden returns why the server answered 403: a *[ScopeError] when the
@@ -190,7 +190,7 @@ func (s *Source) Forbidden(ctx context.Context, challenges []string) error {
 			}
 		}
 	}
-	return &ScopeError{Server: s.server.Name, Scopes: c.scopes}
+	return &ScopeError{Server: s.server.Name, Command: s.server.LoginCommand, Scopes: c.scopes}
 }
 
 // pollLogin is how often a login elsewhere is looked for.
