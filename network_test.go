@@ -173,7 +173,25 @@ func TestRefusedToWhom(t *testing.T) {
 	require.NotContains(t, text, "network theirs.example")
 }
 
-// answers answers questions as a client that can ask.
+// A command that goes on is told of while it does, and once.
+func TestRefusedWhileItRuns(t *testing.T) {
+	needProgram(t, "curl")
+	c := withNetwork(t).open()
+	text := c.call("exec_command", `{"yield_time_ms":250,"tty":true,"cmd":"curl -s http://first.example/ >/dev/null; echo asked; read line; curl -s http://second.example/; exit 3"}`).text()
+	_, id, ok := strings.Cut(text, "running with session ID ")
+	require.True(t, ok, text)
+	id, _, _ = strings.Cut(id, "\n")
+	for !strings.Contains(text, "asked") {
+		text += c.call("write_stdin", `{"session_id":`+id+`,"chars":"","yield_time_ms":250}`).text()
+	}
+	require.Contains(t, text, "While it ran, the sandbox refused the host first.example: ")
+	text = c.call("write_stdin", `{"session_id":`+id+`,"chars":"go on\n","yield_time_ms":30000}`).text()
+	require.Contains(t, text, "Process exited with code 3")
+	require.Contains(t, text, "The sandbox refused this: network second.example: ")
+	require.NotContains(t, text, "first.example")
+}
+
+// openAsking opens as a client that can ask.
 func (c *client) openAsking() *client {
 	c.send(strings.Replace(greeting, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
 	c.receive()

@@ -32,6 +32,10 @@ func TestSeatbelt(t *testing.T) {
 
 	p.Network = policy.NetworkAll
 	require.Contains(t, rules(p), `(allow network-outbound (remote ip))`)
+
+	p.Network = policy.NetworkHosts
+	require.Contains(t, rules(p), `(allow network-outbound (remote ip "localhost:3128"))`)
+	require.NotContains(t, rules(p), `(allow network-outbound (remote ip))`)
 }
 
 func TestSeatbeltQuotes(t *testing.T) {

@@ -41,6 +41,8 @@ func (h *host) page(p *process, s *session, budget int) page {
 	g.text, g.cut = p.out.text(g.chunk.from, g.chunk.to, limit, g.howToRead)
 	if g.finished {
 		g.denied, g.hosts = h.denied(p, g.text)
+	} else {
+		g.hosts = p.refusedHosts()
 	}
 	if g.session == nil {
 		p.out.close()
@@ -70,9 +72,9 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	b.WriteString("Output:\n")
 	b.WriteString(note)
 	b.WriteString(g.text)
+	appendLine(&b, hostLines(g.hosts, g.denied))
 	if g.finished {
 		appendLine(&b, leftBehind(g.process.left))
-		appendLine(&b, hostLines(g.hosts, g.denied))
 		appendLine(&b, deniedLine(g.denied))
 		appendLine(&b, patchLine(g.process, g.text))
 	}

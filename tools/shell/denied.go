@@ -49,6 +49,7 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 			hosts = append(hosts, d)
 		}
 	}
+	hosts = p.untold(hosts)
 	switch {
 	case p.code == 0 || p.stopped.Load():
 		return nil, hosts
@@ -59,6 +60,38 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 		denied = denialOfNetwork(text, isProxied(p.cmd.Env), seen != nil)
 	}
 	return denied, nil
+}
+
+// refusedHosts returns the hosts that p, which still runs, was refused since
+// this was last asked.
+func (p *process) refusedHosts() []tools.Denial {
+	if p.refused == nil {
+		return nil
+	}
+	var fresh []tools.Denial
+	for _, d := range p.refused() {
+		if isHost(d) {
+			fresh = append(fresh, d)
+		}
+	}
+	return p.untold(fresh)
+}
+
+// untold returns those of hosts that no answer has told of, as now one will.
+func (p *process) untold(hosts []tools.Denial) []tools.Denial {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	var fresh []tools.Denial
+	for _, d := range hosts {
+		if !p.told[d] {
+			fresh = append(fresh, d)
+			if p.told == nil {
+				p.told = map[tools.Denial]bool{}
+			}
+			p.told[d] = true
+		}
+	}
+	return fresh
 }
 
 // isHost reports whether d is about one host, which the proxy has refused.

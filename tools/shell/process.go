@@ -47,6 +47,9 @@ type process struct {
 
 	stop    sync.Once
 	stopped atomic.Bool // it was ended by us
+
+	telling sync.Mutex
+	told    map[tools.Denial]bool // refused hosts that an answer has told of
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
