@@ -200,8 +200,13 @@ your terminal, and ends with CMD's own exit code.`,
 func (p *program) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Say what this system can enforce, what is wrong and what to do",
+		Use:   "doctor",
+		Short: "Say what this system can enforce, what is wrong and what to do",
+		Long: `Doctor tries what the first call would need: which sandbox level is in force and
+why it is no better one, with the steps to level full on Ubuntu, in containers
+and in WSL; how soon toolgate answers, as started here and as each MCP client's
+config file says; the servers behind it, each started once; and the rules that
+can have no effect. It exits with 1 where something is wrong.`,
 		Example: "  toolgate doctor --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context(), asJSON) },

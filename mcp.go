@@ -310,8 +310,8 @@ func (p *program) mcpImport() *cobra.Command {
 		Use:   "import CLIENT|FILE",
 		Short: "Take over the servers of another client's config",
 		Long: `Import reads the servers of a client's config file and adds those that are not
-there yet. CLIENT is claude-desktop, claude-code, codex, cursor, vscode, gemini
-or windsurf; FILE is one in the form of any of them. What is added is shown,
+there yet. CLIENT is claude-code, claude-desktop, codex, copilot, cursor,
+gemini, goose, vscode, windsurf or zed; FILE is one in the form of any of them. What is added is shown,
 and the old config is kept as config.toml.bak. The client's file is not changed.`,
 		Example: `  toolgate mcp import claude-desktop --dry-run
   toolgate mcp import ~/project/.mcp.json`,

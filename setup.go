@@ -45,8 +45,8 @@ func (p *program) setupCommand() *cobra.Command {
 those named, or of all that are installed. CLIENT is claude-code,
 claude-desktop, codex, copilot, cursor, gemini, goose, vscode, windsurf or zed.
 Each change is shown first and then asked for; all else in the file keeps its
-bytes, and the file as it was is kept beside it. Servers that a client has
-already can be moved behind toolgate, where the same policy holds for them.
+bytes, and the file as it was is kept in the state folder. Servers that a
+client has already can be moved behind toolgate, where the same policy holds for them.
 --undo takes all of it back.
 
 The workspace and the flags given to setup are those that the client starts
@@ -283,10 +283,14 @@ func (s *setup) attach(c clients.Client) error {
 	for key := range moved {
 		change.Moved[key] = tables[key]
 	}
-	if err := s.log.write(change, before, after); err != nil {
+	backup, err := s.log.write(change, before, after)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(s.stdout, "%s: written to %s\n", c.Title, w.Path)
+	if backup != "" {
+		fmt.Fprintf(s.stdout, "  the file as it was is %s\n", backup)
+	}
 	s.nextSteps(c)
 	return nil
 }

@@ -25,7 +25,7 @@ type setupChange struct {
 	Name    string                    `json:"name"`             // of our entry
 	Existed bool                      `json:"existed"`          // the file was there before
 	Backup  string                    `json:"backup,omitempty"` // the file as it was
-	After   string                    `json:"after"`            // digest of the file as it was left
+	After   string                    `json:"after"`            // digest of the file as it was left, "" when the backup is not what was there before us
 	Old     map[string]any            `json:"old,omitempty"`    // our entry as it was
 	Moved   map[string]map[string]any `json:"moved,omitempty"`  // entries taken out, by name
 	Added   map[string]string         `json:"added,omitempty"`  // what they became in our config, by name
@@ -64,8 +64,10 @@ func (l *setupLog) has(c clients.Client) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
 }
 
-// write replaces the client's file and remembers the change.
-func (l *setupLog) write(c setupChange, before, after []byte) error {
+// write replaces the client's file and remembers the change. It returns where
+// the file as it was is kept, "" when there was none.
+func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
+	c.After = textDigest(after)
 	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })
 	if i >= 0 {
 		// What is to be restored is what was there before the first time.
@@ -79,25 +81,29 @@ func (l *setupLog) write(c setupChange, before, after []byte) error {
 		if first.After == textDigest(before) {
 			c.Existed, c.Backup = first.Existed, first.Backup
 		} else {
-			c.Existed = true
+			c.Existed, c.After = true, "" // there are no old bytes to go back to
 		}
 		l.Changes = slices.Delete(l.Changes, i, i+1)
 	}
 	if c.Existed && c.Backup == "" {
-		c.Backup = c.File + ".toolgate.bak"
-		if err := replaceFile(c.Backup, before, modeOf(c.File)); err != nil {
-			return fmt.Errorf("keeping the old file: %w", err)
+		// Not beside the file: it holds what the file does, keys among it, and
+		// only the state folder is hidden from all that runs for a model.
+		c.Backup = filepath.Join(filepath.Dir(l.file), "setup", c.Client+"-"+filepath.Base(c.File))
+		if c.After == "" {
+			c.Backup += ".later"
+		}
+		if err := replaceFile(c.Backup, before, 0o600); err != nil {
+			return "", fmt.Errorf("keeping the old file: %w", err)
 		}
 	}
-	c.After = textDigest(after)
 	l.Changes = append(l.Changes, c)
 	if err := l.save(); err != nil {
-		return err
+		return "", err
 	}
 	if now, _, err := readIfThere(c.File); err != nil || !bytes.Equal(now, before) {
-		return fmt.Errorf("%s was changed by another program just now; run setup again", c.File)
+		return "", fmt.Errorf("%s was changed by another program just now; run setup again", c.File)
 	}
-	return replaceFile(c.File, after, modeOf(c.File))
+	return c.Backup, replaceFile(c.File, after, modeOf(c.File))
 }
 
 func (l *setupLog) save() error {

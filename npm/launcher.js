@@ -24,11 +24,22 @@ function resolveFrom(id, dir) {
   }
 }
 
+function realPath(file) {
+  try {
+    return fs.realpathSync(file);
+  } catch {
+    return file;
+  }
+}
+
 // findProgram returns the path of the program: the one the environment names,
 // else that of the platform package, else one beside this file.
-function findProgram({ env, platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync }) {
+function findProgram({ env, platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync, real = realPath }) {
   const at = platform === "win32" ? path.win32 : path.posix;
   if (env.TOOLGATE_BINARY) {
+    if (real(env.TOOLGATE_BINARY) === real(__filename)) {
+      return { fault: `TOOLGATE_BINARY is ${env.TOOLGATE_BINARY}, which is this launcher`, hint: "name the program itself, or unset it" };
+    }
     if (exists(env.TOOLGATE_BINARY)) return { file: env.TOOLGATE_BINARY };
     return { fault: `TOOLGATE_BINARY is ${env.TOOLGATE_BINARY}, and there is no such file` };
   }

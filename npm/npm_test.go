@@ -407,6 +407,23 @@ func TestLauncherSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestLauncherNamedAsItsOwnProgram would start itself without an end.
+func TestLauncherNamedAsItsOwnProgram(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "toolgate")
+	launcher, err := filepath.Abs("launcher.js")
+	require.NoError(t, err)
+	if err := os.Symlink(launcher, link); err != nil {
+		t.Skip(err)
+	}
+	for _, node := range nodes(t) {
+		cmd := exec.CommandContext(t.Context(), node, link, "version")
+		cmd.Env = append(os.Environ(), "TOOLGATE_BINARY="+link)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "which is this launcher")
+	}
+}
+
 const listing = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}

@@ -22,7 +22,8 @@ var credentialNames = []string{
 	// Agents.
 	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json",
 	".config/github-copilot", ".local/share/opencode/auth.json", ".config/goose/secrets.yaml",
-	".cursor/mcp.json", ".config/Claude",
+	".cursor/mcp.json", ".config/Claude", ".copilot/mcp-config.json", ".codeium/windsurf/mcp_config.json",
+	".config/Code/User/mcp.json", "Library/Application Support/Code/User/mcp.json",
 
 	// Browsers and mail.
 	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium",
