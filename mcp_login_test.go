@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/oauth/oauthtest"
+	"toolgate/sandbox"
 )
 
 // webBrowser is the name under which this binary is a browser whose person
@@ -162,6 +163,14 @@ func TestLogin(t *testing.T) {
 	out, code = d.run("call", "mcp__guarded__hello")
 	require.Zero(t, code, out)
 
+	// No command sees the tokens.
+	kept := filepath.Join(d.own(), "state", "oauth", "guarded.json")
+	require.FileExists(t, kept)
+	out, _ = d.run("call", "shell", `{"command":"cat `+kept+`; echo ran"}`)
+	require.NotContains(t, out, "access_token")
+	if sandbox.Probe().Level() == sandbox.Full {
+		require.Contains(t, out, "ran")
+	}
 	out, code = d.run("mcp", "logout", "guarded")
 	require.Zero(t, code)
 	require.Contains(t, out, "logged out of guarded")
