@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (p *program) profiled(s *settings, name string, pol *policy.Policy, ours bo
 	if err != nil {
 		return err
 	}
+	s.warnOfNoEffect(r)
 	places, err := p.places(r, pol.Workspace, ours)
 	if err != nil {
 		return err
@@ -128,4 +130,16 @@ func few(paths []string) string {
 		return fmt.Sprintf("%s and %d more", list(paths[:most]), len(paths)-most)
 	}
 	return list(paths)
+}
+
+// warnOfNoEffect says which settings do nothing while the profile is in force.
+func (s *settings) warnOfNoEffect(r config.Resolved) {
+	table := s.config.WorkspaceWrite
+	table.AllowGitWrites = false
+	if !reflect.ValueOf(table).IsZero() {
+		s.log.Warn("sandbox_workspace_write has no effect on a permission profile", "profile", r.Name)
+	}
+	for _, key := range r.Network.WithoutEffect() {
+		s.log.Warn("a key of the permission profile's network has no effect", "profile", r.Name, "key", key)
+	}
 }

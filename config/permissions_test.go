@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,4 +159,28 @@ func TestPermissionProfilesFromTheCommandLine(t *testing.T) {
 	require.Equal(t, places.Workspaces, []string{roots[1], roots[0]})
 	require.False(t, paths.Restricted)
 	require.ErrorContains(t, c.Set(`permissions.look.filesystem.x="write"`, "-c"), `-c: permission profile look: filesystem: path "x"`)
+}
+
+// What the document shows can be pasted.
+func TestPermissionsDocument(t *testing.T) {
+	text, err := os.ReadFile("../docs/permissions.md")
+	require.NoError(t, err)
+	blocks := strings.Split(string(text), "```toml\n")[1:]
+	require.Len(t, blocks, 2)
+	found := map[string]policy.Paths{}
+	for _, b := range blocks {
+		block, _, _ := strings.Cut(b, "```")
+		c, err := load(t, block)
+		require.NoError(t, err)
+		for name := range c.Permissions {
+			r, err := c.Permissions.Resolve(name)
+			require.NoError(t, err)
+			_, paths, err := r.Compile(policy.Places{Workspaces: []string{"/home/u/app"}, Home: "/home/u"})
+			require.NoError(t, err)
+			found[name] = paths
+		}
+	}
+	require.Equal(t, policy.Paths{ReadOnly: []string{"/home/u/app/docs"}, Denied: []string{"/home/u/.config/app"}, DeniedGlobs: []string{"/home/u/app/**/*.env"}}, found["dev"])
+	require.True(t, found["closed"].Restricted)
+	require.Equal(t, policy.Paths{Readable: []string{"/home/u/app"}, Denied: []string{"/home/u", "/home/u/app/secrets"}, DeniedGlobs: []string{"/home/u/app/**/.env*"}}, found["look"])
 }
