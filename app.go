@@ -336,6 +336,7 @@ type app struct {
 	self        string           // program to run workers with, "" is this one
 	waiting     *approvals.List  // nil when there is none
 	outputs     *console.Outputs // nil when no console wants them
+	caller      string           // over HTTP the one whose gate this is
 	page        consoleHolder
 }
 
@@ -354,14 +355,16 @@ func (p *program) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{settings: s, offered: offered, session: strings.ToLower(rand.Text()[:12])}
+	a := &app{settings: s, offered: offered, caller: p.caller, session: strings.ToLower(rand.Text()[:12])}
 	a.workers = aggregator.NewWorkers(a.launch, s.log)
 	words, builtin := p.front(s, offered)
 	a.downstreams = s.newDownstreams(builtin, p.answersFirst)
 	gate := &policy.Gate{Policy: s.policy, Run: a.run}
 	a.gate = gate
-	if s.config.Console.Enabled {
+	if a.outputs = p.outputs; a.outputs == nil && s.config.Console.Enabled {
 		a.outputs = &console.Outputs{}
+	}
+	if a.outputs != nil {
 		gate.Run = a.runAndKeep
 	}
 	if a.observers, err = s.observe(gate); err != nil {
@@ -375,7 +378,6 @@ func (p *program) open() (*app, error) {
 		waiting.Words = server.Message
 		waiting.Wait = p.approvalWait(s)
 		gate.Later = waiting.Ask
-		a.waiting = waiting
 	}
 	a.server = server.New(server.Options{
 		Version:      version(),

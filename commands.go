@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolgate/console"
 	"toolgate/egress"
 	"toolgate/policy"
 	"toolgate/sandbox"
@@ -34,6 +35,7 @@ type program struct {
 	caller      string             // over HTTP: whose program this is
 	onlyServers []string           // of the config, nil for all
 	onEvent     func(policy.Event) // is told of each call; may be nil
+	outputs     *console.Outputs   // what calls answered, of all callers; nil: each gate has its own
 }
 
 // flags are the common flags, in Codex's letters.

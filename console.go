@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,8 +182,8 @@ type consoleHolder struct {
 
 // console starts the console if the config wants one.
 func (a *app) startConsole() {
-	if !a.config.Console.Enabled {
-		return
+	if !a.config.Console.Enabled || a.caller != "" {
+		return // over HTTP there is one for all callers
 	}
 	a.page.once.Do(func() {
 		a.page.mu.Lock()
@@ -212,16 +213,26 @@ func (h *consoleHolder) close() {
 
 // newConsole returns the console of this gate.
 func (a *app) newConsole() *console.Console {
+	one := func() []*app { return []*app{a} }
+	return a.settings.newConsole(one, a.outputs, console.About{Workspace: a.policy.Workspace}, nil)
+}
+
+// newConsole returns a console of the gates that there are at a time.
+func (s *settings) newConsole(gates func() []*app, outputs *console.Outputs, about console.About, hosts []string) *console.Console {
+	about.Version, about.PID, about.Started = version(), os.Getpid(), time.Now()
 	o := console.Options{
-		About:    console.About{Version: version(), Workspace: a.policy.Workspace, PID: os.Getpid(), Started: time.Now()},
-		Calls:    consoleCalls{a.stateDir, a.outputs},
-		Servers:  consoleServers{a},
-		Sessions: consoleSessions{a.workers},
-		Rules:    consoleRules{a.rules, a.gate},
-		Log:      a.log,
+		About:    about,
+		Hosts:    hosts,
+		Calls:    consoleCalls{s.stateDir, outputs},
+		Servers:  consoleServers{s.stateDir, gates},
+		Sessions: consoleSessions{gates},
+		Rules:    consoleRules{s.rules, gates},
+		Log:      s.log,
 	}
-	if a.waiting != nil {
-		o.Approvals = a.waiting
+	if waiting, err := approvals.Open(filepath.Join(s.stateDir, "approvals")); err != nil {
+		s.log.Warn("the console cannot show what waits", "err", err)
+	} else {
+		o.Approvals = waiting
 	}
 	return console.New(o)
 }
@@ -254,8 +265,8 @@ func (a *app) runAndKeep(ctx context.Context, c policy.Call, f policy.Profile) (
 
 // consoleRules are the rule files, for the console.
 type consoleRules struct {
-	book *ruleBook
-	gate *policy.Gate // nil: there is none
+	book  *ruleBook
+	gates func() []*app // nil: there are none
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
@@ -286,52 +297,77 @@ func (c consoleRules) Remove(line int, text string) error {
 	return err
 }
 
-func (c consoleRules) Remembered() []policy.Memory {
-	if c.gate == nil {
+func (c consoleRules) Remembered() (list []policy.Memory) {
+	if c.gates == nil {
 		return nil
 	}
-	return c.gate.Remembered()
-}
-
-func (c consoleRules) Forget(m policy.Memory) error {
-	if c.gate == nil || !c.gate.Forget(m) {
-		return errors.New("that answer is not remembered any more")
-	}
-	return nil
-}
-
-// consoleServers are the downstream servers, for the console.
-type consoleServers struct{ a *app }
-
-func (c consoleServers) List() []console.Server {
-	var list []console.Server
-	for _, st := range c.a.downstreams.Status() {
-		s := console.Server{Name: st.Name, State: string(st.State), Error: st.Error, Tools: st.Tools, Faults: st.Faults, Level: st.Level, Version: st.Server}
-		for _, f := range st.Faults {
-			if strings.Contains(f, "changed: run toolgate mcp review") {
-				s.Changed++
-			}
-		}
-		list = append(list, s)
+	for _, a := range c.gates() {
+		list = append(list, a.gate.Remembered()...)
 	}
 	return list
 }
 
-// known keeps names that came over the wire from becoming paths.
-func (c consoleServers) known(name string) error {
-	for _, n := range c.a.downstreams.Names() {
-		if n == name {
-			return nil
+func (c consoleRules) Forget(m policy.Memory) error {
+	if c.gates != nil {
+		for _, a := range c.gates() {
+			if a.gate.Forget(m) {
+				return nil
+			}
 		}
 	}
-	return fmt.Errorf("there is no server %s", strconv.Quote(name))
+	return errors.New("that answer is not remembered any more")
 }
 
-func (c consoleServers) Tools(name string) ([]console.ServerTool, string, error) {
-	if err := c.known(name); err != nil {
+// consoleServers are the downstream servers, for the console. Those of
+// callers over HTTP have the caller before their names.
+type consoleServers struct {
+	stateDir string
+	gates    func() []*app
+}
+
+func (c consoleServers) List() []console.Server {
+	var list []console.Server
+	for _, a := range c.gates() {
+		for _, st := range a.downstreams.Status() {
+			s := console.Server{Name: a.serverKey(st.Name), State: string(st.State), Error: st.Error, Tools: st.Tools, Faults: st.Faults, Level: st.Level, Version: st.Server}
+			for _, f := range st.Faults {
+				if strings.Contains(f, "changed: run toolgate mcp review") {
+					s.Changed++
+				}
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// serverKey is what a server is called on the page.
+func (a *app) serverKey(name string) string {
+	if a.caller == "" {
+		return name
+	}
+	return a.caller + " " + name
+}
+
+// find returns a server by its key. A name that came over the wire becomes
+// no path unless it is one of ours.
+func (c consoleServers) find(key string) (*app, string, error) {
+	for _, a := range c.gates() {
+		for _, name := range a.downstreams.Names() {
+			if a.serverKey(name) == key {
+				return a, name, nil
+			}
+		}
+	}
+	return nil, "", fmt.Errorf("there is no server %s", strconv.Quote(key))
+}
+
+func (c consoleServers) Tools(key string) ([]console.ServerTool, string, error) {
+	_, name, err := c.find(key)
+	if err != nil {
 		return nil, "", err
 	}
-	reviews, err := aggregator.ReviewServer(c.a.stateDir, name)
+	reviews, err := aggregator.ReviewServer(c.stateDir, name)
 	if errors.Is(err, aggregator.ErrNotSeen) {
 		return nil, "", nil
 	}
@@ -345,28 +381,37 @@ func (c consoleServers) Tools(name string) ([]console.ServerTool, string, error)
 	return list, digest(reviews), nil
 }
 
-func (c consoleServers) Accept(name, seen string) error {
-	if err := c.known(name); err != nil {
+func (c consoleServers) Accept(key, seen string) error {
+	_, name, err := c.find(key)
+	if err != nil {
 		return err
 	}
-	reviews, err := aggregator.ReviewServer(c.a.stateDir, name)
+	reviews, err := aggregator.ReviewServer(c.stateDir, name)
 	if err != nil {
 		return err
 	}
 	if digest(reviews) != seen {
 		return errors.New("its tools have changed again since you looked; look once more")
 	}
-	if err := aggregator.AcceptSeen(c.a.stateDir, name, reviews); err != nil {
+	if err := aggregator.AcceptSeen(c.stateDir, name, reviews); err != nil {
 		return err
 	}
-	c.a.downstreams.Reviewed()
+	for _, a := range c.gates() { // what is trusted is the user's, whoever calls
+		a.downstreams.Reviewed()
+	}
 	return nil
 }
 
-func (c consoleServers) Restart(name string) error { return c.a.downstreams.Restart(name) }
+func (c consoleServers) Restart(key string) error {
+	a, name, err := c.find(key)
+	if err != nil {
+		return err
+	}
+	return a.downstreams.Restart(name)
+}
 
 // consoleSessions are the commands of the workers, for the console.
-type consoleSessions struct{ workers *aggregator.Workers }
+type consoleSessions struct{ gates func() []*app }
 
 // sessionLine is a line of list_sessions.
 var sessionLine = lazyregexp.New(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
@@ -374,9 +419,16 @@ var sessionLine = lazyregexp.New(`^session ID (\d+): (running|exited with code -
 // peekTime bounds how long a worker may take that is looked at.
 const peekTime = 2 * time.Second
 
+func (c consoleSessions) running() (list []aggregator.Running) {
+	for _, a := range c.gates() {
+		list = append(list, a.workers.Running()...)
+	}
+	return list
+}
+
 func (c consoleSessions) List(ctx context.Context) []console.Session {
 	var list []console.Session
-	for _, w := range c.workers.Running() {
+	for _, w := range c.running() {
 		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
 		if err != nil {
 			continue // it is ending, or the config leaves the tool out
@@ -439,7 +491,12 @@ func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any
 	if err != nil {
 		return "", err
 	}
-	raw, err := c.workers.Peek(ctx, worker, tool, b)
+	raw, err := json.RawMessage(nil), errors.New("this worker does not run any more")
+	for _, a := range c.gates() {
+		if slices.ContainsFunc(a.workers.Running(), func(r aggregator.Running) bool { return r.ID == worker }) {
+			raw, err = a.workers.Peek(ctx, worker, tool, b)
+		}
+	}
 	if err != nil {
 		return "", err
 	}

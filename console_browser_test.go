@@ -31,7 +31,7 @@ type person struct {
 }
 
 // patience is how long the browser may take over anything.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // chromium returns the browser's path, and skips the test by name where there
 // is none.
@@ -75,15 +75,19 @@ func startConsoleAs(t *testing.T, agent string, args ...string) (*client, *perso
 // beside the first answers.
 func (c *client) consoleLink() string {
 	c.t.Helper()
-	var out []byte
-	require.Eventually(c.t, func() bool {
-		cmd := exec.Command(c.cmd.Path, "console")
-		cmd.Env, cmd.Dir = c.cmd.Env, c.ws
+	var out string
+	c.eventually(func() bool {
 		var err error
-		out, err = cmd.Output()
+		out, _, err = c.run("console")
 		return err == nil
-	}, 30*time.Second, 50*time.Millisecond)
-	return strings.TrimSpace(string(out))
+	})
+	return strings.TrimSpace(out)
+}
+
+// eventually waits until something is so.
+func (c *client) eventually(so func() bool) {
+	c.t.Helper()
+	require.Eventually(c.t, so, patience, 50*time.Millisecond)
 }
 
 // complaints has the page itself note each violation of its policy.

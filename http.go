@@ -18,6 +18,7 @@ import (
 
 	"toolgate/audit/metrics"
 	"toolgate/config"
+	"toolgate/console"
 	"toolgate/door"
 	"toolgate/policy"
 )
@@ -85,6 +86,7 @@ type httpServer struct {
 	metrics    *metrics.Metrics
 	mux        *http.ServeMux
 	http       *http.Server
+	console    *console.Console
 	draining   atomic.Bool
 }
 
@@ -132,6 +134,7 @@ func (p *program) serveHTTP(ctx context.Context) error {
 		scheme = "https"
 	}
 	fmt.Fprintf(p.stderr, "toolgate: serving MCP at %s://%s/mcp\n", scheme, l.Addr())
+	defer h.announceConsole(s, scheme, l.Addr())()
 	served := make(chan error, 1)
 	go func() { // ends with h.http
 		if scheme == "https" {
@@ -153,6 +156,7 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 	c := s.config.HTTP
 	h = &httpServer{log: s.log, metrics: metrics.New(), mux: http.NewServeMux()}
 	p.onEvent = h.metrics.Record
+	p.outputs = &console.Outputs{}
 	tokens, err := tokensOf(own, c)
 	if err != nil {
 		return nil, nil, err
@@ -181,6 +185,7 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.", func() float64 { return float64(h.households.sessions()) })
 	h.metrics.Gauge("http_callers", "Callers that have something here.", func() float64 { return float64(h.households.count()) })
 	h.mount(c.OpenMetrics)
+	h.openConsole(s, p.outputs)
 	h.http = &http.Server{
 		Handler:           h.door.Front(h.mux),
 		ReadHeaderTimeout: headerTime,
@@ -257,6 +262,7 @@ const drainTime = 25 * time.Second
 // for is answered.
 func (h *httpServer) drain() {
 	h.draining.Store(true)
+	h.console.Close() // a page that is open must not hold the end up
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	h.households.drain(ctx)

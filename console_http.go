@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"toolgate/console"
+)
+
+// apps returns the gates of the callers that are there.
+func (hs *households) apps() []*app {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	var list []*app
+	for _, h := range hs.open {
+		select {
+		case <-h.ready:
+			if h.err == nil {
+				list = append(list, h.app)
+			}
+		default:
+		}
+	}
+	slices.SortFunc(list, func(a, b *app) int { return strings.Compare(a.caller, b.caller) })
+	return list
+}
+
+// openConsole mounts the console of all callers at /console. Who may read
+// the state folder gets in, with `toolgate console`: a caller's token does not
+// let in, because nobody may answer another's questions.
+func (h *httpServer) openConsole(s *settings, outputs *console.Outputs) {
+	h.console = s.newConsole(h.households.apps, outputs, console.About{Workspace: "all callers over HTTP"}, s.config.HTTP.Hosts)
+	h.mux.Handle("/console/", h.console)
+	h.mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusSeeOther))
+}
+
+// announceConsole tells `toolgate console` where the console is.
+func (h *httpServer) announceConsole(s *settings, scheme string, at net.Addr) (remove func()) {
+	url := scheme + "://" + at.String()
+	if addr, err := netip.ParseAddrPort(at.String()); err == nil && addr.Addr().IsUnspecified() {
+		url = fmt.Sprintf("%s://127.0.0.1:%d", scheme, addr.Port())
+		if addr.Addr().Is6() {
+			url = fmt.Sprintf("%s://[::1]:%d", scheme, addr.Port())
+		}
+	}
+	remove, err := h.console.Announce(s.consolesDir(), url)
+	if err != nil {
+		s.log.Warn("`toolgate console` does not find this console", "err", err)
+		return func() {}
+	}
+	return remove
+}
