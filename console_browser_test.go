@@ -51,15 +51,14 @@ func chromium(t *testing.T) string {
 
 // startConsole starts toolgate with a console, opens the session of its
 // client, which cannot ask its user, and a browser on the page.
-func startConsole(t *testing.T, args ...string) (*client, *person) {
+func startConsole(t *testing.T, b *chrome, args ...string) (*client, *person) {
 	t.Helper()
-	return startConsoleAs(t, "some client", args...)
+	return startConsoleAs(t, b, "some client", args...)
 }
 
 // startConsoleAs is startConsole for a client that calls itself by that name.
-func startConsoleAs(t *testing.T, agent string, args ...string) (*client, *person) {
+func startConsoleAs(t *testing.T, b *chrome, agent string, args ...string) (*client, *person) {
 	t.Helper()
-	path := chromium(t)
 	c := startClient(t, append([]string{"-c", "console.enabled=true", "-c", "approval_wait=300", "-a", "on-request",
 		"-c", "sandbox_workspace_write.exclude_slash_tmp=true", "-c", "sandbox_workspace_write.exclude_tmpdir_env_var=true"}, args...)...)
 	t.Cleanup(func() { c.cmd.Process.Kill() }) // or it would wait for an answer
@@ -68,7 +67,7 @@ func startConsoleAs(t *testing.T, agent string, args ...string) (*client, *perso
 	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%s,"version":"1"}}}`, name))
 	c.receive()
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return c, openPage(t, path, c.consoleLink())
+	return c, b.open(t, c.consoleLink())
 }
 
 // consoleLink returns what `toolgate console` prints. The console comes up
@@ -93,14 +92,27 @@ func (c *client) eventually(so func() bool) {
 // complaints has the page itself note each violation of its policy.
 const complaints = `document.addEventListener("securitypolicyviolation", e => console.error("csp: " + e.violatedDirective + " " + e.blockedURI));`
 
-func openPage(t *testing.T, path, link string) *person {
+// A chrome is a running Chromium. It has its own sandbox off, which root and
+// many containers cannot have: it shows nothing but our page.
+type chrome struct{ ctx context.Context }
+
+func startBrowser(t *testing.T) *chrome {
 	t.Helper()
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 800),
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute))
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.WindowSize(1280, 800),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	t.Cleanup(stop)
 	ctx, _ := chromedp.NewContext(alloc)
 	t.Cleanup(func() { chromedp.Cancel(ctx) })
+	require.NoError(t, chromedp.Do(ctx))
+	return &chrome{ctx}
+}
+
+// open opens a page of its own.
+func (b *chrome) open(t *testing.T, link string) *person {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	t.Cleanup(cancel)
 	require.NoError(t, chromedp.Do(ctx))
 	p := &person{t: t, ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, p.listen))
@@ -197,15 +209,37 @@ func (p *person) atEase() {
 	require.Empty(p.t, p.bad)
 }
 
+// TestConsoleInChromium is what a person sees and does on the page, through
+// the whole program.
+func TestConsoleInChromium(t *testing.T) {
+	b := startBrowser(t)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *chrome)
+	}{
+		{"answers", consoleAnswers},
+		{"takes no hasty answer", consoleTakesNoHastyAnswer},
+		{"and others", consoleAndOthers},
+		{"servers", consoleServersView},
+		{"sessions", consoleSessionsView},
+		{"rules", consoleRulesView},
+		{"shows what models write as text", consoleShowsWhatModelsWriteAsText},
+		{"looks", consoleLooks},
+		{"over HTTP", consoleOverHTTP},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, b) })
+	}
+}
+
 // outside asks for a command that needs a yes.
 func outside(argv ...string) string {
 	b, _ := json.Marshal(map[string]any{"command": argv, "sandbox_permissions": "require_escalated", "justification": "it must be there"})
 	return string(b)
 }
 
-func TestConsoleAnswers(t *testing.T) {
+func consoleAnswers(t *testing.T, b *chrome) {
 	needSandbox(t)
-	c, p := startConsole(t)
+	c, p := startConsole(t, b)
 	p.see("#view-approvals .none")
 
 	t.Run("yes", func(t *testing.T) {

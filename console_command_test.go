@@ -198,13 +198,12 @@ func TestConsoleIsClosedToCommands(t *testing.T) {
 	require.NotContains(t, m.text(), "#code=")
 }
 
-func TestConsoleOverHTTP(t *testing.T) {
+func consoleOverHTTP(t *testing.T, b *chrome) {
 	needSandbox(t)
-	path := chromium(t)
 	s := startWeb(t, "approval_wait = 300\n")
 	link := strings.TrimSpace(s.run("console"))
 	require.True(t, strings.HasPrefix(link, s.url+"/console/#code="), link)
-	p := openPage(t, path, link)
+	p := b.open(t, link)
 
 	a := s.session(webToken)
 	done := make(chan message, 1)
