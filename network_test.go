@@ -297,3 +297,14 @@ func (c *client) called(tool, args string) string {
 		}
 	}
 }
+
+// BenchmarkCallShellTrueWithHosts is BenchmarkCallShellTrue where commands have
+// the proxy.
+func BenchmarkCallShellTrueWithHosts(b *testing.B) {
+	c := withNetwork(b, "example.com").open()
+	c.call("shell", `{"command":["true"]}`) // starts the worker
+	b.ReportAllocs()
+	for b.Loop() {
+		c.call("shell", `{"command":["true"]}`)
+	}
+}
