@@ -180,13 +180,29 @@ func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
 	if err != nil {
 		return clients.Start{}, err
 	}
-	start, err := startOf(self, runtime.GOOS)
+	start, err := startOf(lasting(self), runtime.GOOS)
 	if err != nil {
 		return start, err
 	}
 	more, err := s.flagWords(cmd)
 	start.Args = append(start.Args, more...)
 	return start, err
+}
+
+// lasting returns the path that will lead to the program at self after an
+// update, too: the one on the path where that is a link to it, as Homebrew and
+// others make them, or a script that starts it, as pnpm does.
+func lasting(self string) string {
+	found, err := exec.LookPath("toolgate")
+	if err != nil || !filepath.IsAbs(found) {
+		return self
+	}
+	a, err1 := os.Stat(found)
+	b, err2 := os.Stat(self)
+	if err1 == nil && err2 == nil && (os.SameFile(a, b) || strings.Contains(filepath.ToSlash(self), "/.pnpm/")) {
+		return found
+	}
+	return self
 }
 
 // startOf returns how to start the program at self.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +32,31 @@ func TestSetupStartsWhatItWasStartedAs(t *testing.T) {
 	}
 	_, err := startOf("/tmp/go-build123/b001/exe/toolgate", "linux")
 	require.ErrorContains(t, err, "gone in a moment")
+}
+
+// TestSetupWritesAPathThatLasts: the name that stays, not the version's folder
+// behind it.
+func TestSetupWritesAPathThatLasts(t *testing.T) {
+	dir := t.TempDir()
+	self := filepath.Join(dir, "Caskroom", "toolgate", "1.2.3", "toolgate")
+	store := filepath.Join(dir, ".pnpm", "toolgate")
+	for _, file := range []string{self, store, filepath.Join(dir, "elsewhere", "toolgate")} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755))
+	}
+	bin := filepath.Join(dir, "bin")
+	require.NoError(t, os.Mkdir(bin, 0o755))
+	link := filepath.Join(bin, "toolgate")
+	if err := os.Symlink(self, link); err != nil || runtime.GOOS == "windows" {
+		t.Skip("links and programs without .exe are needed")
+	}
+	t.Setenv("PATH", bin)
+	require.Equal(t, link, lasting(self))
+	require.Equal(t, link, lasting(store))
+	t.Setenv("PATH", filepath.Join(dir, "elsewhere"))
+	require.Equal(t, self, lasting(self), "that is another program")
+	t.Setenv("PATH", dir)
+	require.Equal(t, self, lasting(self))
 }
 
 func TestWhatPointsToUs(t *testing.T) {
