@@ -179,6 +179,7 @@ func (h *household) start(p *program, c door.Caller, o server.EndpointOptions) {
 	h.unwatch = p.watchConfig(h.app)
 	o.Caller = c.Name
 	h.endpoint = h.app.server.NewEndpoint(o)
+	h.app.downstreams.Begin() // the first answer is on its way already
 	h.app.log.Debug("a caller has come", "caller", c.Name, "workspace", h.app.policy.Workspace)
 }
 

@@ -561,3 +561,21 @@ func TestHTTPMakesATokenOnce(t *testing.T) {
 	_, second := start()
 	require.Equal(t, first, second)
 }
+
+func TestHTTPServesTheConsole(t *testing.T) {
+	s := startWeb(t, "[console]\nenabled = true\n")
+	require.Regexp(t, `^`+regexp.QuoteMeta(s.url)+`/console/#code=\w+\n$`, s.run("console"))
+	nobody := &webCaller{s: s}
+	resp, body := nobody.do("GET", "/console/", "")
+	require.Equal(t, 200, resp.StatusCode, "the page itself holds nothing")
+	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
+	require.Contains(t, body, "<html")
+	resp, _ = nobody.do("GET", "/console/", "", "Host", "evil.example")
+	require.Equal(t, 403, resp.StatusCode)
+	for _, path := range []string{"/console/api/approvals", "/console/api/events", "/console/api/rules"} {
+		for _, c := range []*webCaller{nobody, {s: s, token: webToken}} {
+			resp, _ := c.do("GET", path, "")
+			require.NotEqual(t, 200, resp.StatusCode, "%s: a caller's token is no way in for a browser", path)
+		}
+	}
+}

@@ -385,6 +385,7 @@ func (e *Endpoint) newSession() (*httpSession, error) {
 	}
 	ss := newHTTPSession(e, rand.Text())
 	ss.client = newClient(ss)
+	ss.client.carries = true
 	srv, behind := e.s.mcpServer(e.opts.Caller, ss.client)
 	ss.behind = behind
 	srv.AddReceivingMiddleware(ss.middleware)

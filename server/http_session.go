@@ -115,6 +115,7 @@ func (ss *httpSession) Close() error {
 // Write sends msg on the stream it belongs to. An error means that the
 // session is over: a stream that is not connected now may be later.
 func (ss *httpSession) Write(ctx context.Context, msg jsonrpc.Message) error {
+	ss.client.uncarry(msg)
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err

@@ -214,7 +214,7 @@ func TestHTTPPassesBytesOn(t *testing.T) {
 		}
 		if m.Method == "tools/call" {
 			got = m
-			write(`{"jsonrpc":"2.0","id":%s,"result":{"z":9007199254740993,"content":[{"type":"new","a":1}]}}`, m.ID)
+			write(`{"jsonrpc":"2.0","id":%s,"result":{"z":9007199254740993,"content":[{"type":"new","a":1.50,"t":"<&>\u003c/\/"}]}}`, m.ID)
 		}
 	}
 	const params = `"name":"mcp__raw__do_it","arguments":{"b":9007199254740993,"a":1.50}`
@@ -222,7 +222,7 @@ func TestHTTPPassesBytesOn(t *testing.T) {
 		c.initialize()
 		x := c.post(`{"jsonrpc":"2.0","id":9007199254740992,"method":"tools/call","params":{%s,"_meta":{"k":9007199254740993}}}`, params)
 		a := x.next()
-		require.Contains(t, a.Raw, `{"z":9007199254740993,"content":[{"type":"new","a":1}]}`)
+		require.Contains(t, a.Raw, `{"z":9007199254740993,"content":[{"type":"new","a":1.50,"t":"<&>\u003c/\/"}]}`)
 		require.Equal(t, "9007199254740992", string(a.ID))
 		require.Contains(t, got.Raw, `"arguments":{"b":9007199254740993,"a":1.50}`)
 		require.Contains(t, got.Raw, `"k":9007199254740993`)
@@ -230,7 +230,7 @@ func TestHTTPPassesBytesOn(t *testing.T) {
 	})
 	web(t, server.EndpointOptions{}, back, func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
 		x := c.modern(1, "tools/call", "mcp__raw__do_it", params)
-		require.Contains(t, x.text(), `"z":9007199254740993,"content":[{"type":"new","a":1}]`)
+		require.Contains(t, x.text(), `"z":9007199254740993,"content":[{"type":"new","a":1.50,"t":"<&>\u003c/\/"}]`)
 		require.Contains(t, got.Raw, `"arguments":{"b":9007199254740993,"a":1.50}`)
 		require.True(t, x.ended())
 	})
@@ -566,5 +566,35 @@ func TestHTTPDrain(t *testing.T) {
 		require.ErrorIs(t, c.e.Drain(ctx), context.DeadlineExceeded)
 		c.e.Close()
 		require.True(t, x.ended())
+	})
+}
+
+func TestHTTPProgressGoesWithItsCall(t *testing.T) {
+	back := func(write func(string, ...any), m line) {
+		if legacyBack(write, m) || m.Method != "tools/call" {
+			return
+		}
+		var p struct {
+			Meta struct {
+				Token json.RawMessage `json:"progressToken"`
+			} `json:"_meta"`
+		}
+		json.Unmarshal(m.Params, &p)
+		write(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"x":9007199254740993}}`, p.Meta.Token)
+		write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, m.ID)
+	}
+	web(t, server.EndpointOptions{}, back, func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
+		c.initialize()
+		x := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__raw__do_it","arguments":{},"_meta":{"progressToken":"mine"}}}`)
+		p := x.next()
+		require.Equal(t, "notifications/progress", p.Method)
+		require.Contains(t, p.Raw, `"mine"`)
+		require.Contains(t, p.Raw, `"x":9007199254740993`)
+		require.Equal(t, "1", string(x.next().ID))
+	})
+	web(t, server.EndpointOptions{}, back, func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
+		x := c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__raw__do_it","arguments":{},"_meta":{"progressToken":"mine",`+modernCaps+`}}}`, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "mcp__raw__do_it")
+		require.Equal(t, "notifications/progress", x.next().Method)
+		require.Equal(t, "1", string(x.next().ID))
 	})
 }
