@@ -334,7 +334,6 @@ type app struct {
 	gate        *policy.Gate
 	observers   *observers
 	self        string           // program to run workers with, "" is this one
-	waiting     *approvals.List  // nil when there is none
 	outputs     *console.Outputs // nil when no console wants them
 	caller      string           // over HTTP the one whose gate this is
 	page        consoleHolder

@@ -37,7 +37,7 @@ func TestReadmeTellsTheTruth(t *testing.T) {
 	require.Equal(t, "on-request", approval.String())
 	require.Contains(t, c.MCPServers, "everything")
 
-	for _, doc := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/policy.md", "docs/clients.md", "docs/sandbox.md", "docs/commands.md", "docs/apply_patch.md"} {
+	for _, doc := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/policy.md", "docs/clients.md", "docs/sandbox.md", "docs/commands.md", "docs/apply_patch.md", "docs/console.md"} {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
