@@ -264,7 +264,7 @@ func (p *program) sandboxed(argv []string) error {
 		defer w.close()
 		defer func() { printRefused(p.stderr, w.proxy.Uses(time.Time{})) }()
 	}
-	err = cmd.Wait()
+	err = cmd.WaitEnded()
 	if code := sandbox.ExitCode(err); code > 0 {
 		return exitStatus(code)
 	}

@@ -128,9 +128,9 @@ func runInit() {
 		o.notes = append(o.notes, notes...)
 	}
 	looks := o.Looks && o.Plan.confined()
-	if err == nil && o.Plan.confined() && !(looks && o.Plan.Level == Full) {
-		// This process holds nothing that the program would want, but there
-		// is no need for it to be able to do anything.
+	if err == nil && o.Plan.confined() && !o.Plan.namespaces() {
+		// Those of namespaces of one's own are good for nothing outside, and
+		// some are needed to look again; these are the user's.
 		err = step("dropping capabilities", dropCapabilitiesElsewhere())
 	}
 	if err != nil {
@@ -146,7 +146,9 @@ func runInit() {
 		go newLooker(o).serve(requests, tell) // ends with the process
 	}
 	status := reap(pid)
-	if !o.Plan.namespaces() {
+	if o.Plan.namespaces() {
+		killNamespace()
+	} else {
 		killDescendants()
 	}
 	r := report{Code: status.ExitStatus()}
@@ -155,6 +157,21 @@ func runInit() {
 	}
 	tell(r)
 	unix.Exit(0)
+}
+
+// killNamespace ends every other process of this pid namespace, of which this
+// is the first, and returns when none is left. The kernel would do it at the
+// end of this one: but then whoever waits for that waits for the mounts to be
+// taken down too.
+func killNamespace() {
+	if os.Getpid() != 1 {
+		return
+	}
+	for unix.Kill(-1, unix.SIGKILL) == nil {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err == unix.ECHILD {
+			return
+		}
+	}
 }
 
 // A setupError is a step of the set-up that the system refused.

@@ -81,6 +81,9 @@ func (c *Cmd) Wait() error {
 	return err
 }
 
+// WaitEnded is Wait here.
+func (c *Cmd) WaitEnded() error { return c.Wait() }
+
 // Kill ends the program. Wait still has to be called.
 func (c *Cmd) Kill() error {
 	if c.inner.Process == nil {

@@ -258,13 +258,39 @@ func (c *Cmd) Wait() error {
 	if err != nil && !errors.As(err, &exit) {
 		return err // copying the output
 	}
+	return rep.ending(rerr)
+}
+
+// WaitEnded is [Cmd.Wait] for a process that ends next itself: it returns when
+// the program and everything it started have ended, and leaves it to the
+// kernel to take the sandbox down behind it. Where output is copied, it is Wait.
+func (c *Cmd) WaitEnded() error {
+	for _, std := range []any{c.Stdin, c.Stdout, c.Stderr} {
+		if _, isFile := std.(*os.File); std != nil && !isFile {
+			return c.Wait()
+		}
+	}
+	if c.link == nil {
+		return errors.New("sandbox: not started")
+	}
+	go func() { // ends with the first process
+		for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		c.link.cut()
+	}()
+	rep, rerr := c.link.last()
+	return rep.ending(rerr)
+}
+
+// ending returns the error that the last report tells, or that it did not come.
+func (r report) ending(rerr error) error {
 	switch {
 	case rerr != nil: // it was killed before it could tell
 		return &ExitError{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL}
-	case rep.Signal != 0:
-		return &ExitError{Code: 128 + rep.Signal, Signal: syscall.Signal(rep.Signal)}
-	case rep.Code != 0:
-		return &ExitError{Code: rep.Code}
+	case r.Signal != 0:
+		return &ExitError{Code: 128 + r.Signal, Signal: syscall.Signal(r.Signal)}
+	case r.Code != 0:
+		return &ExitError{Code: r.Code}
 	}
 	return nil
 }
