@@ -169,7 +169,7 @@ func platformPackage(t target, version, dir, binaries string, license []byte) er
 		CPU:             []string{t.cpu},
 		PreferUnplugged: true,
 	}
-	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](https://www.npmjs.com/package/toolgate) for %s on %s. Install `toolgate` instead.\n", m.Name, t.os, t.cpu)
+	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](%s) for %s on %s. Install `toolgate` instead.\n", m.Name, repository, t.os, t.cpu)
 	if err := writePackage(dir, m, map[string][]byte{"README.md": about, "LICENSE": license}); err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ type registryServer struct {
 
 type registryPackage struct {
 	Type        string             `json:"registryType"`
-	BaseURL     string             `json:"registryBaseUrl,omitempty"`
 	Identifier  string             `json:"identifier"`
 	Version     string             `json:"version,omitempty"`
 	SHA256      string             `json:"fileSha256,omitempty"`
@@ -69,7 +68,6 @@ func registryEntry(version, dir, file string) error {
 		Version:     version,
 		Packages: []registryPackage{{
 			Type:        "npm",
-			BaseURL:     "https://registry.npmjs.org",
 			Identifier:  "toolgate",
 			Version:     version,
 			RuntimeHint: "npx",
