@@ -294,7 +294,7 @@ func (p *program) visitedBy(c door.Caller, v config.Visitor) *program {
 		q.flags.approval = v.ApprovalPolicy
 	}
 	if v.SandboxMode != "" {
-		q.flags.sandbox = v.SandboxMode
+		q.flags.sandbox, q.flags.profile = v.SandboxMode, ""
 	}
 	if v.Servers != nil {
 		q.onlyServers = v.Servers

@@ -38,7 +38,7 @@ type companion struct {
 func keep(t testing.TB, plan sandbox.Plan) *companion {
 	t.Helper()
 	cmd := plan.Command("", "op", "obey")
-	cmd.Dir, cmd.Looks, cmd.Stderr = "/", true, os.Stderr
+	cmd.Dir, cmd.Looks = "/", true
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
