@@ -203,8 +203,8 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		b.open() // there is no handshake in that era
 	}
 	set := b.s.opts.Downstreams
-	if strings.HasPrefix(method, "tasks/") && !b.servesTasks(modern) {
-		return nil, true, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has tasks"}
+	if err := b.refuseTask(method, req, modern); err != nil {
+		return nil, true, err
 	}
 	if strings.HasSuffix(method, "/list") || forwarded[method] {
 		set.Settle(ctx, true)

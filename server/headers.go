@@ -20,7 +20,13 @@ import (
 // checkParamHeaders returns what is wrong with the headers that repeat
 // arguments of a tools/call, "" when they agree with the body.
 func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
-	if req == nil || req.Method != "tools/call" || s.opts.Downstreams == nil {
+	if req == nil || s.opts.Downstreams == nil {
+		return ""
+	}
+	if taskMethods[req.Method] { // of this era
+		return checkTaskHeader(h, req)
+	}
+	if req.Method != "tools/call" {
 		return ""
 	}
 	var p struct {
@@ -41,6 +47,20 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 		return ""
 	}
 	return def.Schema.check(h, p.Arguments, "")
+}
+
+// checkTaskHeader compares Mcp-Name with the task that a request is about.
+func checkTaskHeader(h http.Header, req *jsonrpc.Request) string {
+	var p struct {
+		TaskID string `json:"taskId"`
+	}
+	if json.Unmarshal(req.Params, &p) != nil || p.TaskID == "" {
+		return "" // others say so
+	}
+	if name := h.Values("Mcp-Name"); len(name) != 1 || name[0] != p.TaskID {
+		return fmt.Sprintf("header mismatch: Mcp-Name must be the task's id, and is %q", strings.Join(name, ", "))
+	}
+	return ""
 }
 
 // A headerSchema is what of a schema concerns headers.

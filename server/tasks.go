@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -15,6 +16,36 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 func (b *behind) servesTasks(modern bool) bool {
 	calls, _, extension := b.s.opts.Downstreams.ServesTasks()
 	return modern && extension || !modern && calls
+}
+
+// taskMethods are the methods about tasks, of both eras. The value says that
+// the newer one has it.
+var taskMethods = map[string]bool{"tasks/get": true, "tasks/update": true, "tasks/cancel": true, "tasks/result": false, "tasks/list": false}
+
+// refuseTask returns why a request about a task is refused before anything is
+// looked up: no server has tasks, or the client did not say that it has.
+func (b *behind) refuseTask(method string, req mcp.Request, modern bool) error {
+	inNewer, is := taskMethods[method]
+	switch {
+	case !is:
+		return nil
+	case !b.servesTasks(modern) || modern && !inNewer:
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has " + method}
+	case !modern:
+		return nil
+	}
+	if r, ok := req.(interface {
+		ClientCapabilities() *mcp.ClientCapabilities
+	}); ok && r.ClientCapabilities() != nil {
+		if _, declared := r.ClientCapabilities().Extensions[tasksExtension]; declared {
+			return nil
+		}
+	}
+	return &jsonrpc.Error{
+		Code:    mcp.CodeMissingRequiredClientCapabilities,
+		Message: "the client does not declare the extension " + tasksExtension,
+		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`),
+	}
 }
 
 func (b *behind) isLegacy() bool {
@@ -58,7 +89,7 @@ func (b *behind) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
 // addTaskMethods makes the SDK take the requests about tasks, which the
 // middleware answers. Their params are passed on as they came, see keepRaw.
 func addTaskMethods(srv *mcp.Server) {
-	for _, method := range []string{"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list"} {
+	for method := range taskMethods {
 		err := mcp.AddReceivingCustomMethod(srv, method, func(context.Context, *mcp.ServerSession, *mcp.ParamsBase) (*rawResult, error) {
 			return nil, errors.New("bug: " + method + " went past its handler")
 		})

@@ -193,6 +193,10 @@ func TestTasksOfTheNewerEra(t *testing.T) {
 		require.Contains(t, back.log(), `"inputResponses":{"q":{"action":"accept","n":9007199254740993}}`)
 		f.send(`{"jsonrpc":"2.0","id":5,"method":"tasks/result","params":{"taskId":%q,"_meta":{%s}}}`, id, meta)
 		require.Contains(t, f.next().Raw, "-32601", "there is none in that era")
+		f.send(`{"jsonrpc":"2.0","id":5,"method":"tasks/get","params":{"taskId":%q,"_meta":{%s}}}`, id, modernCaps)
+		undeclared := f.next()
+		require.Contains(t, undeclared.Raw, "-32021")
+		require.Contains(t, undeclared.Raw, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
 
 		// Without the capability the server gives a result.
 		f.send(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"mcp__raw__fast","arguments":{},"_meta":{%s}}}`, modernCaps)
