@@ -118,15 +118,16 @@ func (p *program) serveHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h, stop, err := p.newHTTPServer(s, own, loopback)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	l, err := net.Listen("tcp", p.http.addr)
 	if err != nil {
 		return err
 	}
+	h, stop, err := p.newHTTPServer(s, own, loopback)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer stop()
 	limited := door.Limit(l, min(maxConnections, max(openFiles()/2, 64)))
 	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
 	scheme := "http"
