@@ -207,6 +207,9 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	if pol.Network, pol.Hosts, err = s.config.WorkspaceWrite.Network(); err != nil {
 		return nil, "", err
 	}
+	if w := s.config.WorkspaceWrite; w.AllowedDomains != nil && !w.NetworkAccess {
+		s.log.Warn("allowed_domains has no effect, because network_access is false")
+	}
 	profile := s.selected(p.flags)
 	if mode, ok := builtinModes[profile]; ok {
 		pol.Mode, pol.Profiled = mode, profile

@@ -68,9 +68,13 @@ func (w *way) enter(ctx context.Context, c policy.Call) (leave func() []policy.H
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.calls = slices.DeleteFunc(w.calls, func(q *passing) bool { return q == p })
-		return w.proxy.Uses(began)
+		uses := w.proxy.Uses(began)
+		return uses[max(0, len(uses)-maxHosts):]
 	}
 }
+
+// maxHosts is how many hosts the record of a call has, the last ones.
+const maxHosts = 100
 
 // ask asks about a host through the call that is under way: the newest that
 // can change anything, for one that only reads reaches no host.

@@ -59,7 +59,7 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	}
 	if p.Network == policy.NetworkHosts && level == Landlock {
 		// Landlock knows ports and no addresses, and nothing of UDP.
-		return Plan{}, fmt.Errorf("%w: a list of allowed hosts needs a network namespace, which this system refuses (%s); set network_access to false, or leave the list out to allow every host", ErrUnsupported, strings.Join(missing(s), "; "))
+		return Plan{}, fmt.Errorf("%w: a list of allowed hosts needs a network namespace, which this system refuses (`toolgate doctor` says why); the user can set network_access = false, or leave the list out", ErrUnsupported)
 	}
 	plan := Plan{Level: level, Profile: p}
 	if s.Landlock.OK {
