@@ -22,6 +22,7 @@ func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
 	want := replaceBetween(t, string(text), "attempts", attemptTable())
+	want = replaceBetween(t, want, "peers", peerTable(t))
 	if *update {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
@@ -56,5 +57,43 @@ func attemptTable() string {
 		}
 		b.WriteString("\n")
 	}
+	return b.String()
+}
+
+// peerTable is of the attempts that were made in the sandboxes of others too
+// and that one of us does not stop; of the rest it gives the number.
+func peerTable(t *testing.T) string {
+	t.Helper()
+	word := map[byte]string{'s': "stopped", 'o': "open", 'r': "open for root"}
+	var b strings.Builder
+	b.WriteString("| attempt | toolgate, full | Codex | srt | bubblewrap |\n| --- | --- | --- | --- | --- |\n")
+	all, known := 0, map[string]bool{}
+	for _, a := range attempts {
+		cells, ok := peers[a.name]
+		known[a.name] = true
+		if !ok {
+			continue
+		}
+		own := "stopped"
+		if a.open[sandbox.Full] != "" {
+			own = "open"
+			if strings.HasPrefix(a.needs, "root") {
+				own = "open for root"
+			}
+		}
+		if own == "stopped" && cells == "sss" {
+			all++
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s |", strings.ReplaceAll(a.name, "_", " "), own)
+		for i := range cells {
+			fmt.Fprintf(&b, " %s |", word[cells[i]])
+		}
+		b.WriteString("\n")
+	}
+	for name := range peers {
+		require.True(t, known[name], "no attempt %s", name)
+	}
+	fmt.Fprintf(&b, "\nAnother %d of them are stopped by all four.", all)
 	return b.String()
 }
