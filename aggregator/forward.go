@@ -45,6 +45,11 @@ func (s *Downstreams) Serves(capability ...string) bool {
 	})
 }
 
+// Declares reports whether some server is known to declare the capability.
+func (s *Downstreams) Declares(capability ...string) bool {
+	return slices.ContainsFunc(s.all(), func(d *Downstream) bool { return d.catalogue().has(capability...) })
+}
+
 // Instructions returns what the servers say about themselves, by name.
 func (s *Downstreams) Instructions() (names, texts []string) {
 	for _, d := range s.all() {

@@ -275,6 +275,9 @@ func (b *behind) declare(res mcp.Result) (mcp.Result, error) {
 		if !set.Serves("logging") {
 			c.Logging = nil
 		}
+		if len(b.s.opts.Catalog) == 0 && !set.Declares("experimental", sandboxStateKey) {
+			c.Experimental = nil // nobody here would heed it
+		}
 	}
 	switch r := res.(type) {
 	case *mcp.InitializeResult:

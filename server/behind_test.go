@@ -471,3 +471,36 @@ func TestResourcesAsTools(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyWhatIsServedIsDeclared: without tools of our own we heed no sandbox
+// of the client's, so we do not ask to be told of it.
+func TestOnlyWhatIsServedIsDeclared(t *testing.T) {
+	const key = "codex/sandbox-state-meta"
+	for _, tt := range []struct {
+		name, theirs string
+		own          []tools.Tool
+		want         bool
+	}{
+		{"nobody", `{"tools":{}}`, nil, false},
+		{"the server behind", `{"tools":{},"experimental":{"` + key + `":{}}}`, nil, true},
+		{"we", `{"tools":{}}`, []tools.Tool{look}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
+					if m.Method == "initialize" {
+						write(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":%s}}`, m.ID, tt.theirs)
+						return
+					}
+					legacyBack(write, m)
+				}, tt.own...)
+				defer f.close()
+				got := string(f.initialize().Result)
+				require.Equal(t, tt.want, strings.Contains(got, key), got)
+				require.NotContains(t, got, `"prompts"`)
+				require.NotContains(t, got, `"resources"`)
+				require.NotContains(t, got, `"logging"`)
+			})
+		})
+	}
+}
