@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,8 +105,8 @@ func envelopeOf(members []wire.Member) (m envelope, ok bool) {
 		case "result":
 			m.Result = f.Value
 		case "error":
-			if json.Unmarshal(f.Value, &m.Error) != nil {
-				return m, false
+			if kindOf(f.Value) != 'n' { // "error": null stands beside many a result
+				m.Error = rpcErrorOf(f.Value)
 			}
 		}
 	}
@@ -157,6 +158,7 @@ func (c *Conn) readLoop(r *wire.Reader) {
 			if c.handle.junk != nil { // a banner, a stack trace: not for us
 				c.handle.junk(bad)
 			}
+			c.onBadAnswer(bad)
 			continue
 		}
 		if err != nil {
@@ -211,6 +213,40 @@ func (c *Conn) onResponse(m envelope) {
 		return
 	}
 	ch <- response{result: m.Result}
+}
+
+// onBadAnswer fails the call that a line of no use was to answer: nothing
+// better will come. Servers write NaN where JSON has none, or more than we take.
+func (c *Conn) onBadAnswer(bad *wire.LineError) {
+	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
+		return // a request's id is not one of ours
+	}
+	c.mu.Lock()
+	key := string(bytes.Trim(bad.ID, `"`))
+	ch, ok := c.waiting[key]
+	delete(c.waiting, key)
+	delete(c.progress, key)
+	c.mu.Unlock()
+	if ok {
+		ch <- response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)}
+	}
+}
+
+// rpcErrorOf reads an error that may lack what it should have.
+func rpcErrorOf(raw json.RawMessage) *RPCError {
+	e := &RPCError{}
+	if json.Unmarshal(raw, e) == nil && e.Message != "" {
+		return e
+	}
+	o, _ := parseOrdered(raw)
+	var code float64
+	if e = (&RPCError{Code: -32603, Message: o.text("message"), Data: slices.Clone(o.get("data"))}); json.Unmarshal(o.get("code"), &code) == nil && code == float64(int64(code)) && code != 0 {
+		e.Code = int64(code)
+	}
+	if e.Message == "" {
+		e.Message = "the server answered with an error that says nothing: " + cutMiddle(string(raw), 300)
+	}
+	return e
 }
 
 func (c *Conn) onProgress(params json.RawMessage) {

@@ -192,7 +192,6 @@ func (d *Downstream) run() {
 		if d.ctx.Err() != nil {
 			break
 		}
-		d.known()
 		d.afterFailure(err, failures, soonest)
 		wanted = !d.spec.Lazy || d.inUse()
 	}
@@ -264,6 +263,7 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 	wait := backoff(failures)
 	d.log.Warn("downstream not running", "err", err, "again_in", wait.Round(time.Millisecond))
 	d.move(Backoff, nil, err)
+	d.known() // and why, for who asks now
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	cuttable := time.NewTimer(min(wait, soonest))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -595,7 +596,18 @@ func TestADayOfChurn(t *testing.T) {
 		one := spec("raw", f.launch)
 		one.IdleStop = 3 * time.Minute
 		s := set(t, one)
+		var goroutines int
+		var memory int64
 		for hour := range 24 {
+			switch hour {
+			case 3: // all that is kept is there by now
+				synctest.Wait()
+				goroutines, memory = runtime.NumGoroutine(), heap()
+			case 23:
+				synctest.Wait()
+				require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+				require.Less(t, heap()-memory, int64(4<<20))
+			}
 			for range 10 {
 				_, err := call(t.Context(), s, "raw", "echo", `{}`)
 				require.NoError(t, err)

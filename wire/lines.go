@@ -69,6 +69,9 @@ func NewReader(in io.Reader, l Limits) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, 64<<10), limits: l}
 }
 
+// byteOrderMark is what some programs on Windows begin a stream with.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // Next returns the next message as it stands in the stream, without its line
 // end; blank lines are passed over. The bytes are valid until the next call.
 // Its errors are a *[LineError], after which Next may be called again, or the
@@ -79,7 +82,7 @@ func (r *Reader) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
+		if line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark)); len(line) == 0 {
 			continue
 		}
 		if r.members, err = Members(line, r.limits.Depth, r.members[:0]); err != nil {
