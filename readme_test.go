@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +13,8 @@ import (
 	"toolgate/config"
 )
 
-// TestReadmeTellsTheTruth: the commands it names are there, its config is one
-// that is read, and its links lead somewhere.
+// TestReadmeTellsTheTruth: the commands and tools that it names are there, and
+// its config says what is so without one.
 func TestReadmeTellsTheTruth(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -26,24 +27,17 @@ func TestReadmeTellsTheTruth(t *testing.T) {
 		require.True(t, cmd.Name() == line[1] || line[1] == "completion", "no command %s", line[1])
 	}
 
-	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	require.Len(t, blocks, 2) // the second is toolgate's own
+	all, _ := blocks(t, "README.md")
+	whole := slices.IndexFunc(all, func(b block) bool { return strings.HasPrefix(b.text, "approval_policy") })
+	require.GreaterOrEqual(t, whole, 0)
 	file := filepath.Join(t.TempDir(), "config.toml")
-	require.NoError(t, os.WriteFile(file, []byte(blocks[1][1]), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(all[whole].text), 0o600))
 	c, err := config.Load(file)
 	require.NoError(t, err)
 	approval, _, err := c.Approval()
 	require.NoError(t, err)
 	require.Equal(t, "on-request", approval.String())
-	require.Contains(t, c.MCPServers, "everything")
 
-	for _, doc := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/policy.md", "docs/clients.md", "docs/sandbox.md", "docs/commands.md", "docs/apply_patch.md", "docs/console.md"} {
-		text, err := os.ReadFile(doc)
-		require.NoError(t, err)
-		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
-			require.FileExists(t, filepath.Join(filepath.Dir(doc), link[1]), "%s links to it", doc)
-		}
-	}
 	for _, tool := range catalog(toolSettings{}, nil) {
 		require.True(t, strings.Contains(readme, "`"+tool.Name()+"`"), "the README does not name %s", tool.Name())
 	}
