@@ -75,8 +75,9 @@ type Proxy struct {
 	slots     chan struct{}
 	work      sync.WaitGroup
 
-	record record
-	asking asking
+	record  record
+	asking  asking
+	machine machine
 
 	mu     sync.Mutex
 	closed bool
@@ -288,7 +289,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	}
 	var refusal *Refusal
 	var failed error
-	rules, own := p.rules(), ownAddresses()
+	rules, own := p.rules(), p.machine.addresses()
 	for i, addr := range addrs {
 		if d := p.o.Hosts.DecideAddress(rules, t, addr, own[addr.Unmap()]); d.Verdict != policy.Allow {
 			refusal = &Refusal{t, d.Reason, d.Hint, d.Rule}
@@ -323,17 +324,33 @@ func (p *Proxy) addresses(ctx context.Context, t policy.HostTarget) ([]netip.Add
 	return p.o.Lookup(ctx, t.Host)
 }
 
-// ownAddresses returns the addresses of this machine: behind a public one of
-// them may be what listens for its own network.
-func ownAddresses() map[netip.Addr]bool {
-	own := map[netip.Addr]bool{}
+// A machine is the one this runs on.
+type machine struct {
+	mu   sync.Mutex
+	read time.Time
+	own  map[netip.Addr]bool
+}
+
+// machineAge is how old the addresses of a machine may be: to read them takes
+// as long as to connect.
+const machineAge = 10 * time.Second
+
+// addresses returns the addresses of this machine: behind a public one of them
+// may be what listens for its own network.
+func (m *machine) addresses() map[netip.Addr]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own != nil && time.Since(m.read) < machineAge {
+		return m.own
+	}
+	m.own, m.read = map[netip.Addr]bool{}, time.Now()
 	list, _ := net.InterfaceAddrs() // none: the others are refused all the same
 	for _, a := range list {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			own[prefix.Addr().Unmap()] = true
+			m.own[prefix.Addr().Unmap()] = true
 		}
 	}
-	return own
+	return m.own
 }
 
 // dial connects to one of left addresses that are still to be tried.
