@@ -380,6 +380,9 @@ func (p *program) open() (*app, error) {
 		waiting.Words = server.Message
 		waiting.Wait = p.approvalWait(s)
 		gate.Later = waiting.Ask
+		if a.outputs != nil { // there is a console to show it
+			gate.Beside = waiting.Beside
+		}
 	}
 	a.server = server.New(server.Options{
 		Version:      version(),

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"toolgate/approvals"
 )
 
 // run runs another command of toolgate with the client's environment.
@@ -240,4 +242,41 @@ func consoleOverHTTP(t *testing.T, b *chrome) {
 	require.NoError(t, s.cmd.Wait())
 	p.until(`document.querySelector("#link.closed")`)
 	require.NotRegexp(t, regexp.MustCompile(`(?i)panic|race`), s.log.String())
+}
+
+// What the client asks its user can be answered on the console, too.
+func TestConsoleBesideTheClient(t *testing.T) {
+	needSandbox(t)
+	c := startClient(t, "-c", "console.enabled=true")
+	c.send(strings.Replace(greeting, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	c.receive()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	waiting := func() (list []approvals.Entry) {
+		out, _, err := c.run("approvals", "list", "--json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), &list))
+		return list
+	}
+
+	id := c.start("shell", outside("touch", filepath.Join(c.home, "there")))
+	asked := c.receive()
+	require.Equal(t, "elicitation/create", asked.Method)
+	c.eventually(func() bool { return len(waiting()) == 1 })
+	q := waiting()[0]
+	require.True(t, q.About.Beside)
+	_, _, err := c.run("approvals", "approve", q.ID)
+	require.NoError(t, err)
+	m := c.receive()
+	require.Equal(t, "notifications/cancelled", m.Method, "the client need not ask any longer")
+	require.False(t, c.answer(id).Result.IsError)
+	require.FileExists(t, filepath.Join(c.home, "there"))
+	require.Empty(t, waiting())
+
+	id = c.start("shell", outside("touch", filepath.Join(c.home, "here")))
+	asked = c.receive()
+	c.eventually(func() bool { return len(waiting()) == 1 })
+	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"decision":"once"}}}`, asked.ID))
+	require.False(t, c.answer(id).Result.IsError)
+	require.FileExists(t, filepath.Join(c.home, "here"))
+	require.Empty(t, waiting())
 }

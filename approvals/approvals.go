@@ -67,7 +67,8 @@ type About struct {
 	Workspace string       `json:"workspace,omitempty"`
 	Stage     policy.Stage `json:"stage,omitempty"`
 	Reason    string       `json:"reason,omitempty"`
-	Rule      string       `json:"rule,omitempty"` // that made it a question
+	Rule      string       `json:"rule,omitempty"`   // that made it a question
+	Beside    bool         `json:"beside,omitempty"` // the client asks its user at the same time
 
 	Server        string         `json:"server,omitempty"`
 	Command       []string       `json:"command,omitempty"`
@@ -178,6 +179,38 @@ func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error)
 	}
 }
 
+// Beside puts a question on the list that a client is asking its user now, and
+// returns the answer, or the error of ctx. Then the question is off the list
+// again: the answer is for this call alone. It is made for
+// [policy.Gate.Beside].
+func (l *List) Beside(ctx context.Context, w policy.Waiting) (policy.Answer, error) {
+	w.Binding = "beside " + rand.Text() // no other call's
+	e, err := l.addAs(w, func(e *Entry) { e.About.Beside = true })
+	if err != nil {
+		return policy.No, err
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if a, ok := l.take(e.ID); ok {
+			return a, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			l.remove(e.ID)
+			return policy.No, ctx.Err()
+		}
+	}
+}
+
+// remove takes a question off the list, with its answer.
+func (l *List) remove(id string) {
+	for _, kind := range []string{questionFile, answerFile, heldFile} {
+		os.Remove(l.path(id, kind))
+	}
+}
+
 // Waiting returns what waits for an answer, the oldest first.
 func (l *List) Waiting() ([]Entry, error) {
 	all, err := l.entries()
@@ -214,7 +247,9 @@ func (l *List) Decide(id string, a policy.Answer) (Entry, error) {
 	return e, l.answer(e)
 }
 
-func (l *List) add(w policy.Waiting) (*Entry, error) {
+func (l *List) add(w policy.Waiting) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
+
+func (l *List) addAs(w policy.Waiting, change func(*Entry)) (*Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -233,6 +268,7 @@ func (l *List) add(w policy.Waiting) (*Entry, error) {
 		Each:    w.Question.Each,
 		About:   about(w),
 	}
+	change(&e)
 	return &e, l.write(e)
 }
 
@@ -287,9 +323,7 @@ func (l *List) entries() ([]Entry, error) {
 			since = e.Decided
 		}
 		if err != nil || time.Since(since) > Lifetime {
-			for _, kind := range []string{questionFile, answerFile, heldFile} {
-				os.Remove(l.path(id, kind))
-			}
+			l.remove(id)
 			continue
 		}
 		all = append(all, e)

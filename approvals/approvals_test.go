@@ -188,3 +188,44 @@ func TestTheListSaysWhatItIsAbout(t *testing.T) {
 		require.Zero(t, waiting[0].Held, "nothing waits for it any more")
 	})
 }
+
+// A question beside the client's own is on the list while that is open, and
+// its answer is nobody else's.
+func TestBeside(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Beside(ctx, question("b"))
+			ended <- err
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		require.True(t, waiting[0].About.Beside)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		_, err = l.Decide(waiting[0].ID, policy.Once)
+		require.ErrorIs(t, err, approvals.ErrUnknown, "it is off the list")
+
+		got := make(chan policy.Answer, 1)
+		go func() {
+			a, err := l.Beside(t.Context(), question("b"))
+			require.NoError(t, err)
+			got <- a
+		}()
+		synctest.Wait()
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		_, err = l.Decide(waiting[0].ID, policy.Once)
+		require.NoError(t, err)
+		require.Equal(t, policy.Once, <-got)
+		later := question("b")
+		later.NoWait = true
+		_, err = l.Ask(t.Context(), later)
+		_, ok := errors.AsType[*policy.StillWaiting](err)
+		require.True(t, ok, "the answer was for that call alone: %v", err)
+	})
+}

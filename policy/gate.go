@@ -261,6 +261,10 @@ type Gate struct {
 	// passes when it comes again after a yes. Nil: there is no list.
 	Later func(context.Context, Waiting) (Answer, error)
 
+	// Beside shows a question elsewhere while the client asks its user, until
+	// ctx ends or there is an answer, which it returns. Nil: nowhere.
+	Beside func(context.Context, Waiting) (Answer, error)
+
 	// Keep adds a line to the user's rules, for the answer always.
 	Keep func(ruleLine string) error
 
@@ -411,17 +415,7 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 // askPerson asks through the client, and where that cannot be, through the
 // waiting list.
 func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d Decision, ev *Event) (Answer, error) {
-	answer, err := No, ErrCannotAsk
-	if c.Ask != nil {
-		answer, err = c.Ask(ctx, q)
-	}
-	if g.Later == nil || !errors.Is(err, ErrCannotAsk) {
-		if err == nil {
-			ev.answered(string(answer), cmp.Or(c.Asks, "client"))
-		}
-		return answer, err
-	}
-	answer, err = g.Later(ctx, Waiting{
+	w := Waiting{
 		Binding:   g.binding(c, q),
 		Caller:    c.Caller,
 		Agent:     c.Agent,
@@ -429,10 +423,18 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d Decision, ev
 		Rule:      d.Rule,
 		Profile:   d.Profile,
 		Question:  q,
-		NoWait:    errors.Is(err, ErrUnseen),
-	})
+	}
+	answer, by, err := No, "", ErrCannotAsk
+	if c.Ask != nil {
+		answer, by, err = g.askClient(ctx, c, q, w)
+	}
+	if g.Later != nil && errors.Is(err, ErrCannotAsk) {
+		w.NoWait = errors.Is(err, ErrUnseen)
+		by = "waiting list"
+		answer, err = g.Later(ctx, w)
+	}
 	if err == nil {
-		ev.answered(string(answer), "waiting list")
+		ev.answered(string(answer), by)
 	}
 	return answer, err
 }

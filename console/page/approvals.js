@@ -202,6 +202,11 @@ class Card {
     if (this.finished) return;
     const now = Date.now(), held = this.entry.held ? Date.parse(this.entry.held) : 0;
     const until = Date.parse(this.entry.asked) + lifetime * 1000;
+    if (this.entry.about?.beside) {
+      this.node.classList.add("held");
+      replace(this.expires, "the client asks, too; the first answer holds");
+      return;
+    }
     this.node.classList.toggle("held", held > now);
     replace(this.expires, held > now ? `the call waits ${left(held - now)} more`
       : `no call waits now; a yes is for the same call again · expires in ${left(until - now)}`);
