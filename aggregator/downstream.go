@@ -257,6 +257,7 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 			state = NoLogin
 		}
 		d.move(state, nil, err)
+		d.known()
 		d.waitMended()
 		return
 	}

@@ -217,7 +217,7 @@ func (l *httpLink) Close(cause error) {
 		return
 	}
 	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
-	if id != "" && !errors.Is(cause, errSessionGone) {
+	if id != "" && !errors.Is(cause, errSessionGone) && !isLoginError(cause) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if req, err := l.request(ctx, http.MethodDelete, nil, nil); err == nil {

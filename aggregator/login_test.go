@@ -91,6 +91,7 @@ func TestALoginThatWasTakenBack(t *testing.T) {
 	require.ErrorContains(t, err, "login needed: run toolgate mcp login guarded")
 	_, err = call(t.Context(), g.set, "guarded", "hello", `{}`)
 	require.ErrorContains(t, err, "login needed: run toolgate mcp login guarded")
+	require.ErrorContains(t, err, "revoked", "still why it is")
 	require.Equal(t, aggregator.NoLogin, g.set.Status()[0].State)
 	require.NotEmpty(t, g.set.Tools(), "they are still listed")
 	g.login(t)

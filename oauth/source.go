@@ -123,6 +123,9 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	needs := challenged(challenges).scopes
 	if g.RefreshToken == "" {
 		why := "the server wants a token"
+		if refused == "" && g.Why != "" {
+			why = g.Why // it was known before
+		}
 		if refused != "" {
 			why = "the server refuses the token, and there is none to renew it with"
 		}
@@ -166,8 +169,12 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 // loginNeeded keeps why nobody is logged in any more, and returns it as an
 // error. The lock is held.
 func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
+	same := g.AccessToken == "" && g.RefreshToken == "" && g.Why == why && len(union(g.Needs, needs)) == len(g.Needs)
 	g.AccessToken, g.RefreshToken, g.Expires = "", "", time.Time{}
 	g.Why, g.Needs = why, union(g.Needs, needs)
+	if same {
+		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
+	}
 	if err := s.store.save(s.server.Name, g); err != nil {
 		s.log.Warn("it is not kept that a login is needed", "downstream", s.server.Name, "err", err)
 	}
