@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"toolgate/policy"
@@ -36,25 +37,25 @@ const seatbeltHead = `(version 1)
 //
 // Names of ReadOnlySubpaths are refused at any depth below a root, also when
 // they do not exist. A folder that holds one can still be moved away. Nothing
-// in this package runs it: it is for sandbox-exec -f.
+// in this package runs it: it is for sandbox-exec -f. A profile that lets only
+// some paths be read is refused, with an error that wraps [ErrUnsupported].
 func Seatbelt(p policy.Profile) (string, error) {
 	p, err := normalize(p)
 	if err != nil {
 		return "", err
 	}
+	if p.Paths.Restricted {
+		return "", fmt.Errorf("%w: what programs on macOS must read to start is not known well enough to let them read only some paths", ErrUnsupported)
+	}
 	var b strings.Builder
 	b.WriteString(seatbeltHead)
-	for _, root := range p.WritableRoots {
-		fmt.Fprintf(&b, "(allow file-write* (subpath %s))\n", seatbeltString(root))
+	// The last rule that matches decides: the more exact ones come later, and
+	// of two about one path the stricter.
+	for _, r := range seatbeltRules(p) {
+		b.WriteString(r.text)
 	}
-	// The last rule that matches decides.
-	for _, root := range p.WritableRoots {
-		for _, sub := range p.ReadOnlySubpaths {
-			fmt.Fprintf(&b, "(deny file-write* (regex #%s))\n", seatbeltRegexp(root, sub))
-		}
-	}
-	for _, path := range p.Hidden {
-		fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", seatbeltString(path))
+	for _, glob := range p.Paths.DeniedGlobs {
+		fmt.Fprintf(&b, "(deny file-read* file-write* (regex #%s))\n", seatbeltGlob(glob))
 	}
 	if p.Network == policy.NetworkHosts {
 		fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%d\"))\n(allow system-socket)\n", policy.ProxyPort)
@@ -67,6 +68,89 @@ func Seatbelt(p policy.Profile) (string, error) {
 		b.WriteString("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n")
 	}
 	return b.String(), nil
+}
+
+// A seatbeltRule is what the profile says of one path.
+type seatbeltRule struct {
+	path string
+	text string
+}
+
+// seatbeltRules returns what p says of single paths, a folder before what lies
+// in it.
+func seatbeltRules(p policy.Profile) []seatbeltRule {
+	var rules []seatbeltRule
+	add := func(format string, paths []string) {
+		for _, path := range paths {
+			rules = append(rules, seatbeltRule{path, fmt.Sprintf(format, seatbeltString(path))})
+		}
+	}
+	for _, root := range p.WritableRoots {
+		text := fmt.Sprintf("(allow file-read* file-write* (subpath %s))\n", seatbeltString(root))
+		for _, sub := range p.ReadOnlySubpaths {
+			text += fmt.Sprintf("(deny file-write* (regex #%s))\n", seatbeltRegexp(root, sub))
+		}
+		rules = append(rules, seatbeltRule{root, text})
+	}
+	add("(allow file-read* (subpath %s))\n", p.Paths.Readable)
+	add("(deny file-write* (subpath %s))\n", p.Paths.ReadOnly)
+	add("(deny file-read* file-write* (subpath %s))\n", slices.Concat(p.Hidden, p.Paths.Denied))
+	slices.SortStableFunc(rules, func(a, b seatbeltRule) int {
+		return strings.Count(a.path, "/") - strings.Count(b.path, "/")
+	})
+	return rules
+}
+
+// seatbeltGlob returns the regular expression, between quotes, for what the
+// pattern matches and what lies in that.
+func seatbeltGlob(glob string) string {
+	var b strings.Builder
+	b.WriteString("^")
+	parts := strings.Split(strings.TrimPrefix(glob, "/"), "/")
+	for i, part := range parts {
+		switch {
+		case part == "**" && i == len(parts)-1:
+			b.WriteString("/.+")
+		case part == "**":
+			b.WriteString("(/.*)?")
+		default:
+			b.WriteString("/" + globRegexp(part))
+		}
+	}
+	b.WriteString("(/.*)?$")
+	return `"` + strings.ReplaceAll(b.String(), `"`, `\"`) + `"`
+}
+
+// globRegexp returns the regular expression for one name of a pattern.
+func globRegexp(part string) string {
+	var b strings.Builder
+	for i := 0; i < len(part); i++ {
+		switch c := part[i]; c {
+		case '*':
+			b.WriteString("[^/]*")
+		case '?':
+			b.WriteString("[^/]")
+		case '[':
+			end := i + 1 // of the class: a pattern was checked before
+			for ; part[end] != ']'; end++ {
+				if part[end] == '\\' {
+					end++
+				}
+			}
+			if class := part[i : end+1]; strings.Contains(class, `\`) {
+				b.WriteString("[^/]") // rather too much
+			} else {
+				b.WriteString(class)
+			}
+			i = end
+		case '\\':
+			i++
+			b.WriteString(regexp.QuoteMeta(part[i : i+1]))
+		default:
+			b.WriteString(regexp.QuoteMeta(part[i : i+1]))
+		}
+	}
+	return b.String()
 }
 
 // seatbeltString returns s as a string of the profile language.

@@ -1,9 +1,11 @@
 package sandbox_test
 
 import (
+	"path"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +28,7 @@ func TestSeatbelt(t *testing.T) {
 
 	p := policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{"/w"}, Hidden: []string{"/home/u/.ssh"}}
 	require.Equal(t, []string{
-		`(allow file-write* (subpath "/w"))`,
+		`(allow file-read* file-write* (subpath "/w"))`,
 		`(deny file-read* file-write* (subpath "/home/u/.ssh"))`,
 	}, rules(p))
 
@@ -79,4 +81,47 @@ func TestSeatbeltProtected(t *testing.T) {
 		}
 		require.Equal(t, want, got, path)
 	}
+}
+
+func TestSeatbeltPaths(t *testing.T) {
+	p := policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{"/home/u/w"}, Paths: policy.Paths{
+		Denied: []string{"/home/u", "/home/u/w/key"}, Readable: []string{"/home/u/pub"}, ReadOnly: []string{"/home/u/w/docs"},
+		DeniedGlobs: []string{`/home/u/w/**/[a-c]?\*.e*v`},
+	}}
+	text, err := sandbox.Seatbelt(p)
+	require.NoError(t, err)
+	_, own, ok := strings.Cut(text, "ptmx)$\"))\n")
+	require.True(t, ok)
+	require.Equal(t, `(deny file-read* file-write* (subpath "/home/u"))
+(allow file-read* file-write* (subpath "/home/u/w"))
+(allow file-read* (subpath "/home/u/pub"))
+(deny file-write* (subpath "/home/u/w/docs"))
+(deny file-read* file-write* (subpath "/home/u/w/key"))
+(deny file-read* file-write* (regex #"^/home/u/w(/.*)?/[a-c][^/]\*\.e[^/]*v(/.*)?$"))
+`, own)
+	p.Paths.Restricted = true
+	_, err = sandbox.Seatbelt(p)
+	require.ErrorIs(t, err, sandbox.ErrUnsupported)
+}
+
+// FuzzSeatbeltGlob holds the expression for a pattern against the pattern.
+func FuzzSeatbeltGlob(f *testing.F) {
+	f.Add("/w/**/*.env", "/w/d/a.env")
+	f.Add(`/a/[x-z]\*?/**`, "/a/y*b/c")
+	f.Fuzz(func(t *testing.T, glob, name string) {
+		if policy.CheckGlob(glob) != nil || !utf8.ValidString(glob+name) || strings.ContainsAny(glob+name, "\n\r\"") || !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
+			t.Skip()
+		}
+		text, err := sandbox.Seatbelt(policy.Profile{Paths: policy.Paths{DeniedGlobs: []string{glob}}})
+		require.NoError(t, err)
+		_, rest, ok := strings.Cut(text[strings.LastIndex(text, "(regex #"):], `#"`)
+		require.True(t, ok)
+		expr, err := regexp.Compile(strings.TrimSuffix(strings.TrimSpace(rest), `"))`))
+		if err != nil {
+			t.Skip() // a class that Go's expressions do not have
+		}
+		if policy.GlobCovers(glob, name) {
+			require.Regexp(t, expr, name, "%s", expr)
+		}
+	})
 }
