@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,14 @@ type httpSession struct {
 	waiting int                // requests of the client under way
 	calls   map[string]*stream // by the id of the request they answer
 	streams map[string]*stream // by their own id; "" is the one without a request
+	kept    []keptStream       // those of streams that have ended, the oldest first
+}
+
+// A keptStream is a stream that has ended and can still be taken up again.
+type keptStream struct {
+	id    string
+	bytes int
+	read  bool // all of it was written to the client
 }
 
 func newHTTPSession(e *Endpoint, id string) *httpSession {
@@ -135,10 +144,39 @@ func (ss *httpSession) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if of, ok := ctx.Value(streamKey{}).(*stream); ok && !isAnswer && !of.isDone() {
 		s = of
 	}
-	if s != nil { // an answer that nobody asked for is dropped
-		s.send(data, isAnswer)
+	if s == nil {
+		return nil // nobody asked for this answer
+	}
+	read := s.send(data, isAnswer)
+	if isAnswer {
+		ss.keep(keptStream{id: s.id, bytes: len(data), read: read})
 	}
 	return nil
+}
+
+// keep notes that a stream has ended, and lets go of the oldest when all those
+// that have are too large: first of such as the client has got to the end of.
+func (ss *httpSession) keep(k keptStream) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.kept = append(ss.kept, k)
+	for {
+		total := 0
+		for _, k := range ss.kept {
+			total += k.bytes
+		}
+		drop := slices.IndexFunc(ss.kept, func(k keptStream) bool { return k.read })
+		switch {
+		case total <= maxKeptRead:
+			return
+		case drop < 0 && total <= maxKeptUnread:
+			return
+		case drop < 0:
+			drop = 0
+		}
+		delete(ss.streams, ss.kept[drop].id)
+		ss.kept = slices.Delete(ss.kept, drop, drop+1)
+	}
 }
 
 // streamKey is the key under which a call's context holds its stream, so that
@@ -303,6 +341,7 @@ func (ss *httpSession) forget(before time.Time) {
 	for id := range all {
 		delete(ss.streams, id)
 	}
+	ss.kept = slices.DeleteFunc(ss.kept, func(k keptStream) bool { return ss.streams[k.id] == nil })
 }
 
 func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }

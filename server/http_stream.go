@@ -16,6 +16,8 @@ const (
 	keepEvents    = 2 * time.Minute  // after the end of a stream
 	maxKeptEvents = 256              // of one stream
 	maxKeptBytes  = 1 << 20          // of one stream, beside its last event
+	maxKeptRead   = 4 << 20          // of a session's streams that have ended
+	maxKeptUnread = 64 << 20         // of them, when the client has not got them
 	keepAlive     = 25 * time.Second // between signs of life on a quiet stream
 	writeLimit    = 30 * time.Second // that a client may take over one event
 )
@@ -92,8 +94,9 @@ func (s *stream) disconnect(conn *eventConn) {
 	}
 }
 
-// send adds an event; last says that it is the answer.
-func (s *stream) send(data []byte, last bool) {
+// send adds an event; last says that it is the answer. It reports whether the
+// client has got it.
+func (s *stream) send(data []byte, last bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeEvent(s.add(data))
@@ -101,6 +104,7 @@ func (s *stream) send(data []byte, last bool) {
 		s.done, s.ended = true, time.Now()
 		s.finish()
 	}
+	return s.sent == s.next
 }
 
 // add keeps an event and drops those that are too many.

@@ -328,6 +328,32 @@ func TestHTTPStreamIsTakenUpAgain(t *testing.T) {
 	})
 }
 
+// What is kept for clients that come back has an end.
+func TestHTTPKeepsOnlySoMuch(t *testing.T) {
+	large := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
+	run := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
+		return policy.Outcome{Result: large}, nil
+	}
+	gated(t, server.EndpointOptions{}, run, func(t *testing.T, c *webClient, _ *server.Server) {
+		c.initialize()
+		var primes []string
+		for i := range 8 {
+			x := c.post(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"look","arguments":{}}}`, i)
+			require.Len(t, x.next().Raw, len(large)+len(`{"jsonrpc":"2.0","id":1,"result":}`))
+			prime, _, _ := strings.Cut(strings.TrimPrefix(x.text(), "id: "), "\n")
+			primes = append(primes, prime)
+		}
+		for i, prime := range primes {
+			x := c.do("GET", "", "Last-Event-Id", prime)
+			if i < 5 {
+				require.Equal(t, http.StatusBadRequest, x.status(), "%d", i)
+				continue
+			}
+			require.Contains(t, x.next().Raw, `"result"`)
+		}
+	})
+}
+
 func TestHTTPSessions(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	t.Run("another caller's is like none", func(t *testing.T) {
