@@ -91,7 +91,7 @@ func advice(sys sandbox.System, at surroundings, self string) []string {
 			"  wsl --set-version " + orName(at.Distro, "DISTRIBUTION") + " 2",
 		}
 	case at.Container != "":
-		return containerAdvice(at)
+		return append(containerAdvice(at), hostAdvice(at)...)
 	}
 	var steps []string
 	if !sys.Namespaces.OK && !sys.Bwrap.OK {
@@ -118,6 +118,19 @@ func containerAdvice(at surroundings) []string {
 		}
 	}
 	return []string{"the container keeps user namespaces from programs; allow nesting in its settings (LXC: security.nesting=true)"}
+}
+
+// hostAdvice returns what the machine around a container must allow, as far as
+// that shows from within.
+func hostAdvice(at surroundings) []string {
+	switch {
+	case at.NoUserns:
+		return append([]string{"and on the machine that it runs on:"}, namespaceAdvice(surroundings{NoUserns: true}, "")[1:]...)
+	case at.AppArmorRestricts:
+		return []string{"and on the machine that it runs on, whose AppArmor keeps user namespaces from programs without a profile:",
+			"  echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee /etc/sysctl.d/60-userns.conf && sudo sysctl --system"}
+	}
+	return nil
 }
 
 func namespaceAdvice(at surroundings, self string) []string {

@@ -56,6 +56,8 @@ func TestAdvice(t *testing.T) {
 		"Ubuntu":                   {landlock, surroundings{OS: "linux", AppArmorRestricts: true}, "profile toolgate /opt/toolgate flags=(unconfined)"},
 		"Ubuntu, load it":          {landlock, surroundings{OS: "linux", AppArmorRestricts: true}, "sudo apparmor_parser -r /etc/apparmor.d/toolgate"},
 		"Docker":                   {landlock, surroundings{OS: "linux", Container: "docker", AppArmorRestricts: true}, "docker run --security-opt seccomp=unconfined"},
+		"Docker on Ubuntu":         {landlock, surroundings{OS: "linux", Container: "docker", AppArmorRestricts: true}, "kernel.apparmor_restrict_unprivileged_userns=0"},
+		"Docker, switched off":     {landlock, surroundings{OS: "linux", Container: "docker", NoUserns: true}, "on the machine that it runs on"},
 		"Podman":                   {none, surroundings{OS: "linux", Container: "podman"}, "podman run --security-opt"},
 		"Kubernetes":               {landlock, surroundings{OS: "linux", Container: "kubernetes"}, "hostUsers: false"},
 		"WSL 1":                    {sandbox.System{OS: "linux"}, surroundings{OS: "linux", WSL: 1, Distro: "debian"}, "wsl --set-version debian 2"},
