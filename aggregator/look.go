@@ -35,7 +35,7 @@ func (w *Workers) held(ctx context.Context, c policy.Call, f policy.Profile) (*w
 		}
 		w.enter(wk)
 		// A call that changes nothing can only see what it should not.
-		harmless := c.Action.ReadOnly && !f.Paths.HidesSome()
+		harmless := c.Action.ReadOnly && len(f.Hidden) == 0 && !f.Paths.HidesSome()
 		if started || harmless || wk.proc.Look == nil {
 			return wk, nil
 		}

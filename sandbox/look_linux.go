@@ -181,6 +181,11 @@ func (l *looker) missing() bool {
 		kind  carvingKind
 	}{{p.Paths.ReadOnly, readOnly}, {p.Hidden, hidden}, {p.Paths.Denied, hidden}} {
 		for _, path := range named.paths {
+			var st unix.Statx_t
+			err := unix.Statx(unix.AT_FDCWD, path, unix.AT_NO_AUTOMOUNT, 0, &st)
+			if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+				continue // not there, or under a mount: nobody inside can make another
+			}
 			c, err := look(path, named.kind)
 			if err == nil && !c.held() {
 				return true

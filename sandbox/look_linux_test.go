@@ -70,7 +70,7 @@ func TestLook(t *testing.T) {
 	write(t, base+"/conf/a.txt", "plain")
 	p := workspace(root)
 	p.ReadOnlySubpaths = sandbox.Protected(false)
-	p.Hidden = []string{base + "/later"}
+	p.Hidden = []string{base + "/later", write(t, base+"/token", "x")}
 	p.Paths = policy.Paths{
 		ReadOnly: []string{root + "/docs"}, Denied: []string{root + "/key", base + "/gone"},
 		DeniedGlobs: []string{root + "/**/*.env", base + "/**/*.pem"},
@@ -140,6 +140,12 @@ func TestLook(t *testing.T) {
 	write(t, root+"/moved/b.env", "again")
 	look()
 	no(unix.EACCES, "read", root+"/moved/b.env")
+	require.Equal(t, unix.EACCES, c.do(t, "read", base+"/token"))
+	write(t, base+"/token.new", "renewed")
+	require.NoError(t, os.Rename(base+"/token.new", base+"/token")) // as programs save
+	ok("read", base+"/token")                                       // which takes the mask away
+	look()
+	no(unix.EACCES, "read", base+"/token")
 	require.FileExists(t, root+"/key", "nothing is changed on disk")
 	require.Equal(t, "again", content(t, root+"/moved/b.env"))
 }
