@@ -222,6 +222,7 @@ func TestConsoleInChromium(t *testing.T) {
 		{"and others", consoleAndOthers},
 		{"servers", consoleServersView},
 		{"sessions", consoleSessionsView},
+		{"terminal", consoleTerminal},
 		{"rules", consoleRulesView},
 		{"shows what models write as text", consoleShowsWhatModelsWriteAsText},
 		{"looks", consoleLooks},

@@ -143,6 +143,62 @@ func consoleRulesView(t *testing.T, b *chrome) {
 	p.atEase()
 }
 
+// screens are what programs print, and what is to be seen then.
+var screens = []struct {
+	name  string
+	write []string
+	want  string
+}{
+	{"lines", []string{"one\ntwo\n"}, "one\ntwo\n"},
+	{"a line printed over", []string{"10%\r50%\r100%"}, "100%"},
+	{"backspaces and tabs", []string{"ab\bc\td"}, "ac      d"},
+	{"the rest of a line erased", []string{"wrong\rok\x1b[K"}, "ok"},
+	{"going up", []string{"a\r\nb\r\n\x1b[2Ax"}, "x\nb\n"},
+	{"an address", []string{"\x1b[3;5Hhere"}, "\n\n    here"},
+	{"a cleared screen", []string{"old\r\nold\x1b[H\x1b[2Jnew"}, "new"},
+	{"characters deleted and inserted", []string{"abcdef\r\x1b[2P\x1b[2@"}, "  cdef"},
+	{"another screen, and back", []string{"shell\r\n\x1b[?1049hvim\x1b[?1049lafter"}, "shell\nafter"},
+	{"a region that scrolls", []string{"\x1b[?1049h\x1b[1;2r\x1b[1;1Ha\x1b[2;1Hb\r\nc"}, "b\nc"},
+	{"lines inserted", []string{"a\r\nb\x1b[1;1H\x1b[Lx"}, "x\na\nb"},
+	{"a sequence in parts", []string{"a\x1b", "[3", "1mred\x1b[", "0m"}, "ared"},
+	{"a title and a link", []string{"\x1b]0;title\x07x\x1b]8;;http://evil.example\x1b\\y\x1b]8;;\x1b\\"}, "xy"},
+	{"a title that never ends", []string{"\x1b]0;", "title", "\x07x"}, "x"},
+	{"questions to the terminal", []string{"\x1b[6n\x1b[cx\x1bP+q\x1b\\y"}, "xy"},
+	{"numbers without bound", []string{"\x1b[999999999999;999999999999Hx\x1b[99999999999Ly"}, ""},
+	{"many lines", []string{strings.Repeat("line\n", 6000)}, ""},
+}
+
+// consoleTerminal is the terminal that shows sessions.
+func consoleTerminal(t *testing.T, b *chrome) {
+	_, p := startConsole(t, b)
+	for _, s := range screens {
+		writes := string(must(json.Marshal(s.write)))
+		eval[any](p, `window.seen = undefined; import("./terminal.js").then(({Terminal}) => { const t = new Terminal(); for (const w of `+writes+`) t.write(w);
+			const box = document.createElement("pre"); box.append(...t.nodes().flat(9)); window.seen = box.textContent; }).catch(e => { window.seen = "error: " + e; })`)
+		p.until(`window.seen !== undefined`)
+		got := eval[string](p, `window.seen`)
+		if s.want == "" {
+			require.NotContains(t, got, "error: ", s.name)
+			require.Less(t, len(got), 60_000, s.name)
+			continue
+		}
+		require.Equal(t, strings.TrimRight(s.want, "\n"), strings.TrimRight(got, "\n"), s.name)
+	}
+	// Whatever is printed, nothing throws and nothing grows without bound.
+	eval[any](p, `window.seen = undefined; import("./terminal.js").then(({Terminal}) => {
+		let seed = 1; const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
+		const parts = ["\x1b[", "\x1b]", "\x1b", ";", "9", "99", "?", "1049", "h", "l", "r", "L", "M", "S", "T", "H", "J", "K", "m", "A", "B", "X", "P", "@", "\n", "\r", "\b", "\t", "x", "é", "\u{1f600}", "\u202e", "\ud800"];
+		for (let round = 0; round < 200; round++) {
+			const t = new Terminal();
+			for (let i = 0; i < 50; i++) { let s = ""; for (let j = random(20); j >= 0; j--) s += parts[random(parts.length)]; t.write(s); }
+			if (t.screen.lines.length > 5000 || !t.nodes().length) throw new Error("round " + round);
+		}
+		window.seen = "fine"; }).catch(e => { window.seen = "error: " + e; })`)
+	p.until(`window.seen !== undefined`)
+	require.Equal(t, "fine", eval[string](p, `window.seen`))
+	p.atEase()
+}
+
 // hostile is what a model may write anywhere: markup, and characters that
 // hide, turn or end something.
 const hostile = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>\"'`{{1}}${1}&lt;\u202egnp\u202c\u200b\u0000\u001b[31m\u2028\ufeff\u2066x\u2069\U000E0041end"

@@ -21,6 +21,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -245,6 +246,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := c.checkOrigin(r); err != nil {
 		c.log.Warn("console: a request was refused", "why", err, "from", r.RemoteAddr)
 		fail(w, http.StatusForbidden, err)
+		return
+	}
+	if c.life.Err() != nil { // no page must take it for a refusal
+		fail(w, http.StatusServiceUnavailable, errors.New("toolgate is ending"))
 		return
 	}
 	c.mux.ServeHTTP(w, r)

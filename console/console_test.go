@@ -469,6 +469,15 @@ func TestActions(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, f.do(g.in(requests("")["restart"]())).Code)
 }
 
+// A page that asks while the gate ends must not think that it was put out.
+func TestEnding(t *testing.T) {
+	f := newFixture(t)
+	g := f.enter()
+	f.Close()
+	require.Equal(t, http.StatusServiceUnavailable, f.do(g.in(get("/console/api/about"))).Code)
+	require.Equal(t, http.StatusServiceUnavailable, f.do(login(f.code())).Code)
+}
+
 // events reads a stream of a real server, one event at a time.
 type events struct {
 	t *testing.T

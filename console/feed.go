@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"toolgate/approvals"
@@ -31,13 +32,12 @@ var errTooManyStreams = errors.New("too many pages are open; close one")
 // "sessions" and "rules" carry the whole of each when it has changed, "call"
 // one call.
 func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
-	if !c.door.openStream(v) {
+	if !c.door.openStream(v, &c.busy) {
 		fail(w, http.StatusTooManyRequests, errTooManyStreams)
 		return
 	}
-	defer c.door.closeStream(v)
-	c.busy.Add(1)
 	defer c.busy.Done()
+	defer c.door.closeStream(v)
 	ctx, cancel := context.WithDeadline(r.Context(), v.until)
 	defer cancel()
 	stop := context.AfterFunc(c.life, cancel)
@@ -74,7 +74,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 }
 
-func (d *door) openStream(v *visit) bool {
+// openStream counts one more stream, and adds it to those that [Console.Close]
+// waits for: under the lock, or it might be after that.
+func (d *door) openStream(v *visit, busy *sync.WaitGroup) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := 0
@@ -85,6 +87,7 @@ func (d *door) openStream(v *visit) bool {
 		return false
 	}
 	v.streams++
+	busy.Add(1)
 	return true
 }
 
