@@ -3,7 +3,9 @@ package sandbox
 import (
 	"bytes"
 	"math"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -13,9 +15,22 @@ import (
 )
 
 // maxWatched is how many folders are watched. Above, every look goes through
-// all of them: the kernel keeps some memory for each watch, and lets a user
-// have only so many.
+// all of them: the kernel keeps some memory for each watch.
 const maxWatched = 50_000
+
+// watchLimit returns how many folders may be watched here. The kernel lets a
+// user have only so many watches, and editors want some too.
+func watchLimit() int {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil {
+		return maxWatched
+	}
+	all, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return maxWatched
+	}
+	return min(maxWatched, all/4)
+}
 
 // A folderWatch tells whether anything that a plan protects by name, or hides
 // by pattern, has come into being below its writable roots. The kernel keeps
@@ -27,6 +42,7 @@ type folderWatch struct {
 	globs    []string
 	search   search // reads folders
 
+	limit   int // of folders
 	folders map[int32]folder
 	dirty   bool // something was found that is not held
 	failed  bool // not every folder could be watched
@@ -46,7 +62,7 @@ func watchFolders(plan Plan) *folderWatch {
 	if err != nil {
 		return nil
 	}
-	w := &folderWatch{fd: fd, plan: plan, patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs}
+	w := &folderWatch{fd: fd, limit: watchLimit(), plan: plan, patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs}
 	w.search.buf = make([]byte, 64<<10)
 	for _, p := range w.patterns {
 		w.search.admit(p[0], true)
@@ -112,7 +128,7 @@ func (w *folderWatch) tree(root string, depth int) {
 func (w *folderWatch) add(f folder) bool {
 	wd, err := unix.InotifyAddWatch(w.fd, f.path, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW|unix.IN_EXCL_UNLINK)
 	switch {
-	case err == unix.ENOSPC || len(w.folders) >= maxWatched:
+	case err == unix.ENOSPC || len(w.folders) >= w.limit:
 		w.failed = true
 		return false
 	case err != nil:

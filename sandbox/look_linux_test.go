@@ -2,9 +2,11 @@ package sandbox_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -26,6 +28,39 @@ func init() {
 		}
 		return nil
 	}
+}
+
+func init() {
+	// unwatched starts a sandbox, puts a repository into its writable root,
+	// looks, and prints what became of an attempt to change that.
+	ops["unwatched"] = func(args []string) error {
+		plan, err := sandbox.NewPlan(workspace(args[0]), sandbox.Probe())
+		if err != nil {
+			return err
+		}
+		cmd := plan.Command("", "op", "obey")
+		cmd.Dir, cmd.Looks, cmd.Stdout = "/", true, os.Stdout
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(cmd.Start(), cmd.Look(), os.MkdirAll(args[0]+"/a/.git", 0o755), cmd.Look()); err != nil {
+			return err
+		}
+		fmt.Fprintln(in, "write", args[0]+"/a/.git/config")
+		in.Close()
+		return cmd.Wait()
+	}
+}
+
+// Where folders cannot be watched, a look goes through them.
+func TestLookWithoutInotify(t *testing.T) {
+	if s := sandbox.Probe(); !s.Namespaces.OK {
+		skip(t, "no namespaces: %s", s.Namespaces.Why)
+	}
+	out, err := exec.Command("/proc/self/exe", "op", "poorer to", "unwatched", t.TempDir(), "inotify").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), fmt.Sprintf("errno %d\n", unix.EROFS))
 }
 
 // A companion is a process in a sandbox that does what it is told.
