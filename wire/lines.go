@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -114,6 +115,9 @@ func (r *Reader) read() ([]byte, error) {
 			over.scan(part)
 			r.line = nil // give the memory back
 		default:
+			if len(r.line)+len(part) > cap(r.line) { // doubled, where append would grow by a quarter
+				r.line = slices.Grow(r.line, max(len(part), len(r.line)))
+			}
 			r.line = append(r.line, part...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
