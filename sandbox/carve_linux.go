@@ -67,8 +67,19 @@ type view struct {
 }
 
 // layout returns what plan, whose roots have no symlinks, carves out of the
-// read-only root.
-func layout(plan Plan) (view, error) {
+// read-only root, once nobody moves folders about.
+func layout(plan Plan) (view, error) { return layoutWith(plan, settle) }
+
+// layoutNow is layout at once. It is for a sandbox that runs, which is told of
+// what is moved later.
+func layoutNow(plan Plan) (view, error) {
+	return layoutWith(plan, func(search func() (stir, error)) (note string, err error) {
+		_, err = search()
+		return "", err
+	})
+}
+
+func layoutWith(plan Plan, settle func(search func() (stir, error)) (note string, err error)) (view, error) {
 	p := plan.Profile
 	var list []carving
 	for _, root := range p.WritableRoots {

@@ -130,7 +130,7 @@ func (l *looker) look() (stale string, err error) {
 	if l.watch != nil && !l.watch.changed() && !l.missing() {
 		return "", nil
 	}
-	v, err := layout(l.plan)
+	v, err := layoutNow(l.plan)
 	if err != nil {
 		return "", err
 	}

@@ -169,6 +169,9 @@ func copyProject(t *testing.T, dir string) {
 		require.NoError(t, err)
 		write(t, dir+"/"+name, string(text))
 	}
+	if _, err := os.Stat(dir + "/vendor"); err == nil {
+		return // it is part of the checkout
+	}
 	if _, err := os.Stat("../vendor"); err == nil {
 		require.NoError(t, os.CopyFS(dir+"/vendor", os.DirFS("../vendor")))
 	}
