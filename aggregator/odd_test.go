@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -223,4 +225,38 @@ func TestAFloodHoldsNobodyUp(t *testing.T) {
 		errW.Close()
 		s.Close()
 	})
+}
+
+// TestManyCallsOverProcesses: a thousand calls at once over ten real servers,
+// one of which is killed meanwhile; afterwards nothing of them is left.
+func TestManyCallsOverProcesses(t *testing.T) {
+	var specs []aggregator.Spec
+	var last []func() *os.Process
+	for i := range 10 {
+		launch, running := process(t, "orderly")
+		specs, last = append(specs, spec(fmt.Sprintf("s%d", i), launch)), append(last, running)
+	}
+	s := set(t, specs...)
+	round := func() {
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				got, err := call(t.Context(), s, fmt.Sprintf("s%d", i%10), "echo", fmt.Sprintf(`{"i":%d}`, i))
+				require.NoError(t, err)
+				require.Contains(t, got, fmt.Sprintf(`{\"i\":%d}`, i))
+			})
+			if i == 500 {
+				all.Go(func() { require.NoError(t, last[3]().Kill()) }) // its tool only reads: the call is repeated
+			}
+		}
+		all.Wait()
+		_, err := call(t.Context(), s, "s3", "echo", `{}`)
+		require.NoError(t, err, "it runs again")
+	}
+	round()
+	before := runtime.NumGoroutine()
+	for range 3 {
+		round()
+	}
+	require.Less(t, runtime.NumGoroutine(), before+20)
 }
