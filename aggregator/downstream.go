@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,7 @@ type Downstream struct {
 	set     *Downstreams
 	log     *slog.Logger
 
-	wake   chan struct{} // somebody needs it
+	wake   chan struct{} // wanted has grown
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when run has returned
@@ -85,6 +86,8 @@ type Downstream struct {
 	session  *session      // when Ready
 	err      error         // of the last attempt or run
 	attempts int           // finished ones
+	failed   error         // how the last of them ended
+	wanted   int           // attempts that somebody needs: more than there were mean another
 	changed  chan struct{} // closed and made anew with every change of the above
 	users    int           // calls under way
 	lastUse  time.Time
@@ -171,7 +174,7 @@ func (d *Downstream) run() {
 		d.move(Starting, nil, nil)
 		began := time.Now()
 		s, err := d.start(d.ctx)
-		d.attempted()
+		d.attempted(err)
 		soonest := wakeAfter
 		if err == nil {
 			soonest = wakeAfterRun
@@ -204,15 +207,42 @@ func (d *Downstream) catalogueUnknown() bool {
 	return d.saved == nil
 }
 
+// want says that another attempt is needed, unless there has been one since
+// that after so many.
+func (d *Downstream) want() {
+	d.mu.Lock()
+	d.wanted = max(d.wanted, d.attempts+1)
+	d.mu.Unlock()
+	d.signal()
+}
+
+func (d *Downstream) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// isWanted reports whether somebody needs an attempt that there was not yet. A
+// signal alone does not say so: it may have come before the last attempt, for
+// that one.
+func (d *Downstream) isWanted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted > d.attempts
+}
+
 // waitWanted waits until somebody needs the server, and reports false when
 // the end came first.
 func (d *Downstream) waitWanted() bool {
-	select {
-	case <-d.wake:
-		return true
-	case <-d.ctx.Done():
-		return false
+	for !d.isWanted() {
+		select {
+		case <-d.wake:
+		case <-d.ctx.Done():
+			return false
+		}
 	}
+	return true
 }
 
 // waitMended waits until somebody needs a server that failed for good, or has
@@ -228,17 +258,23 @@ func (d *Downstream) waitMended() {
 			close(login)
 		}()
 	}
-	select {
-	case <-d.wake:
-	case <-login:
-	case <-d.ctx.Done():
+	for !d.isWanted() {
+		select {
+		case <-d.wake:
+		case <-login:
+			return
+		case <-d.ctx.Done():
+			return
+		}
 	}
 }
 
-func (d *Downstream) attempted() {
+// attempted notes how a start ended.
+func (d *Downstream) attempted(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.attempts++
+	d.failed = err
 }
 
 func (d *Downstream) lastErr() error {
@@ -277,8 +313,10 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 		case <-cuttable.C:
 			wake = d.wake
 		case <-wake:
-			return
 		case <-d.ctx.Done():
+			return
+		}
+		if wake != nil && d.isWanted() {
 			return
 		}
 	}
@@ -509,8 +547,10 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 			d.mu.Unlock()
 			return s, nil
 		}
-		if d.attempts > seen && (d.state == Backoff || d.state == Failed || d.state == NoLogin) || d.ctx.Err() != nil {
-			err := d.err
+		// Not the state alone tells: by now the next attempt may be under way.
+		over := d.attempts > seen && (d.failed != nil || d.state == Backoff || d.state == Failed || d.state == NoLogin)
+		if over || d.ctx.Err() != nil {
+			err := cmp.Or(d.err, d.failed)
 			d.mu.Unlock()
 			d.release()
 			if d.ctx.Err() != nil {
@@ -519,11 +559,9 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 			return nil, fmt.Errorf("the server %s does not run: %w", d.spec.Name, err)
 		}
 		changed := d.changed
+		d.wanted = max(d.wanted, d.attempts+1)
 		d.mu.Unlock()
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
+		d.signal()
 		select {
 		case <-changed:
 		case <-d.ctx.Done():

@@ -88,10 +88,7 @@ func (s *Downstreams) Restart(name string) error {
 	s.running.Go(func() { // ends with d.ctx
 		old.cancel(errRestart)
 		<-old.ended // two of one server may want the same port or file
-		select {
-		case d.wake <- struct{}{}: // also one that starts only when it is needed
-		default:
-		}
+		d.want()    // also one that starts only when it is needed
 		d.run()
 	})
 	return nil
