@@ -226,7 +226,7 @@ func (hs *households) update(c config.HTTP) {
 			continue
 		}
 		was, is := old.Tokens[token], c.Tokens[token]
-		same := was.Hash == is.Hash && was.Workspace == is.Workspace && was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode && slices.Equal(was.Servers, is.Servers)
+		same := was.Hash == is.Hash && was.Workspace == is.Workspace && was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode && was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
 		if !same {
 			hs.remove(name)
 		}
@@ -295,6 +295,9 @@ func (p *program) visitedBy(c door.Caller, v config.Visitor) *program {
 	}
 	if v.SandboxMode != "" {
 		q.flags.sandbox, q.flags.profile = v.SandboxMode, ""
+	}
+	if v.Permissions != "" {
+		q.flags.sandbox, q.flags.profile = "", v.Permissions
 	}
 	if v.Servers != nil {
 		q.onlyServers = v.Servers

@@ -41,14 +41,14 @@ func (p *program) tokenAdd() *cobra.Command {
 		Use:   "add NAME",
 		Short: "Make a token, print it once and put its hash into the config",
 		Long: `Add makes a token for a caller, prints it, and adds its hash to the config: the
-token itself is kept nowhere. -s and -a, --workspace and --servers say what the
+token itself is kept nowhere. -s or -P, -a, --workspace and --servers say what the
 caller gets that is different from the rest of the config. A server that runs
 takes it over.`,
 		Example: `  toolgate http token add alice --workspace /srv/alice
   toolgate http token add ci -s read-only -a never --servers git,docs`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t.SandboxMode, t.ApprovalPolicy = p.flags.sandbox, p.flags.approval
+			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.flags.sandbox, p.flags.profile, p.flags.approval
 			if cmd.Flags().Changed("servers") {
 				t.Servers = servers
 			}
@@ -111,7 +111,7 @@ func (p *program) tokenList() *cobra.Command {
 				if t.Servers != nil {
 					servers = strings.Join(t.Servers, ",")
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace), orDefault(t.SandboxMode), orDefault(t.ApprovalPolicy), servers)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace), orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
 			}
 			return w.Flush()
 		},

@@ -334,14 +334,17 @@ func status(t testing.TB, url string) int {
 
 func TestHTTPCallersDoNotMeet(t *testing.T) {
 	needSandbox(t)
-	s := startWeb(t, "approval_wait = 0\n")
+	s := startWeb(t, "approval_wait = 0\n[permissions.shut]\nextends = \":workspace\"\n[permissions.shut.filesystem.\":workspace_roots\"]\n\"secret.txt\" = \"deny\"\n")
 	alices := t.TempDir()
 	alice := strings.TrimSpace(s.run("http", "token", "add", "alice", "--workspace", alices))
 	bobs := t.TempDir()
 	bob := strings.TrimSpace(s.run("http", "token", "add", "bob", "--workspace", bobs, "-s", "read-only"))
+	carols := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(carols, "secret.txt"), []byte("not for carol"), 0o644))
+	carol := strings.TrimSpace(s.run("http", "token", "add", "carol", "--workspace", carols, "-P", "shut"))
 	require.NotContains(t, s.config(), alice, "only its hash is kept")
 	s.until(func() bool {
-		resp, _ := (&webCaller{s: s, token: bob}).do("GET", "/metrics", "")
+		resp, _ := (&webCaller{s: s, token: carol}).do("GET", "/metrics", "")
 		return resp.StatusCode == 200
 	})
 	a, b := s.session(alice), s.session(bob)
@@ -367,6 +370,10 @@ func TestHTTPCallersDoNotMeet(t *testing.T) {
 		m, _ = b.call("shell", `{"command":"echo his > note"}`)
 		require.Contains(t, m.text(), "sandbox", "he may only read")
 		require.NoFileExists(t, filepath.Join(bobs, "note"))
+		c := s.session(carol)
+		m, _ = c.call("shell", `{"command":"echo hers > note; cat secret.txt"}`)
+		require.NotContains(t, m.text(), "not for carol", "her profile hides it")
+		require.FileExists(t, filepath.Join(carols, "note"))
 	})
 	t.Run("running commands", func(t *testing.T) {
 		m, _ := a.call("exec_command", `{"cmd":"echo secret-of-alice; sleep 1000","yield_time_ms":250}`)

@@ -37,7 +37,8 @@ type Visitor struct {
 	Workspace      string   `toml:"workspace"`
 	ApprovalPolicy string   `toml:"approval_policy"`
 	SandboxMode    string   `toml:"sandbox_mode"`
-	Servers        []string `toml:"servers"` // of mcp_servers, those to be seen; not set: all
+	Permissions    string   `toml:"default_permissions"` // a permission profile, in place of sandbox_mode
+	Servers        []string `toml:"servers"`             // of mcp_servers, those to be seen; not set: all
 }
 
 // HTTPToken is [http.tokens.NAME].
@@ -128,7 +129,7 @@ func secureURL(u string) bool {
 }
 
 func (v Visitor) empty() bool {
-	return v.Workspace+v.ApprovalPolicy+v.SandboxMode == "" && v.Servers == nil
+	return v.Workspace+v.ApprovalPolicy+v.SandboxMode+v.Permissions == "" && v.Servers == nil
 }
 
 func (v Visitor) fault(servers map[string]MCPServer) (key, msg, hint string) {
@@ -141,6 +142,9 @@ func (v Visitor) fault(servers map[string]MCPServer) (key, msg, hint string) {
 		if _, err := policy.ParseMode(v.SandboxMode); err != nil {
 			return "sandbox_mode", err.Error(), err.(*policy.ValueError).Hint()
 		}
+	}
+	if v.SandboxMode != "" && v.Permissions != "" {
+		return "default_permissions", "sandbox_mode and default_permissions are both set", "keep one of them"
 	}
 	for _, name := range v.Servers {
 		if _, ok := servers[name]; !ok {
@@ -181,7 +185,7 @@ func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
 		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is a token %s already", name), Hint: "`toolgate http token remove " + name + "` takes it out"}
 	}
 	set := map[string]any{"hash": t.Hash}
-	for key, v := range map[string]string{"workspace": t.Workspace, "approval_policy": t.ApprovalPolicy, "sandbox_mode": t.SandboxMode} {
+	for key, v := range map[string]string{"workspace": t.Workspace, "approval_policy": t.ApprovalPolicy, "sandbox_mode": t.SandboxMode, "default_permissions": t.Permissions} {
 		if v != "" {
 			set[key] = v
 		}

@@ -32,6 +32,7 @@ func TestHTTPTable(t *testing.T) {
 		"no hash":            {"\n[http.tokens.a]\nworkspace = \"/w\"\n", 2, "hash is not sha256"},
 		"the name default":   {"[http.tokens.default]\nhash = \"" + someHash + "\"\n", 1, "is not default"},
 		"approval":           {"[http.tokens.a]\nhash = \"" + someHash + "\"\napproval_policy = \"yes\"\n", 3, `unknown approval policy "yes"`},
+		"mode and profile":   {"[http.tokens.a]\nhash = \"" + someHash + "\"\nsandbox_mode = \"read-only\"\ndefault_permissions = \":workspace\"\n", 4, "both set"},
 		"mode":               {"[http.tokens.a]\nhash = \"" + someHash + "\"\nsandbox_mode = \"off\"\n", 3, `unknown sandbox mode "off"`},
 		"server":             {"[http.tokens.a]\nhash = \"" + someHash + "\"\nservers = [\"git\"]\n", 3, `there is no server "git"`},
 		"server there":       {"[mcp_servers.git]\ncommand = \"g\"\n[http.tokens.a]\nhash = \"" + someHash + "\"\nservers = [\"git\"]\n", 0, ""},
