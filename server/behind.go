@@ -1,10 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -341,24 +339,25 @@ func (b *behind) forward(ctx context.Context, method string, req mcp.Request, mo
 	if string(f.Params) == "null" {
 		f.Params = json.RawMessage("{}")
 	}
-	digest, err := b.unseal(method, &f.Params)
-	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	if modern {
+		return b.forwardModern(ctx, req, f)
 	}
-	if c, is := req.(interface {
-		ClientCapabilities() *mcp.ClientCapabilities
-	}); is && !modern {
+	if stateIn(f.Params) != "" { // not ours to pass on unseen, and no part of that era
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState belongs to the revision " + statelessEra + "; send the request again without it"}
+	}
+	if c, is := req.(clientRequest); is {
 		f.Client = b.s.askLegacy(b.client, c)
 	}
 	raw, err := b.s.opts.Downstreams.Forward(ctx, f)
 	if err != nil {
-		return nil, forwardError(err, modern)
+		return nil, forwardError(err, false)
 	}
-	res := &rawResult{raw: raw, modern: modern}
-	if !modern {
-		return res, nil
-	}
-	return b.s.passQuestions(res, b.caller, digest)
+	return &rawResult{raw: raw}, nil
+}
+
+// A clientRequest is a request that says what its client can do.
+type clientRequest interface {
+	ClientCapabilities() *mcp.ClientCapabilities
 }
 
 // forwardError returns err as the client's era words it.
@@ -374,39 +373,6 @@ func forwardError(err error, modern bool) error {
 		return &jsonrpc.Error{Code: code, Message: unknown.Error()}
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-}
-
-// unseal replaces our requestState in params by the server's own that it
-// holds. digest is that of the request without its rounds.
-func (b *behind) unseal(method string, params *json.RawMessage) (digest []byte, err error) {
-	var in map[string]json.RawMessage
-	if json.Unmarshal(*params, &in) != nil {
-		return nil, errors.New("params is not an object")
-	}
-	h := sha256.New()
-	for _, key := range []string{"name", "uri", "arguments", "ref", "argument"} {
-		fmt.Fprintf(h, "%q %q %q\n", method, key, in[key])
-	}
-	digest = h.Sum(nil)
-	var sealed string
-	if json.Unmarshal(in["requestState"], &sealed) != nil || sealed == "" {
-		return digest, nil
-	}
-	st, err := b.s.seal.open(sealed)
-	if err != nil {
-		return nil, err
-	}
-	if !st.Pass || st.Caller != b.caller || !bytes.Equal(st.Digest, digest) || !b.s.seal.use(st) {
-		return nil, errors.New("requestState is not for this request or was used before; send it again without it")
-	}
-	delete(in, "requestState")
-	if !st.Bare {
-		if in["requestState"], err = json.Marshal(st.Inner); err != nil {
-			return nil, err
-		}
-	}
-	*params, err = marshal(in)
-	return digest, err
 }
 
 // subscribe and unsubscribe are the SDK's handlers of subscriptions.

@@ -23,7 +23,8 @@ import (
 type parked struct {
 	id     string
 	caller string
-	digest []byte // of tool and arguments
+	digest []byte                          // of the request without its rounds
+	refuse func(error) (mcp.Result, error) // words a refusal as this method has it
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when reply and err are set
 	reply  Reply
@@ -88,38 +89,41 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 		}
 		return s.result(reply, err, true)
 	}
-	k := &parked{
-		id:       rand.Text(),
-		caller:   caller,
-		digest:   callDigest(p),
-		done:     make(chan struct{}),
-		open:     map[string]*inquiry{},
-		fresh:    make(chan struct{}, 1),
-		caps:     req.ClientCapabilities(),
-		progress: call.Progress,
-	}
-	if call.Progress != nil {
+	k := newParked(caller, callDigest(p), req.ClientCapabilities())
+	k.refuse = func(err error) (mcp.Result, error) { return errorResult(p.Name, err), nil }
+	if k.progress = call.Progress; call.Progress != nil {
 		call.Progress = k.onProgress
 	}
-	call.Client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-		return k.ask(ctx, method, params)
-	}
-	kctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	k.cancel = cancel
-	go func() { // ends with the call, which cancel ends
-		defer cancel(nil)
-		k.reply, k.err = s.call(kctx, p.Name, call)
-		close(k.done)
-		s.parking.remove(k.id)
-	}()
-	res, err := s.round(ctx, k, p.Name)
+	call.Client = k.ask
+	s.start(ctx, k, func(ctx context.Context) (Reply, error) { return s.call(ctx, p.Name, call) })
+	res, err := s.round(ctx, k)
 	if errors.Is(err, policy.ErrSuspended) {
 		return round.suspend()
 	}
-	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
-		return s.passQuestions(raw, k.caller, k.digest)
-	}
 	return res, err
+}
+
+func newParked(caller string, digest []byte, caps *mcp.ClientCapabilities) *parked {
+	return &parked{
+		id:     rand.Text(),
+		caller: caller,
+		digest: digest,
+		done:   make(chan struct{}),
+		open:   map[string]*inquiry{},
+		fresh:  make(chan struct{}, 1),
+		caps:   caps,
+	}
+}
+
+// start has run make the call, for longer than the round of ctx.
+func (s *Server) start(ctx context.Context, k *parked, run func(context.Context) (Reply, error)) {
+	ctx, k.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() { // ends with the call, which cancel ends
+		defer k.cancel(nil)
+		k.reply, k.err = run(ctx)
+		close(k.done)
+		s.parking.remove(k.id)
+	}()
 }
 
 var errStateSpent = errors.New("requestState was used before or has expired; what the call has done is unknown; check before you send it again without it")
@@ -209,32 +213,33 @@ func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolReq
 		}
 	}
 	k.deliver(answers)
-	res, err := s.round(ctx, k, p.Name)
-	if raw, ok := res.(*rawResult); ok && err == nil && !raw.ours {
-		return s.passQuestions(raw, k.caller, k.digest)
-	}
-	return res, err
+	return s.round(ctx, k)
 }
 
 // round waits until the call is done or asks something.
-func (s *Server) round(ctx context.Context, k *parked, tool string) (mcp.Result, error) {
+func (s *Server) round(ctx context.Context, k *parked) (mcp.Result, error) {
 	for {
+		select {
+		case <-k.done:
+			return s.outcome(k)
+		default:
+		}
 		if questions := k.questions(); questions != nil {
-			select {
-			case <-k.done:
-				return s.result(k.reply, k.err, true)
-			default:
-			}
 			if !s.parking.add(k) {
 				k.cancel(errors.New("too many calls wait for answers"))
-				return errorResult(tool, errors.New("too many calls wait for answers of this client; answer those first")), nil
+				return k.refuse(errors.New("too many calls wait for answers of this client; answer those first"))
+			}
+			select {
+			case <-k.done: // it may have gone by before it was added
+				s.parking.remove(k.id)
+				return s.outcome(k)
+			default:
 			}
 			k.expect(s.opts.AskTimeout)
 			return s.ask(k, questions)
 		}
 		select {
 		case <-k.done:
-			return s.result(k.reply, k.err, true)
 		case <-k.fresh:
 		case <-ctx.Done():
 			k.cancel(context.Cause(ctx))
@@ -242,6 +247,15 @@ func (s *Server) round(ctx context.Context, k *parked, tool string) (mcp.Result,
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// outcome returns what a call that is done gave.
+func (s *Server) outcome(k *parked) (mcp.Result, error) {
+	res, err := s.result(k.reply, k.err, true)
+	if raw, ok := res.(*rawResult); ok && err == nil {
+		return s.passQuestions(raw, k.caller, k.digest)
+	}
+	return res, err
 }
 
 // ask returns the result that carries the questions.
@@ -260,7 +274,7 @@ func (s *Server) ask(k *parked, questions map[string]any) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawResult{raw: b, modern: true, ours: true}, nil
+	return &rawResult{raw: b, modern: true}, nil
 }
 
 // ask is a [policy.ClientFunc]: it waits until a round brings the answer.

@@ -17,7 +17,6 @@ type rawResult struct {
 	mcp.ResultBase // holds the _meta that the SDK adds: serverInfo
 	raw            json.RawMessage
 	modern         bool
-	ours           bool // a question of our own making, which carries our state
 
 	// keep, if set, takes the bytes and gives what the SDK is to carry in
 	// their place, because it would compact and escape them.

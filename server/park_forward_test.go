@@ -1,0 +1,184 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/aggregator"
+	"toolgate/policy"
+	"toolgate/server"
+)
+
+// askingWhile is a server of the older era that asks the client something
+// before it answers anything but a list.
+func askingWhile(method string) func(func(string, ...any), line) {
+	waiting := map[string]json.RawMessage{}
+	return func(write func(string, ...any), m line) {
+		switch {
+		case legacyBack(write, m):
+		case strings.HasPrefix(string(m.ID), `"q`):
+			write(`{"jsonrpc":"2.0","id":%s,"result":{"big":9007199254740993,"answer":%s}}`, waiting[string(m.ID)], string(m.Result)+string(m.Error))
+		case m.Method != "" && len(m.ID) > 0:
+			key := `"q` + string(m.ID) + `"`
+			waiting[key] = m.ID
+			write(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, key, method, question)
+		}
+	}
+}
+
+// An inquiry is a result that asks for input.
+type inquiry struct {
+	Type     string                     `json:"resultType"`
+	Requests map[string]json.RawMessage `json:"inputRequests"`
+	State    string                     `json:"requestState"`
+}
+
+func inquiryOf(t *testing.T, m line) inquiry {
+	t.Helper()
+	var in inquiry
+	require.NoError(t, json.Unmarshal(m.Result, &in), m.Raw)
+	require.Equal(t, "input_required", in.Type, m.Raw)
+	require.Len(t, in.Requests, 1)
+	return in
+}
+
+// The requests other than calls in whose course a server may ask.
+var asking = []struct{ method, name, params, other string }{
+	{"prompts/get", "mcp__raw__ask_me", `"name":"mcp__raw__ask_me","arguments":{"a":"1"}`, `"name":"mcp__raw__ask_me","arguments":{"a":"2"}`},
+	{"resources/read", "raw://a", `"uri":"raw://a"`, `"uri":"raw://b"`},
+}
+
+func TestANewerClientIsAskedWhileItGets(t *testing.T) {
+	for _, tt := range asking {
+		for _, ask := range []string{"elicitation/create", "sampling/createMessage", "roots/list"} {
+			t.Run(tt.method+" "+ask, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFront(t, policy.ApproveAlways, askingWhile(ask))
+					defer f.close()
+					send := func(params, more string) line {
+						f.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%s}%s}}`, tt.method, params, modernCaps, more)
+						return f.next()
+					}
+					in := inquiryOf(t, send(tt.params, ""))
+					require.JSONEq(t, fmt.Sprintf(`{"method":%q,"params":%s}`, ask, question), string(in.Requests["q1"]))
+					require.Contains(t, string(in.Requests["q1"]), "9007199254740993")
+
+					retry := func(state, answers string) string {
+						return fmt.Sprintf(`,"requestState":%q,"inputResponses":{%s}`, state, answers)
+					}
+					require.Contains(t, string(send(tt.other, retry(in.State, `"q1":`+answered)).Error), "not for this request")
+					f.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp__raw__do_it","_meta":{%s}%s}}`, modernCaps, retry(in.State, `"q1":`+answered))
+					require.Contains(t, string(f.next().Error), "belongs to another call")
+
+					again := inquiryOf(t, send(tt.params, retry(in.State, "")))
+					require.NotEqual(t, in.State, again.State)
+					require.Contains(t, string(send(tt.params, retry(in.State, `"q1":`+answered)).Error), "used before")
+					got := send(tt.params, retry(again.State, `"q1":`+answered))
+					require.Contains(t, string(got.Result), `"big":9007199254740993,"answer":`+answered)
+					require.Contains(t, string(got.Result), `"resultType":"complete"`)
+					require.Contains(t, string(send(tt.params, retry(again.State, `"q1":`+answered)).Error), "used before")
+				})
+			})
+		}
+	}
+}
+
+func TestANewerClientIsAskedWhileItGetsOverHTTP(t *testing.T) {
+	for _, tt := range asking {
+		t.Run(tt.method, func(t *testing.T) {
+			web(t, server.EndpointOptions{}, askingWhile("elicitation/create"), func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
+				in := inquiryOf(t, c.modern(1, tt.method, tt.name, tt.params).next().line)
+				more := fmt.Sprintf(`%s,"requestState":%q,"inputResponses":{"q1":%s}`, tt.params, in.State, answered)
+				got := c.modern(2, tt.method, tt.name, more).next()
+				// This hop's SDK writes it anew: the values are the same.
+				require.Contains(t, string(got.Result), `"big":9007199254740993`)
+				require.Contains(t, string(got.Result), `"y":9007199254740993`)
+				require.Contains(t, c.modern(3, tt.method, tt.name, more).text(), "used before")
+			})
+		})
+	}
+}
+
+// A parked request belongs to the caller who made it.
+func TestAParkedRequestIsItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, set := newServer(t, policy.ApproveAlways, askingWhile("elicitation/create"))
+		one := &webClient{t: t, e: s.NewEndpoint(server.EndpointOptions{Caller: "token:one"})}
+		two := &webClient{t: t, e: s.NewEndpoint(server.EndpointOptions{Caller: "token:two"})}
+		defer set.Close()
+		defer one.e.Close()
+		defer two.e.Close()
+		in := inquiryOf(t, one.modern(1, "resources/read", "raw://a", `"uri":"raw://a"`).next().line)
+		more := fmt.Sprintf(`"uri":"raw://a","requestState":%q,"inputResponses":{"q1":%s}`, in.State, answered)
+		require.Contains(t, two.modern(1, "resources/read", "raw://a", more).text(), "not for this request")
+		require.Contains(t, string(one.modern(2, "resources/read", "raw://a", more).next().Result), `"y":9007199254740993`)
+	})
+}
+
+func TestAParkedRequestHasLimits(t *testing.T) {
+	const get = `{"jsonrpc":"2.0","id":%d,"method":"prompts/get","params":{"name":"mcp__raw__ask_me","_meta":{%s}%s}}`
+	t.Run("in time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFront(t, policy.ApproveAlways, askingWhile("elicitation/create"))
+			defer f.close()
+			f.send(get, 1, modernCaps, "")
+			in := inquiryOf(t, f.next())
+			<-time.After(6 * time.Minute)
+			f.send(get, 2, modernCaps, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":%s}`, in.State, answered))
+			require.Contains(t, string(f.next().Error), "has expired")
+		})
+	})
+	t.Run("in number", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFront(t, policy.ApproveAlways, askingWhile("elicitation/create"))
+			defer f.close()
+			for i := range 33 {
+				f.send(get, i, modernCaps, "")
+				got := f.next()
+				require.Equal(t, i == 32, strings.Contains(string(got.Error), "too many calls wait"), got.Raw)
+			}
+		})
+	})
+}
+
+// A client that cannot be asked is not: the server gets the answer that such a
+// client would give. Completion has no rounds, so nobody is asked there.
+func TestNobodyIsAskedInVain(t *testing.T) {
+	for name, tt := range map[string]struct{ method, params, caps string }{
+		"a client that can do nothing": {"prompts/get", `"name":"mcp__raw__ask_me"`, `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`},
+		"completion":                   {"completion/complete", `"ref":{"type":"ref/prompt","name":"mcp__raw__ask_me"},"argument":{"name":"a","value":"x"}`, modernCaps},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				back := askingWhile("elicitation/create")
+				f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
+					if m.Method == "initialize" {
+						write(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"completions":{}}}}`, m.ID)
+						return
+					}
+					back(write, m)
+				})
+				defer f.close()
+				f.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%s}}}`, tt.method, tt.params, tt.caps)
+				require.Contains(t, string(f.next().Result), `"answer":{"action":"cancel"}`)
+			})
+		})
+	}
+}
+
+// The older era has no requestState: none goes to a server behind unseen.
+func TestAnOlderClientBringsNoState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) { legacyBack(write, m) })
+		defer f.close()
+		f.initialize()
+		f.send(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"mcp__raw__ask_me","requestState":"forged"}}`)
+		require.Contains(t, string(f.next().Error), "-32602")
+	})
+}
