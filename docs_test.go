@@ -29,7 +29,7 @@ import (
 func documents(t *testing.T) []string {
 	var names []string
 	require.NoError(t, filepath.WalkDir(".", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() && (e.Name() == "testdata" || e.Name() == "node_modules" || name != "." && strings.HasPrefix(e.Name(), ".")) {
+		if err == nil && e.IsDir() && (e.Name() == "testdata" || e.Name() == "node_modules" || e.Name() == "vendor" || name != "." && strings.HasPrefix(e.Name(), ".")) {
 			return fs.SkipDir
 		}
 		if strings.HasSuffix(name, ".md") {
