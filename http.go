@@ -134,8 +134,8 @@ func (p *program) serveHTTP(ctx context.Context) error {
 	if p.http.tlsCert != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(p.stderr, "toolgate: serving MCP at %s://%s/mcp\n", scheme, l.Addr())
 	defer h.announceConsole(s, scheme, l.Addr())()
+	fmt.Fprintf(p.stderr, "toolgate: serving MCP at %s://%s/mcp\n", scheme, l.Addr())
 	served := make(chan error, 1)
 	go func() { // ends with h.http
 		if scheme == "https" {
