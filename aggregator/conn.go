@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolgate/policy"
@@ -41,7 +42,8 @@ type Conn struct {
 	last     int64
 	waiting  map[string]chan response
 	progress map[string]func(json.RawMessage)
-	err      error // why the connection ended
+	logs     map[string]*request // that want log messages
+	err      error               // why the connection ended
 	done     chan struct{}
 }
 
@@ -49,11 +51,11 @@ type Conn struct {
 // nil.
 type handlers struct {
 	// notify receives notifications, and requests that nobody answers.
-	notify func(method string, params json.RawMessage)
+	// cause is the request on whose behalf one came, nil when the transport
+	// does not tell.
+	notify func(cause *request, method string, params json.RawMessage)
 
 	// request receives requests and reports whether it will call reply, once.
-	// cause is the request that the other side asks for, nil when the
-	// transport does not tell.
 	request func(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
 
 	// junk receives lines that are no messages.
@@ -116,7 +118,11 @@ func envelopeOf(members []wire.Member) (m envelope, ok bool) {
 // NewConn returns a connection that reads in until it ends and writes to out.
 // A nil notify drops what comes unasked.
 func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method string, params json.RawMessage)) *Conn {
-	return newConn(in, out, l, handlers{notify: notify})
+	var h handlers
+	if notify != nil {
+		h.notify = func(_ *request, method string, params json.RawMessage) { notify(method, params) }
+	}
+	return newConn(in, out, l, h)
 }
 
 func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
@@ -127,6 +133,7 @@ func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 		write:    make(chan struct{}, 1),
 		waiting:  map[string]chan response{},
 		progress: map[string]func(json.RawMessage){},
+		logs:     map[string]*request{},
 		done:     make(chan struct{}),
 	}
 	go c.readLoop(wire.NewReader(in, l)) // ends when in ends
@@ -194,7 +201,7 @@ func (c *Conn) onUnasked(m envelope) {
 		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
 	}
 	if c.handle.notify != nil {
-		c.handle.notify(m.Method, m.Params)
+		c.handle.notify(nil, m.Method, m.Params)
 	}
 }
 
@@ -204,6 +211,7 @@ func (c *Conn) onResponse(m envelope) {
 	ch, ok := c.waiting[key]
 	delete(c.waiting, key)
 	delete(c.progress, key) // "progress MUST stop after completion"; what comes later is dropped
+	c.endLog(key)
 	c.mu.Unlock()
 	if !ok {
 		return // given up, or never asked
@@ -226,6 +234,7 @@ func (c *Conn) onBadAnswer(bad *wire.LineError) {
 	ch, ok := c.waiting[key]
 	delete(c.waiting, key)
 	delete(c.progress, key)
+	c.endLog(key)
 	c.mu.Unlock()
 	if ok {
 		ch <- response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)}
@@ -281,7 +290,9 @@ type request struct {
 	method   string
 	body     ordered // its params, without _meta
 	meta     ordered
-	progress func(json.RawMessage) // gets the params of each progress notification; may be nil
+	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
+	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
+	answered *atomic.Bool               // set with log: the answer is there
 
 	headers map[string]string // Mcp-Param-… of the newer era over HTTP
 
@@ -311,6 +322,11 @@ func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	id, ch, err := c.register(r.progress)
 	if err != nil {
 		return nil, err
+	}
+	if r.log != nil {
+		c.mu.Lock()
+		c.logs[id] = r
+		c.mu.Unlock()
 	}
 	return c.await(ctx, id, ch, r.method, r.params(id))
 }
@@ -353,6 +369,16 @@ func (c *Conn) forget(id string) {
 	defer c.mu.Unlock()
 	delete(c.waiting, id)
 	delete(c.progress, id)
+	c.endLog(id)
+}
+
+// endLog says of a request that its answer is there: log messages behind it
+// are not of its time. c.mu is held.
+func (c *Conn) endLog(id string) {
+	if r := c.logs[id]; r != nil {
+		r.answered.Store(true)
+		delete(c.logs, id)
+	}
 }
 
 func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage) (json.RawMessage, error) {

@@ -420,6 +420,7 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 		body:     ordered{{"name", quote(t.Raw)}, {"arguments", args}},
 		meta:     meta,
 		progress: c.Progress,
+		log:      c.Log,
 		caller:   c.Caller,
 		client:   c.Client,
 		rounds:   c.Rounds,
@@ -497,7 +498,10 @@ func (s *Downstreams) runRead(ctx context.Context, c policy.Call, d *Downstream)
 			raw = n.Raw
 		}
 	}
-	r := &request{method: ReadResource, body: ordered{{"uri", quote(raw)}}, caller: c.Caller, client: c.Client}
+	r := &request{method: ReadResource, body: ordered{{"uri", quote(raw)}}, log: c.Log, caller: c.Caller, client: c.Client}
+	if meta, err := parseOrdered(c.Meta); err == nil && c.Log != nil && meta.get(metaLogLevel) != nil {
+		r.meta.set(metaLogLevel, meta.get(metaLogLevel))
+	}
 	res, err := s.send(ctx, d.spec.Name, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
 		return policy.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)

@@ -23,6 +23,7 @@ type Forward struct {
 	Client   policy.ClientFunc
 	Rounds   bool // the client takes questions in results
 	Progress func(json.RawMessage)
+	Log      func(json.RawMessage) bool // as [policy.Call] has it
 }
 
 // An UnknownError says that no server offers what was asked for.
@@ -70,7 +71,7 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	}
 	meta, _ := parseOrdered(body.get("_meta"))
 	body.remove("_meta")
-	r := &request{method: f.Method, body: body, meta: meta, progress: f.Progress, caller: f.Caller, client: f.Client, rounds: f.Rounds}
+	r := &request{method: f.Method, body: body, meta: meta, progress: f.Progress, log: f.Log, caller: f.Caller, client: f.Client, rounds: f.Rounds}
 	switch f.Method {
 	case "prompts/get":
 		server, raw, err := s.prompt(body.text("name"))
@@ -398,15 +399,24 @@ func (d *Downstream) open() *session {
 }
 
 func (d *Downstream) setLevel(ctx context.Context, s *session) {
-	level := d.set.wishes.level()
-	if s.modern || level == "" || !s.opened.has("logging") {
+	if s.modern || !s.opened.has("logging") {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	if !s.talk.turn(ctx) {
+		return
+	}
+	defer s.talk.release()
+	level := s.talk.wanted(d.set.wishes.level())
+	if level == "" || level == s.talk.told {
+		return
+	}
 	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: ordered{{"level", quote(level)}}}); err != nil {
 		d.log.Debug("log level not set", "err", err)
+		return
 	}
+	s.talk.told = level
 }
 
 // restore brings a new session to the state that the last one had. It returns

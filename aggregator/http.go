@@ -593,7 +593,7 @@ func (l *httpLink) unasked(m envelope, cause *request) {
 		return
 	}
 	if l.handle.notify != nil {
-		l.handle.notify(m.Method, m.Params)
+		l.handle.notify(cause, m.Method, m.Params)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolgate/policy"
@@ -55,6 +56,8 @@ type session struct {
 	mu    sync.Mutex
 	last  int               // number of the last call
 	calls map[*request]*way // under way
+
+	talk talk
 }
 
 // A way is how far a call is.
@@ -172,6 +175,10 @@ func (s *session) stamp(meta json.RawMessage) ordered {
 
 // call sends r and sees to what the server asks meanwhile.
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
+	if r.log != nil {
+		r.answered = new(atomic.Bool)
+	}
+	defer s.wantLevel(ctx, r)()
 	r.meta = s.stamp(r.meta.bytes())
 	s.mu.Lock()
 	s.last++
@@ -218,6 +225,9 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 		}
 		again := *r
 		again.body = slices.Clone(r.body)
+		if r.log != nil {
+			r.answered.Store(false)
+		}
 		if len(answers) > 0 {
 			again.body.set("inputResponses", answers.bytes())
 		}
@@ -334,7 +344,7 @@ func (s *session) withoutClient(method string) (json.RawMessage, *RPCError) {
 }
 
 // onNotify takes the server's notifications. It does not block.
-func (s *session) onNotify(method string, params json.RawMessage) {
+func (s *session) onNotify(cause *request, method string, params json.RawMessage) {
 	switch method {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		select {
@@ -343,7 +353,12 @@ func (s *session) onNotify(method string, params json.RawMessage) {
 		}
 	case "notifications/tasks/status":
 		s.onTaskStatus(method, slices.Clone(params))
-	case "notifications/resources/updated", "notifications/message":
+	case "notifications/message":
+		if s.logged(cause, params) {
+			return
+		}
+		fallthrough
+	case "notifications/resources/updated":
 		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params), Callers: s.callers()})
 	}
 }

@@ -139,6 +139,10 @@ type Call struct {
 	Agent     string  // the client program, as it calls itself
 	Progress  func(json.RawMessage)
 
+	// Log gets the params of a backend's log messages while the call runs,
+	// and reports whether the client has asked for such. Nil drops them.
+	Log func(json.RawMessage) bool
+
 	// Meta is the call's _meta as the client sent it, for a downstream
 	// server, and Client what reaches the client with that server's own
 	// requests; nil: it cannot be reached.

@@ -30,13 +30,19 @@ type parked struct {
 	reply  Reply
 	err    error
 
-	mu       sync.Mutex
-	last     int
-	open     map[string]*inquiry // by key, put to the client or about to be
-	fresh    chan struct{}       // signalled when open has grown
-	caps     *mcp.ClientCapabilities
-	progress func(json.RawMessage) // of the round under way
-	limit    *time.Timer           // until when the next round must come
+	mu    sync.Mutex
+	last  int
+	open  map[string]*inquiry // by key, put to the client or about to be
+	fresh chan struct{}       // signalled when open has grown
+	caps  *mcp.ClientCapabilities
+	news  news        // of the round under way
+	limit *time.Timer // until when the next round must come
+}
+
+// news are what tell the client of a request what comes before its answer.
+type news struct {
+	progress func(json.RawMessage)      // nil: it wants none
+	log      func(json.RawMessage) bool // as [policy.Call] has it
 }
 
 // An inquiry is one request of a downstream server.
@@ -70,7 +76,7 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	case err != nil: // the client's fault, and nothing that a model could mend
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	case st != nil && st.Park != "":
-		return s.resume(ctx, caller, req, st, call.Progress)
+		return s.resume(ctx, caller, req, st, news{call.Progress, call.Log})
 	case st != nil && st.Pass:
 		if !s.seal.use(st) {
 			return errorResult(p.Name, errStateSpent), nil
@@ -91,10 +97,11 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	}
 	k := newParked(caller, callDigest(p), req.ClientCapabilities())
 	k.refuse = func(err error) (mcp.Result, error) { return errorResult(p.Name, err), nil }
-	if k.progress = call.Progress; call.Progress != nil {
+	k.news = news{call.Progress, call.Log}
+	if call.Progress != nil {
 		call.Progress = k.onProgress
 	}
-	call.Client = k.ask
+	call.Client, call.Log = k.ask, k.onLog
 	s.start(ctx, k, func(ctx context.Context) (Reply, error) { return s.call(ctx, p.Name, call) })
 	res, err := s.round(ctx, k)
 	if errors.Is(err, policy.ErrSuspended) {
@@ -192,11 +199,11 @@ func (s *Server) passQuestions(res *rawResult, caller string, digest []byte) (mc
 }
 
 // resume takes a parked call up again with the answers that came.
-func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolRequest, st *state, progress func(json.RawMessage)) (mcp.Result, error) {
+func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolRequest, st *state, n news) (mcp.Result, error) {
 	p := req.Params
 	k := s.parking.get(st.Park)
 	switch {
-	case !s.seal.use(st) || k == nil || !k.resume(progress):
+	case !s.seal.use(st) || k == nil || !k.resume(n):
 		return errorResult(p.Name, errStateSpent), nil
 	}
 	var answers map[string]json.RawMessage
@@ -338,28 +345,36 @@ func (k *parked) deliver(answers map[string]json.RawMessage) {
 func (k *parked) expect(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.progress = nil
+	k.news = news{}
 	k.limit = time.AfterFunc(d, func() { k.cancel(errParkExpired) })
 }
 
 // resume begins a round, and reports false when it came too late.
-func (k *parked) resume(progress func(json.RawMessage)) bool {
+func (k *parked) resume(n news) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.limit != nil && !k.limit.Stop() {
 		return false
 	}
-	k.limit, k.progress = nil, progress
+	k.limit, k.news = nil, n
 	return true
 }
 
 func (k *parked) onProgress(params json.RawMessage) {
 	k.mu.Lock()
-	progress := k.progress
+	progress := k.news.progress
 	k.mu.Unlock()
 	if progress != nil {
 		progress(params)
 	}
+}
+
+// onLog holds up the end of a round until the message is written, since none
+// may follow its answer.
+func (k *parked) onLog(params json.RawMessage) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.news.log != nil && k.news.log(params)
 }
 
 func (p *parking) add(k *parked) bool {

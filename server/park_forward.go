@@ -21,7 +21,8 @@ var mayAsk = map[string]bool{"prompts/get": true, "resources/read": true}
 // forwardModern passes on a request of the stateless era. Where the method
 // allows it, it is parked while a server of the older era asks something.
 func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregator.Forward) (mcp.Result, error) {
-	rounds, err := b.openForward(&f)
+	n := news{log: b.s.logTo(ctx, b.client, req)}
+	rounds, err := b.openForward(&f, n)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
@@ -29,6 +30,7 @@ func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregato
 		k.deliver(rounds.answers)
 		return b.s.round(ctx, k)
 	}
+	f.Log = n.log
 	c, is := req.(clientRequest)
 	if !is || !mayAsk[f.Method] {
 		raw, err := b.s.opts.Downstreams.Forward(ctx, f)
@@ -39,7 +41,8 @@ func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregato
 	}
 	k := newParked(b.caller, rounds.digest, c.ClientCapabilities())
 	k.refuse = func(err error) (mcp.Result, error) { return nil, forwardError(err, true) }
-	f.Client = k.ask
+	k.news = n
+	f.Client, f.Log = k.ask, k.onLog
 	b.s.start(ctx, k, func(ctx context.Context) (Reply, error) {
 		raw, err := b.s.opts.Downstreams.Forward(ctx, f)
 		if err != nil {
@@ -61,7 +64,7 @@ var errForwardState = errors.New("requestState is not for this request, has expi
 
 // openForward reads what the client brought back. A server's own requestState
 // takes the place of ours, in which it travelled.
-func (b *behind) openForward(f *aggregator.Forward) (r forwardRounds, err error) {
+func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, err error) {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(f.Params, &in) != nil {
 		return r, errors.New("params is not an object")
@@ -83,7 +86,7 @@ func (b *behind) openForward(f *aggregator.Forward) (r forwardRounds, err error)
 		return r, errForwardState
 	}
 	if st.Park != "" {
-		if r.parked = b.s.parking.get(st.Park); r.parked == nil || !r.parked.resume(nil) {
+		if r.parked = b.s.parking.get(st.Park); r.parked == nil || !r.parked.resume(n) {
 			return r, errForwardState
 		}
 		if json.Unmarshal(in["inputResponses"], &r.answers) != nil {

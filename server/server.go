@@ -214,6 +214,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		call.Agent = info.Name
 	}
 	if req.ProtocolVersion() >= statelessEra {
+		call.Log = s.logTo(ctx, c, req)
 		return s.callModern(ctx, caller, req, call)
 	}
 	call.Ask, call.Client = s.elicit(req), s.askLegacy(c, req)
