@@ -122,6 +122,9 @@ func newHost(t *testing.T) *Host {
 	for _, path := range []string{h.Bus, h.Agent, h.Runtime + "/systemd/private", h.Display} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	}
+	// As the system makes it: others may use it too. An error means that it is
+	// not ours, and was there.
+	_ = os.Chmod(filepath.Dir(display), 0o777|os.ModeSticky)
 	t.Cleanup(func() { os.Remove(filepath.Dir(display)) }) // if it is empty
 	h.startVictim(t)
 	h.share(t)
