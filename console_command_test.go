@@ -176,9 +176,7 @@ func TestConsoleOfOtherHosts(t *testing.T) {
 // can read neither the notice nor anything else that would let it in.
 func TestConsoleIsClosedToCommands(t *testing.T) {
 	needSandbox(t)
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash")
-	}
+	needProgram(t, "bash")
 	c := startClient(t, "-c", "console.enabled=true", "-c", "sandbox_workspace_write.network_access=true").open()
 	url, _, _ := strings.Cut(c.consoleLink(), "/console/")
 	port := url[strings.LastIndexByte(url, ':')+1:]

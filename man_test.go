@@ -24,11 +24,8 @@ func TestManPages(t *testing.T) {
 		}
 	}
 	require.NoFileExists(t, filepath.Join(dir, "toolgate-worker.1"), "it is not for people")
-	man, err := exec.LookPath("man")
-	if err != nil {
-		t.Skip("man is not installed")
-	}
-	cmd := exec.Command(man, "--warnings", "-P", "cat", "-l", filepath.Join(dir, "toolgate-sandbox.1"))
+	needProgram(t, "man")
+	cmd := exec.Command("man", "--warnings", "-P", "cat", "-l", filepath.Join(dir, "toolgate-sandbox.1"))
 	cmd.Env = append(os.Environ(), "LANG=C", "MANWIDTH=100")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
