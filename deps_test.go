@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"console":    {"approvals", "audit", "policy", "golang.org/x/net/netutil"},
 
 	"oauth/oauthtest": {},
-	"audit/metrics":   {"policy", "github.com/prometheus/client_golang"},
+	"audit/metrics":   {"policy"},
 	"audit/telemetry": {"policy", "go.opentelemetry.io/otel"},
 }
 

@@ -1,0 +1,59 @@
+package metrics
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ofSystem returns what Linux tells of this process.
+func ofSystem() []gauge {
+	return []gauge{
+		{"process_cpu_seconds_total", "Processor time, of user and system, in seconds.", kindCounter, processorTime},
+		{"process_resident_memory_bytes", "Resident memory in bytes.", kindGauge, residentMemory},
+		{"process_open_fds", "Descriptors that are open.", kindGauge, openDescriptors},
+		{"process_max_fds", "How many descriptors may be open.", kindGauge, maxDescriptors},
+	}
+}
+
+func processorTime() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return seconds(u.Utime) + seconds(u.Stime)
+}
+
+// residentMemory reads proc_pid_statm(5): the second number is in pages.
+func residentMemory() float64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(fields[1], 10, 64)
+	return float64(pages) * float64(os.Getpagesize())
+}
+
+func openDescriptors() float64 {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return max(0, float64(len(names)-1)) // without the one that reads
+}
+
+func maxDescriptors() float64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return float64(limit.Cur)
+}
