@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"toolgate/lazyregexp"
 	"toolgate/policy"
@@ -182,8 +183,9 @@ func mayHoldSecret(text string) bool { return len(text) >= 6 && hinted(text) }
 func namesSecret(name string) bool { return hinted(name) && secretName.MatchString(name) }
 
 func hinted(text string) bool {
+	by := hints()
 	for i := range len(text) {
-		for _, h := range hints[text[i]] {
+		for _, h := range by[text[i]] {
 			if len(text)-i >= len(h) && strings.EqualFold(text[i:i+len(h)], h) {
 				return true
 			}
@@ -193,7 +195,8 @@ func hinted(text string) bool {
 }
 
 // hints are what some secret holds, by the first byte in either case.
-var hints = func() (by [256][]string) {
+var hints = sync.OnceValue(func() *[256][]string {
+	var by [256][]string
 	words := []string{"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://", "akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg."}
 	for _, kind := range []string{"p", "o", "u", "s", "r"} {
 		words = append(words, "gh"+kind+"_")
@@ -211,8 +214,8 @@ var hints = func() (by [256][]string) {
 			by[up] = append(by[up], w)
 		}
 	}
-	return by
-}()
+	return &by
+})
 
 const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|authorization|cookie|bearer|private[_-]?key|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|signing[_-]?key|encryption[_-]?key|token|jwt`
 

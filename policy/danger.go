@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Dangerous returns why argv, one simple command, destroys what cannot be had
@@ -32,7 +33,7 @@ func (c Command) Dangerous() string {
 	if why := wholeProgram(name); why != "" && !asksForHelp(args) {
 		return why
 	}
-	check := dangers[name]
+	check := dangers()[name]
 	if check == nil || asksForHelp(args) {
 		return ""
 	}
@@ -70,73 +71,75 @@ func wholeProgram(name string) string {
 }
 
 // dangers are the programs that are destructive with some arguments.
-var dangers = map[string]func(args []string) string{
-	"rm":       rmDanger,
-	"grm":      rmDanger,
-	"find":     findDanger,
-	"gfind":    findDanger,
-	"git":      gitDanger,
-	"dd":       ddDanger,
-	"gdd":      ddDanger,
-	"chmod":    recursive("changes the permissions of a whole tree"),
-	"chown":    recursive("changes the owner of a whole tree"),
-	"chgrp":    recursive("changes the group of a whole tree"),
-	"chattr":   recursive("changes the attributes of a whole tree"),
-	"setfacl":  recursive("changes the permissions of a whole tree"),
-	"kill":     killDanger,
-	"pkill":    pkillDanger,
-	"tee":      func(args []string) string { return diskAmong(args) },
-	"cp":       diskTarget,
-	"mv":       mvDanger,
-	"rsync":    rsyncDanger,
-	"fdisk":    unlessListing("changes the partitions of a disk", "-l", "--list"),
-	"sfdisk":   unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
-	"sgdisk":   unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
-	"gdisk":    unlessListing("changes the partitions of a disk", "-l"),
-	"parted":   unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
-	"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk", "randomdisk", "secureerase", "apfs", "reformat"),
-	"hdparm": func(args []string) string {
-		return ifPrefix(args, "erases a disk", "--security-erase", "--trim-sector")
-	},
-	"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey", "lukskillslot"),
-	"zfs":        first("destroys a file system", "destroy", "rollback"),
-	"zpool":      first("destroys a pool", "destroy", "labelclear"),
-	"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
-	"init":       first("stops the machine", "0", "6"),
-	"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
-	"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
-	"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-	"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-	"nft":        first("removes firewall rules", "flush", "delete"),
-	"docker":     containerDanger,
-	"podman":     containerDanger,
-	"nerdctl":    containerDanger,
-	"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
-	"oc":         first("deletes what runs in a cluster", "delete"),
-	"helm":       first("removes a release", "uninstall", "delete"),
-	"terraform":  terraformDanger,
-	"tofu":       terraformDanger,
-	"terragrunt": terraformDanger,
-	"pulumi":     first("destroys a stack", "destroy"),
-	"aws":        awsDanger,
-	"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
-	"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
-	"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
-	"gh":         ghDanger,
-	"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
-	"npm":        first("removes a published package", "unpublish"),
-	"cargo":      first("withdraws a published package", "yank"),
-	"gem":        first("withdraws a published package", "yank"),
-	"hg":         hgDanger,
-	"svn":        first("throws changes away", "revert"),
-	"format":     func([]string) string { return "formats a disk" },
-	"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-	"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-	"rd":         func(args []string) string { return ifFold(args, "deletes a whole tree", "/s") },
-	"Remove-Item": func(args []string) string {
-		return ifFold(args, "deletes without asking", "-recurse", "-force", "-r", "-fo")
-	},
-}
+var dangers = sync.OnceValue(func() map[string]func(args []string) string {
+	return map[string]func(args []string) string{
+		"rm":       rmDanger,
+		"grm":      rmDanger,
+		"find":     findDanger,
+		"gfind":    findDanger,
+		"git":      gitDanger,
+		"dd":       ddDanger,
+		"gdd":      ddDanger,
+		"chmod":    recursive("changes the permissions of a whole tree"),
+		"chown":    recursive("changes the owner of a whole tree"),
+		"chgrp":    recursive("changes the group of a whole tree"),
+		"chattr":   recursive("changes the attributes of a whole tree"),
+		"setfacl":  recursive("changes the permissions of a whole tree"),
+		"kill":     killDanger,
+		"pkill":    pkillDanger,
+		"tee":      func(args []string) string { return diskAmong(args) },
+		"cp":       diskTarget,
+		"mv":       mvDanger,
+		"rsync":    rsyncDanger,
+		"fdisk":    unlessListing("changes the partitions of a disk", "-l", "--list"),
+		"sfdisk":   unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
+		"sgdisk":   unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
+		"gdisk":    unlessListing("changes the partitions of a disk", "-l"),
+		"parted":   unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
+		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk", "randomdisk", "secureerase", "apfs", "reformat"),
+		"hdparm": func(args []string) string {
+			return ifPrefix(args, "erases a disk", "--security-erase", "--trim-sector")
+		},
+		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey", "lukskillslot"),
+		"zfs":        first("destroys a file system", "destroy", "rollback"),
+		"zpool":      first("destroys a pool", "destroy", "labelclear"),
+		"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
+		"init":       first("stops the machine", "0", "6"),
+		"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
+		"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
+		"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
+		"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
+		"nft":        first("removes firewall rules", "flush", "delete"),
+		"docker":     containerDanger,
+		"podman":     containerDanger,
+		"nerdctl":    containerDanger,
+		"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
+		"oc":         first("deletes what runs in a cluster", "delete"),
+		"helm":       first("removes a release", "uninstall", "delete"),
+		"terraform":  terraformDanger,
+		"tofu":       terraformDanger,
+		"terragrunt": terraformDanger,
+		"pulumi":     first("destroys a stack", "destroy"),
+		"aws":        awsDanger,
+		"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
+		"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
+		"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
+		"gh":         ghDanger,
+		"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
+		"npm":        first("removes a published package", "unpublish"),
+		"cargo":      first("withdraws a published package", "yank"),
+		"gem":        first("withdraws a published package", "yank"),
+		"hg":         hgDanger,
+		"svn":        first("throws changes away", "revert"),
+		"format":     func([]string) string { return "formats a disk" },
+		"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
+		"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
+		"rd":         func(args []string) string { return ifFold(args, "deletes a whole tree", "/s") },
+		"Remove-Item": func(args []string) string {
+			return ifFold(args, "deletes without asking", "-recurse", "-force", "-r", "-fo")
+		},
+	}
+})
 
 func rmDanger(args []string) string {
 	switch {

@@ -275,17 +275,17 @@ func acceptable(wanted, argv []string) bool {
 func tooBroad(prefix []string) bool {
 	name := programName(prefix[0])
 	if len(prefix) == 1 {
-		if name == "git" || subcommands[name] != nil {
+		if name == "git" || subcommands()[name] != nil {
 			return true
 		}
 	}
 	if _, ok := shells[name]; ok {
 		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
 	}
-	if in, ok := interpreters[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
+	if in, ok := interpreters()[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
 		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
 	}
-	if g, ok := wrappers[name]; ok {
+	if g, ok := wrappers()[name]; ok {
 		o := g.parse(wordsOf(prefix[1:]))
 		for g.assigns && len(o.rest) > 0 && isAssign(o.rest[0]) {
 			o.rest = o.rest[1:]

@@ -53,7 +53,7 @@ func (f *finder) runsFile(sc scope, words []word) {
 	if line, ok := strings.CutPrefix(first, "#!"); ok {
 		fields := strings.Fields(line)
 		for _, field := range fields {
-			if in, ok := interpreters[languageName(programName(field))]; ok && in != (interpreter{}) {
+			if in, ok := interpreters()[languageName(programName(field))]; ok && in != (interpreter{}) {
 				f.opaque(sc, text.text, "%s code is not looked into", name)
 				f.code(sc.in(name), text.text)
 				return

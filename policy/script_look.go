@@ -19,7 +19,7 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 		f.shell(sc, name, lang, words, i)
 		return
 	}
-	if in, ok := interpreters[languageName(name)]; ok {
+	if in, ok := interpreters()[languageName(name)]; ok {
 		f.interpreter(sc, name, in, words)
 		return
 	}
@@ -91,18 +91,18 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 	}
 	f.optionCommands(sc, name, words)
 	f.runsFile(sc, words)
-	if subs, ok := subcommands[name]; ok {
+	if subs, ok := subcommands()[name]; ok {
 		f.subcommand(sc, name, subs, words)
 	}
 	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || name == "ld.so" {
 		f.wrapped(sc, name, loader, words, i)
 		return
 	}
-	if w, ok := wrappers[strings.TrimPrefix(name, "g")]; ok && name[0] == 'g' && gnuNames[name[1:]] {
+	if w, ok := wrappers()[strings.TrimPrefix(name, "g")]; ok && name[0] == 'g' && gnuNames[name[1:]] {
 		f.wrapped(sc, name, w, words, i)
 		return
 	}
-	if w, ok := wrappers[name]; ok && name != "env" {
+	if w, ok := wrappers()[name]; ok && name != "env" {
 		f.wrapped(sc, name, w, words, i)
 	}
 }
@@ -220,7 +220,7 @@ func (f *finder) envAssign(sc *scope, w word) {
 
 // env follows env, whose -S takes a line of further arguments.
 func (f *finder) env(sc scope, words []word, i int) {
-	g := wrappers["env"]
+	g := wrappers()["env"]
 	o := g.parse(words[1:])
 	if dir, ok := o.get("P"); ok { // BSD: where the command is looked for
 		f.taint(sc, dir.text, "env looks for programs in another place")
@@ -250,7 +250,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 
 // each follows a program each of whose arguments is a script.
 func (f *finder) each(sc scope, name string, words []word) {
-	g := wrappers[name]
+	g := wrappers()[name]
 	o := g.parse(words[1:])
 	for _, opt := range o.list {
 		if strings.Contains(" "+g.script+" ", " "+opt.name+" ") {
@@ -399,7 +399,7 @@ func (f *finder) startedBy(sc scope, name string, words []word) {
 	case "cargo", "dotnet", "bazel", "go", "gradle", "swift", "stack", "cabal", "mix", "git":
 		return // what they run gets the arguments
 	}
-	if subcommands[name] != nil || wrappers[name] != (wrapper{}) {
+	if subcommands()[name] != nil || wrappers()[name] != (wrapper{}) {
 		return
 	}
 	for i := 1; i < min(len(words), 8); i++ {

@@ -258,7 +258,7 @@ func (f *finder) set(words []word) {
 // su follows su, whose user's shell gets the arguments after the user. It
 // reports whether that was all: runuser -u starts a command.
 func (f *finder) su(sc scope, name string, words []word) bool {
-	g := wrappers["su"]
+	g := wrappers()["su"]
 	g.values += "u"
 	g.long += " user="
 	o := g.parse(words[1:])

@@ -39,7 +39,7 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	plan.Profile.SharedRoots = realNames(plan.Profile.SharedRoots)
 	plan.Profile.Hidden = withRealNames(plan.Profile.Hidden)
 	plan.Profile.Paths.Denied = withRealNames(plan.Profile.Paths.Denied)
-	v, err := layout(plan)
+	v, err := layout(plan, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -67,19 +67,20 @@ type view struct {
 }
 
 // layout returns what plan, whose roots have no symlinks, carves out of the
-// read-only root, once nobody moves folders about.
-func layout(plan Plan) (view, error) { return layoutWith(plan, settle) }
+// read-only root, once nobody moves folders about. Early is what is known of
+// the shared roots, nil when they are to be searched.
+func layout(plan Plan, early *finds) (view, error) { return layoutWith(plan, early, settle) }
 
 // layoutNow is layout at once. It is for a sandbox that runs, which is told of
 // what is moved later.
 func layoutNow(plan Plan) (view, error) {
-	return layoutWith(plan, func(search func() (stir, error)) (note string, err error) {
+	return layoutWith(plan, nil, func(search func() (stir, error)) (note string, err error) {
 		_, err = search()
 		return "", err
 	})
 }
 
-func layoutWith(plan Plan, settle func(search func() (stir, error)) (note string, err error)) (view, error) {
+func layoutWith(plan Plan, early *finds, settle func(search func() (stir, error)) (note string, err error)) (view, error) {
 	p := plan.Profile
 	var list []carving
 	for _, root := range p.WritableRoots {
@@ -95,7 +96,7 @@ func layoutWith(plan Plan, settle func(search func() (stir, error)) (note string
 	var protected []carving
 	var notes, matched []string
 	note, err := settle(func() (worst stir, err error) {
-		protected, notes, worst = searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths))
+		protected, notes, worst = searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths), early)
 		matched, err = findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
 		return worst, err
 	})
@@ -287,35 +288,53 @@ type search struct {
 	buf      []byte
 
 	looks    *looks // nil where changes do not count
+	closed   bool   // a folder of this user could not be read
 	searched int
 	found    []carving
 	notes    []string
 }
 
-// searchRoots returns what is to be protected below roots, of which shared
-// are searched shallowly, notes on what was left out, and what was changed
-// meanwhile in the others.
-func searchRoots(roots, shared []string, patterns []pattern) ([]carving, []string, stir) {
-	seen := &looks{begun: time.Now()}
-	s := search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
+// newSearch returns a search below roots.
+func newSearch(roots []string, patterns []pattern) *search {
+	s := &search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
 	for _, p := range patterns {
 		s.admit(p[0], true)
 	}
-	// Innermost first: the search of an outer one then passes it by.
-	inward := slices.Clone(roots)
-	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
-	for _, root := range inward {
+	return s
+}
+
+// searchRoots returns what is to be protected below roots, of which shared
+// are searched shallowly unless early is what was found there, notes on what
+// was left out, and what was changed meanwhile in the others.
+func searchRoots(roots, shared []string, patterns []pattern, early *finds) ([]carving, []string, stir) {
+	seen := &looks{begun: time.Now()}
+	s := newSearch(roots, patterns)
+	for _, root := range inward(roots) {
 		s.searched = 0
-		depth := math.MaxInt
-		s.looks = seen
-		if slices.Contains(shared, root) {
+		switch isShared := slices.Contains(shared, root); {
+		case !isShared:
+			s.looks = seen
+			s.tree(root, math.MaxInt)
+		case early == nil:
 			// Others make and remove things there all the time.
-			depth, s.looks = sharedDepth, nil
+			s.looks = nil
+			s.tree(root, sharedDepth)
 		}
-		s.tree(root, depth)
 		s.done[root] = true
 	}
-	return s.found, s.notes, seen.stirred(&s)
+	if early != nil {
+		s.found = append(s.found, early.carvings()...)
+		s.notes = append(s.notes, early.Notes...)
+	}
+	return s.found, s.notes, seen.stirred(s)
+}
+
+// inward returns roots innermost first: the search of an outer one then passes
+// it by.
+func inward(roots []string) []string {
+	roots = slices.Clone(roots)
+	slices.SortStableFunc(roots, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	return roots
 }
 
 // admit makes entries return files whose names the part of a pattern may
@@ -376,6 +395,7 @@ func (s *search) read(dir string, deeper bool, seen *looks) (found []entry, name
 		if isMissing(err) || err == unix.ELOOP {
 			seen.lost(dir)
 		}
+		s.closed = s.closed || err == unix.EACCES && isOurs(dir)
 		return nil, 0
 	}
 	defer unix.Close(fd)

@@ -194,14 +194,15 @@ func step(name string, err error) error {
 // takeOrder reads the order and, from then on, ends everything when the
 // process that gave it has ended.
 //
-// What comes down after the order are requests to look again.
+// What comes down after the order is what was found early, and then requests
+// to look again.
 func takeOrder() (o order, requests chan struct{}, err error) {
 	requests = make(chan struct{}, 1) // the next comes when one is answered
 	if err := closeOnExec(); err != nil {
 		return order{}, requests, step("close_range", err)
 	}
 	lifeline := os.NewFile(orderFd, "order")
-	if o, err = readOrder(lifeline); err != nil {
+	if err = readMessage(lifeline, &o); err != nil {
 		return o, requests, fmt.Errorf("reading the order: %w", err)
 	}
 	if !o.Plan.namespaces() {
@@ -216,10 +217,21 @@ func takeOrder() (o order, requests chan struct{}, err error) {
 		}
 		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
 	}
-	// Both end with the process: the lifeline carries nothing but requests to
-	// look again, which come after the program has started, and who asks this
+	// Both end with the process: the lifeline carries nothing more but requests
+	// to look again, which come after the program has started, and who asks this
 	// process to end means all of the sandbox.
+	early := make(chan finds, 1)
+	if o.Early {
+		o.early = early
+	}
 	go func() {
+		if o.Early {
+			var f finds
+			if readMessage(lifeline, &f) != nil {
+				end()
+			}
+			early <- f
+		}
 		var request [1]byte
 		for {
 			if _, err := io.ReadFull(lifeline, request[:]); err != nil {
@@ -266,7 +278,7 @@ func prepare(o *order) error {
 	}
 	switch o.Plan.Level {
 	case Full:
-		o.notes, err = setupMounts(seen)
+		o.notes, err = setupMounts(seen, o.early)
 	case Bwrap:
 		err = verifyMounts(o.Made)
 	}

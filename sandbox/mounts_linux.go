@@ -16,14 +16,15 @@ const (
 )
 
 // setupMounts gives this process, in a mount namespace of its own, the view
-// of the file system that plan asks for, and makes it the root.
+// of the file system that plan asks for, and makes it the root. From early,
+// when it is not nil, comes what was found in the shared roots.
 // Notes say what could not be protected.
-func setupMounts(plan Plan) (notes []string, err error) {
+func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
 	// Nothing done here may reach the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
-	v, err := openLayout(plan)
+	v, err := openLayout(plan, early)
 	if err != nil {
 		return nil, err
 	}
@@ -102,11 +103,18 @@ func (v view) closeMasks(restricted bool) error {
 // is shared with others, who make and remove repositories in it at any time:
 // when something found has gone by the time it is opened, the search begins
 // anew.
-func openLayout(plan Plan) (v view, err error) {
+func openLayout(plan Plan, early <-chan finds) (v view, err error) {
+	var found *finds
+	if early != nil {
+		if f := <-early; !f.None {
+			found = &f
+		}
+	}
 	for range 10 {
-		if v, err = layout(plan); err != nil {
+		if v, err = layout(plan, found); err != nil {
 			return view{}, err
 		}
+		found = nil
 		if err = openAll(v.carvings); err == nil {
 			return v, nil
 		}

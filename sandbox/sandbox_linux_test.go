@@ -354,6 +354,34 @@ func TestSharedRoots(t *testing.T) {
 	}
 }
 
+func init() {
+	// open up makes a folder readable and appends to a file in it.
+	ops["open up"] = func(args []string) error {
+		if err := os.Chmod(args[0], 0o700); err != nil {
+			return err
+		}
+		return errors.Join(ops["append"](args[1:]), os.Chmod(args[0], 0))
+	}
+}
+
+// What the starting process may not read, who owns it can make readable
+// inside: the first process of the sandbox, which has the capabilities, looks
+// into it.
+func TestSharedRootWithAClosedFolder(t *testing.T) {
+	shared := t.TempDir()
+	config := write(t, shared+"/a/.git/config", "old")
+	other := write(t, shared+"/a/other", "old")
+	require.NoError(t, os.Chmod(shared+"/a", 0))
+	t.Cleanup(func() { os.Chmod(shared+"/a", 0o700) })
+	p := workspace(shared, t.TempDir())
+	p.SharedRoots = []string{shared}
+	plan := at(t, sandbox.Full, p)
+	errno, out := try(t, plan, "open up", shared+"/a", other)
+	require.Zero(t, errno, out)
+	errno, out = try(t, plan, "open up", shared+"/a", config)
+	require.Equal(t, unix.EROFS, errno, out)
+}
+
 func TestHidden(t *testing.T) {
 	root, home := t.TempDir(), t.TempDir()
 	key := write(t, home+"/.ssh/id", "secret")

@@ -2,11 +2,9 @@ package sandbox
 
 import (
 	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,10 +32,13 @@ type order struct {
 	Made  []made   `json:"made,omitempty"`  // what bubblewrap was asked to carve out
 	Door  int      `json:"door,omitempty"`  // descriptor through which the proxy's listener goes out, 0 for none
 
+	Early bool `json:"early,omitempty"` // what was found in the shared roots comes next
+
 	// Found out by the first process itself.
-	seen  Plan     // the plan with its paths as they are on disk
-	exe   int      // descriptor of this binary
-	notes []string // what could not be protected
+	early <-chan finds // nil without Early
+	seen  Plan         // the plan with its paths as they are on disk
+	exe   int          // descriptor of this binary
+	notes []string     // what could not be protected
 }
 
 // A report is what the first process tells back: one when the program runs or
@@ -155,6 +156,7 @@ func (c *Cmd) launch(o order) error {
 	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	opened := []*os.File{orderR, reportW}
+	var early <-chan finds
 	var door *os.File
 	if o.Plan.proxied() {
 		var inside *os.File
@@ -169,6 +171,8 @@ func (c *Cmd) launch(o order) error {
 	}
 	switch o.Plan.Level {
 	case Full:
+		early = searchEarly(o.Plan)
+		o.Early = early != nil
 		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
 	case Bwrap:
 		var files []*os.File
@@ -186,7 +190,10 @@ func (c *Cmd) launch(o order) error {
 		reportR.Close()
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
-	writeOrder(orderW, o) // when it cannot be written, no report comes
+	writeMessage(orderW, o) // when it cannot be written, no report comes
+	if early != nil {
+		writeMessage(orderW, <-early)
+	}
 	if rep, rerr := c.link.next(); rerr == nil {
 		err = rep.failure()
 		c.notes = append(c.notes, rep.Notes...)
@@ -363,30 +370,4 @@ func ownIDs(file string) []syscall.SysProcIDMap {
 		ids = append(ids, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
 	}
 	return ids
-}
-
-// writeOrder sends o, with its length before it, and leaves w open.
-func writeOrder(w io.Writer, o order) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	var size [4]byte
-	binary.LittleEndian.PutUint32(size[:], uint32(len(text)))
-	_, err = w.Write(append(size[:], text...))
-	return err
-}
-
-// readOrder reads what writeOrder sent, and nothing after it.
-func readOrder(r io.Reader) (order, error) {
-	var o order
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return o, err
-	}
-	text := make([]byte, binary.LittleEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(r, text); err != nil {
-		return o, err
-	}
-	return o, json.Unmarshal(text, &o)
 }

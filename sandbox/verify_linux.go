@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A made is a carving that bubblewrap was asked for, and what its path led to
-// then.
+// A made is a carving as one process tells another of it, and what its path
+// led to then: one that bubblewrap was asked for, or that was found early.
 type made struct {
 	Path string      `json:"path"`
 	Kind carvingKind `json:"kind"`
