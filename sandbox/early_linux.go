@@ -33,15 +33,9 @@ func (f *finds) carvings() []carving {
 	return list
 }
 
-// searchEarly begins the search of plan's shared roots, and returns where what
-// it finds comes out. It is nil when there is nothing to search.
-func searchEarly(plan Plan) <-chan finds {
-	if len(plan.Profile.SharedRoots) == 0 || len(plan.Profile.ReadOnlySubpaths) == 0 {
-		return nil
-	}
-	out := make(chan finds, 1)
-	go func() { out <- searchShared(plan) }()
-	return out
+// searchesShared reports whether there is something to search early.
+func (p Plan) searchesShared() bool {
+	return len(p.Profile.SharedRoots) > 0 && len(p.Profile.ReadOnlySubpaths) > 0
 }
 
 // searchShared is what [searchRoots] does in the shared roots.

@@ -156,7 +156,6 @@ func (c *Cmd) launch(o order) error {
 	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	opened := []*os.File{orderR, reportW}
-	var early <-chan finds
 	var door *os.File
 	if o.Plan.proxied() {
 		var inside *os.File
@@ -171,8 +170,7 @@ func (c *Cmd) launch(o order) error {
 	}
 	switch o.Plan.Level {
 	case Full:
-		early = searchEarly(o.Plan)
-		o.Early = early != nil
+		o.Early = o.Plan.searchesShared()
 		o.Wide = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
 	case Bwrap:
 		var files []*os.File
@@ -191,8 +189,8 @@ func (c *Cmd) launch(o order) error {
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
 	writeMessage(orderW, o) // when it cannot be written, no report comes
-	if early != nil {
-		writeMessage(orderW, <-early)
+	if o.Early {
+		writeMessage(orderW, searchShared(o.Plan))
 	}
 	if rep, rerr := c.link.next(); rerr == nil {
 		err = rep.failure()
