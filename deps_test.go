@@ -16,14 +16,15 @@ import (
 // mayImport is the picture in ARCHITECTURE.md as a table: what each room may
 // import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
-	"policy":     {"lazyregexp", "mvdan.cc/sh/v3", "go.starlark.net", "golang.org/x/sync", "golang.org/x/net/idna"},
+	"relay":      {},
+	"policy":     {"lazyregexp", "relay", "mvdan.cc/sh/v3", "go.starlark.net", "golang.org/x/sync", "golang.org/x/net/idna"},
 	"egress":     {"policy"},
 	"sandbox":    {"policy", "golang.org/x/sys", "golang.org/x/net"},
-	"wire":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
+	"wire":       {"relay", "github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
 	"tools":      {"policy", "wire", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*":    {"lazyregexp", "policy", "tools", "tools/ignore", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff", "github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff"},
-	"aggregator": {"lazyregexp", "policy", "sandbox", "wire", "oauth", "github.com/modelcontextprotocol/go-sdk"},
-	"server":     {"aggregator", "policy", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
+	"aggregator": {"lazyregexp", "policy", "relay", "sandbox", "wire", "oauth", "github.com/modelcontextprotocol/go-sdk"},
+	"server":     {"aggregator", "policy", "relay", "tools", "wire", "audit", "github.com/modelcontextprotocol/go-sdk"},
 	"door":       {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
 	"config":     {"lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
 	"clients":    {"lazyregexp", "config", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},

@@ -39,7 +39,9 @@ func (p *program) serve(ctx context.Context) error {
 	defer time.AfterFunc(silence, a.downstreams.Begin).Stop()
 	in, restore := polled(p.stdin)
 	defer restore()
-	return a.server.ServeStdio(ctx, in, p.stdout)
+	out, restoreOut := polledOut(p.stdout)
+	defer restoreOut()
+	return a.server.ServeStdio(ctx, in, out)
 }
 
 // call makes one call and prints what it gave.

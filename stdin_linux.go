@@ -17,25 +17,41 @@ func polled(in io.Reader) (_ io.Reader, restore func()) {
 	if !ok {
 		return in, func() {}
 	}
+	own, restore := polledFile(f, os.O_RDONLY)
+	return own, restore
+}
+
+// polledOut is polled for what is written to: a write then need not wait for
+// the reader.
+func polledOut(out io.Writer) (_ io.Writer, restore func()) {
+	f, ok := out.(*os.File)
+	if !ok {
+		return out, func() {}
+	}
+	own, restore := polledFile(f, os.O_WRONLY)
+	return own, restore
+}
+
+func polledFile(f *os.File, flag int) (_ *os.File, restore func()) {
 	var stat unix.Stat_t
 	fd := int(f.Fd())
 	if unix.Fstat(fd, &stat) != nil {
-		return in, func() {}
+		return f, func() {}
 	}
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
 		// Opened anew, so that nobody who shares it notices.
-		own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
+		own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), flag|unix.O_NONBLOCK, 0)
 		if err != nil {
-			return in, func() {}
+			return f, func() {}
 		}
 		return own, func() { own.Close() }
 	case unix.S_IFSOCK:
 		// Its other end is the client's, and this one was made for us.
 		if unix.SetNonblock(fd, true) != nil {
-			return in, func() {}
+			return f, func() {}
 		}
 		return os.NewFile(uintptr(fd), f.Name()), func() { unix.SetNonblock(fd, false) }
 	}
-	return in, func() {}
+	return f, func() {}
 }

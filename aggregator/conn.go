@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"toolgate/policy"
+	"toolgate/relay"
 	"toolgate/wire"
 )
 
@@ -40,7 +41,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	last     int64
-	waiting  map[string]chan response
+	waiting  map[string]*waiter
 	progress map[string]func(json.RawMessage)
 	logs     map[string]*request // that want log messages
 	err      error               // why the connection ended
@@ -81,6 +82,20 @@ func (e *RPCError) Error() string { return e.Message }
 type response struct {
 	result json.RawMessage
 	err    error
+}
+
+// A waiter waits for the answer to a request.
+type waiter struct {
+	answer chan response // holds one
+	work   *relay.Work   // that goes on with it; nil: somebody receives it
+}
+
+// give hands the answer over. A work goes on with it before give returns.
+func (w *waiter) give(r response) {
+	w.answer <- r
+	if w.work != nil {
+		w.work.Resume()
+	}
 }
 
 type envelope struct {
@@ -131,7 +146,7 @@ func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 		now:      wire.WithoutWaiting(out),
 		handle:   h,
 		write:    make(chan struct{}, 1),
-		waiting:  map[string]chan response{},
+		waiting:  map[string]*waiter{},
 		progress: map[string]func(json.RawMessage){},
 		logs:     map[string]*request{},
 		done:     make(chan struct{}),
@@ -151,8 +166,13 @@ func (c *Conn) Close(cause error) {
 		return
 	}
 	c.err = cause
-	for id, ch := range c.waiting {
-		ch <- response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
+	for id, w := range c.waiting {
+		lost := response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
+		if w.work != nil {
+			go w.give(lost) // ends when the call does, or waits again
+		} else {
+			w.give(lost)
+		}
 		delete(c.waiting, id)
 	}
 	close(c.done)
@@ -207,20 +227,25 @@ func (c *Conn) onUnasked(m envelope) {
 
 func (c *Conn) onResponse(m envelope) {
 	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
+	w := c.answered(key)
+	switch {
+	case w == nil: // given up, or never asked
+	case m.Error != nil:
+		w.give(response{err: m.Error})
+	default:
+		w.give(response{result: m.Result})
+	}
+}
+
+// answered returns who waits for the answer that has come, nil for nobody.
+func (c *Conn) answered(id string) *waiter {
 	c.mu.Lock()
-	ch, ok := c.waiting[key]
-	delete(c.waiting, key)
-	delete(c.progress, key) // "progress MUST stop after completion"; what comes later is dropped
-	c.endLog(key)
-	c.mu.Unlock()
-	if !ok {
-		return // given up, or never asked
-	}
-	if m.Error != nil {
-		ch <- response{err: m.Error}
-		return
-	}
-	ch <- response{result: m.Result}
+	defer c.mu.Unlock()
+	w := c.waiting[id]
+	delete(c.waiting, id)
+	delete(c.progress, id) // "progress MUST stop after completion"; what comes later is dropped
+	c.endLog(id)
+	return w
 }
 
 // onBadAnswer fails the call that a line of no use was to answer: nothing
@@ -229,15 +254,8 @@ func (c *Conn) onBadAnswer(bad *wire.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
 	}
-	c.mu.Lock()
-	key := string(bytes.Trim(bad.ID, `"`))
-	ch, ok := c.waiting[key]
-	delete(c.waiting, key)
-	delete(c.progress, key)
-	c.endLog(key)
-	c.mu.Unlock()
-	if ok {
-		ch <- response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)}
+	if w := c.answered(string(bytes.Trim(bad.ID, `"`))); w != nil {
+		w.give(response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)})
 	}
 }
 
@@ -357,7 +375,7 @@ func (c *Conn) register(progress func(json.RawMessage)) (string, chan response, 
 	c.last++
 	id := strconv.FormatInt(c.last, 10)
 	ch := make(chan response, 1)
-	c.waiting[id] = ch
+	c.waiting[id] = &waiter{answer: ch}
 	if progress != nil {
 		c.progress[id] = progress
 	}
@@ -389,7 +407,9 @@ func (c *Conn) await(ctx context.Context, id string, ch chan response, method st
 			c.post(envelope{Method: "notifications/cancelled", Params: params})
 		}
 	}
-	if sent := c.post(envelope{ID: json.RawMessage(id), Method: method, Params: params}); sent != nil {
+	sent := c.post(envelope{ID: json.RawMessage(id), Method: method, Params: params})
+	if sent != nil {
+		relay.Leave(ctx)
 		select {
 		case err := <-sent:
 			if err != nil {
@@ -415,13 +435,48 @@ func (c *Conn) await(ctx context.Context, id string, ch chan response, method st
 			return nil, ctx.Err()
 		}
 	}
+	if work := relay.Of(ctx); work != nil {
+		c.relay(ctx, id, work)
+	}
 	select {
 	case r := <-ch:
+		if len(r.result) > maxInPassing {
+			relay.Leave(ctx)
+		}
 		return r.result, r.err
 	case <-ctx.Done():
 		cancel()
 		return nil, ctx.Err()
 	}
+}
+
+// maxInPassing is the longest result that is seen to by the goroutine that
+// has read it.
+const maxInPassing = 64 << 10
+
+// relay has work wait until there is an answer or ctx ends: the goroutine that
+// finds out goes on with it.
+func (c *Conn) relay(ctx context.Context, id string, work *relay.Work) {
+	c.mu.Lock()
+	w, open := c.waiting[id]
+	if open {
+		w.work = work
+	}
+	c.mu.Unlock()
+	if !open {
+		return // it is there already
+	}
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		_, open := c.waiting[id]
+		delete(c.waiting, id)
+		c.mu.Unlock()
+		if open {
+			work.Resume()
+		}
+	})
+	defer stop()
+	work.Wait()
 }
 
 // Notify sends a notification.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"toolgate/policy"
+	"toolgate/relay"
 	"toolgate/wire"
 )
 
@@ -559,6 +560,9 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 			return nil, fmt.Errorf("the server %s does not run: %w", d.spec.Name, err)
 		}
 		changed := d.changed
+		d.mu.Unlock()
+		relay.Leave(ctx)
+		d.mu.Lock()
 		d.wanted = max(d.wanted, d.attempts+1)
 		d.mu.Unlock()
 		d.signal()

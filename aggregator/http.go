@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"toolgate/oauth"
+	"toolgate/relay"
 	"toolgate/wire"
 )
 
@@ -308,6 +309,7 @@ func headerText(s string) string {
 
 // do sends r and waits for its answer.
 func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
+	relay.Leave(ctx)
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)

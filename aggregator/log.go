@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"toolgate/relay"
 )
 
 // A talk is how much a server of the older era is to log: what its clients
@@ -75,6 +77,7 @@ func (s *session) wantLevel(ctx context.Context, r *request) (done func()) {
 	if r.log == nil || s.modern || !slices.Contains(logLevels, level) {
 		return func() {}
 	}
+	relay.Leave(ctx)
 	s.talk.want(r, level)
 	ctx, cancel := context.WithTimeout(ctx, levelWait)
 	defer cancel()

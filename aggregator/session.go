@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"toolgate/policy"
+	"toolgate/relay"
 	"toolgate/wire"
 )
 
@@ -318,6 +319,7 @@ func (s *session) ask(ctx context.Context, r *request, method string, params jso
 	if r.client == nil {
 		return s.withoutClient(method)
 	}
+	relay.Leave(ctx)
 	res, err := r.client(ctx, method, params)
 	if errors.Is(err, policy.ErrNoClient) {
 		return s.withoutClient(method)

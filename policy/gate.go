@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"toolgate/relay"
 )
 
 // An Answer is what a person said. The zero value is no.
@@ -317,6 +319,7 @@ func (g *Gate) after(ctx context.Context, c Call, out Outcome) (Outcome, error) 
 	if g.After == nil {
 		return out, nil
 	}
+	relay.Leave(ctx)
 	done, err := g.turn(ctx, c)
 	if err != nil {
 		return Outcome{}, err
@@ -333,6 +336,7 @@ func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
 	if g.Before == nil {
 		return nil
 	}
+	relay.Leave(ctx)
 	sent := bytes.Clone(c.Arguments)
 	if err := g.Before(ctx, c); err != nil {
 		ev.Reason = "a hook refused it"
@@ -389,6 +393,7 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 		ev.answered("remembered", "memory")
 		return nil
 	}
+	relay.Leave(ctx)
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
 		return err
 	}
@@ -525,6 +530,7 @@ func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
 	if c.Action.Server != "" || c.Action.Session != "" {
 		return func() {}, nil
 	}
+	relay.Leave(ctx)
 	return g.order.enter(ctx, c.Action.ReadOnly)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/relay"
 	"toolgate/wire"
 )
 
@@ -23,6 +24,7 @@ type direct struct {
 
 	life context.Context
 	stop context.CancelCauseFunc
+	team relay.Team // makes the calls of downstream tools
 
 	mu      sync.Mutex
 	closed  bool
@@ -43,45 +45,63 @@ func (d *direct) close() {
 	d.mu.Unlock()
 	d.stop(errors.New("the client has gone"))
 	d.running.Wait()
+	d.team.Close()
 }
 
 // take is a [wire.Transport]'s Direct.
 func (d *direct) take(r *wire.Request) (run func(), taken bool) {
 	switch {
 	case r.Method == "tools/call" && r.ID != nil:
-		run = d.call(r)
-		return run, run != nil
+		return d.call(r)
 	case r.Method == "notifications/cancelled" && r.ID == nil:
 		return nil, d.cancelled(r.Params)
 	}
 	return nil, false
 }
 
-// call returns what makes a call, nil when the SDK should see it.
-func (d *direct) call(r *wire.Request) func() {
-	req, ok := d.request(r.Params)
+// call makes a call, or returns what makes it. It is not taken when the SDK
+// should see it.
+//
+// A call of a downstream tool hardly ever needs more of us than to pass it on
+// and its result back. It is begun at once, by the goroutine that has read it,
+// and ended by the one that reads what the server answers.
+func (d *direct) call(r *wire.Request) (run func(), taken bool) {
+	req, modern, ok := d.request(r.Params)
 	if !ok {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithCancelCause(d.life)
 	id := string(r.ID)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	if !d.begin(id, cancel) {
 		cancel(nil)
-		return nil
+		return nil, false
 	}
-	d.cancel[id] = cancel
-	d.running.Add(1)
-	return func() { // ends with the call, which close cancels
+	lead := func(ctx context.Context) { // ends with the call, which close cancels
 		defer d.running.Done()
 		res, err := d.s.callTool(ctx, d.caller, d.client, req)
 		d.mu.Lock()
 		delete(d.cancel, id) // it may be used again once it is answered
 		d.mu.Unlock()
 		cancel(nil)
-		d.answer(r, req, res, err)
+		d.answer(ctx, r, req, res, err)
 	}
+	if !modern && d.s.passesOn(req.Params.Name) {
+		d.team.Start(ctx, lead)
+		return nil, true
+	}
+	return func() { lead(ctx) }, true
+}
+
+// begin notes a call, unless it comes too late.
+func (d *direct) begin(id string, cancel context.CancelCauseFunc) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.cancel[id] = cancel
+	d.running.Add(1)
+	return true
 }
 
 // maxDepth is how deep the params of a call may nest; the reader has checked
@@ -90,12 +110,12 @@ const maxDepth = 10_000
 
 // request makes a request of a call's params. ok is false for those that the
 // SDK should see: of a session that it has not opened yet, or with parts of
-// other kinds than the usual.
-func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok bool) {
+// other kinds than the usual. modern tells the client's era.
+func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, modern, ok bool) {
 	var room [8]wire.Member
 	members, err := wire.Members(params, maxDepth, room[:0])
 	if err != nil {
-		return nil, false
+		return nil, false, false
 	}
 	p := &mcp.CallToolParamsRaw{}
 	var meta, answers json.RawMessage
@@ -103,49 +123,48 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok b
 		switch string(m.Key) {
 		case "name":
 			if p.Name != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.Name) != nil {
-				return nil, false
+				return nil, false, false
 			}
 		case "arguments":
 			if p.Arguments != nil || m.Value[0] != '{' {
-				return nil, false
+				return nil, false, false
 			}
 			p.Arguments = m.Value
 		case "_meta":
 			if meta != nil || m.Value[0] != '{' {
-				return nil, false
+				return nil, false, false
 			}
 			meta = m.Value
 		case "requestState":
 			if p.RequestState != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.RequestState) != nil {
-				return nil, false
+				return nil, false, false
 			}
 		case "inputResponses":
 			if answers != nil || m.Value[0] != '{' || json.Unmarshal(m.Value, &p.InputResponses) != nil {
-				return nil, false
+				return nil, false, false
 			}
 			answers = m.Value
 		default: // a task, or what nobody knows
-			return nil, false
+			return nil, false, false
 		}
 	}
 	if p.Name == "" {
-		return nil, false
+		return nil, false, false
 	}
 	req = &mcp.CallToolRequest{Params: p}
 	if meta != nil {
 		if json.Unmarshal(meta, &p.Meta) != nil {
-			return nil, false
+			return nil, false, false
 		}
 		req.Extra = &mcp.RequestExtra{Header: http.Header{rawMeta: {string(meta)}, rawAnswers: {string(answers)}}}
 	}
-	modern := false
 	if v, has := p.Meta[mcp.MetaKeyProtocolVersion]; has {
 		if modern = v == statelessEra; !modern || !knowsItself(req) {
-			return nil, false
+			return nil, false, false
 		}
 	}
 	req.Session = d.client.session(modern)
-	return req, req.Session != nil
+	return req, modern, req.Session != nil
 }
 
 // knowsItself reports whether a request of the stateless era says of its
@@ -157,7 +176,7 @@ func knowsItself(req *mcp.CallToolRequest) bool {
 }
 
 // answer writes what a call gave, as the SDK would but for the bytes.
-func (d *direct) answer(r *wire.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
+func (d *direct) answer(ctx context.Context, r *wire.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
 	raw, ok := res.(*rawResult)
 	if err == nil && !ok {
 		err = errors.New("bug: a call gave no result")
@@ -168,10 +187,10 @@ func (d *direct) answer(r *wire.Request, req *mcp.CallToolRequest, res mcp.Resul
 		}
 		var b json.RawMessage
 		if b, err = raw.bytes(); err == nil {
-			err = r.Answer(b)
+			err = r.Answer(ctx, b)
 		}
 	} else {
-		err = r.Fail(err)
+		err = r.Fail(ctx, err)
 	}
 	if err != nil { // the client has gone, which its reader sees too
 		d.s.log.Debug("answer not written", "tool", req.Params.Name, "err", err)

@@ -113,6 +113,15 @@ func listResult(key string, defs []json.RawMessage, modern bool) *rawResult {
 	return &rawResult{raw: append(b, '}'), modern: modern}
 }
 
+// passesOn reports whether the tool is a downstream server's.
+func (s *Server) passesOn(tool string) bool {
+	if _, ours := s.tools[tool]; ours || s.opts.Downstreams == nil {
+		return false
+	}
+	_, ok := s.opts.Downstreams.Tool(tool)
+	return ok
+}
+
 func (s *Server) isDownstream(tool string) bool {
 	if s.opts.Downstreams == nil {
 		return false

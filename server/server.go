@@ -25,6 +25,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/policy"
+	"toolgate/relay"
 	"toolgate/tools"
 	"toolgate/wire"
 )
@@ -184,6 +185,7 @@ func (s *Server) implementation() *mcp.Implementation {
 // callTool is tools/call.
 func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
 	if !s.Has(req.Params.Name) && s.opts.Downstreams != nil {
+		relay.Leave(ctx)
 		s.opts.Downstreams.Await(ctx, req.Params.Name)
 	}
 	if !s.Has(req.Params.Name) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/relay"
 )
 
 // A Request is a request or notification of the client, in the bytes it was
@@ -96,12 +98,12 @@ const maxJoined = 64 << 10
 
 // Answer writes result, a JSON value, as the answer, byte for byte but for
 // line ends between its parts.
-func (r *Request) Answer(result json.RawMessage) error {
-	return r.conn.answer(r.ID, string(r.ID), result)
+func (r *Request) Answer(ctx context.Context, result json.RawMessage) error {
+	return r.conn.answer(ctx, r.ID, string(r.ID), result)
 }
 
 // answer writes a result, as [Request.Answer] does. The id is owed under key.
-func (c *conn) answer(id []byte, key string, result json.RawMessage) error {
+func (c *conn) answer(ctx context.Context, id []byte, key string, result json.RawMessage) error {
 	if bytes.IndexByte(result, '\n') >= 0 {
 		var line bytes.Buffer
 		if err := json.Compact(&line, result); err != nil {
@@ -117,16 +119,17 @@ func (c *conn) answer(id []byte, key string, result json.RawMessage) error {
 	b = append(b, id...)
 	b = append(b, `,"result":`...)
 	if len(result) > maxJoined {
-		return c.writeParts(b, result, []byte("}\n"))
+		return c.writeParts(ctx, b, result, []byte("}\n"))
 	}
 	b = append(b, result...)
 	b = append(b, "}\n"...)
 	*buf = b
-	return c.writeParts(b)
+	return c.writeParts(ctx, b)
 }
 
 // Fail writes err as the answer.
-func (r *Request) Fail(err error) error {
+func (r *Request) Fail(ctx context.Context, err error) error {
+	relay.Leave(ctx)
 	var id any
 	if uerr := json.Unmarshal(r.ID, &id); uerr != nil {
 		return uerr

@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/relay"
 )
 
 // A Transport is an [mcp.Transport] over two streams. It differs from the
@@ -46,6 +48,7 @@ type Transport struct {
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{
 		t:       t,
+		now:     WithoutWaiting(t.Out),
 		drain:   t.Drain,
 		lines:   make(chan lineOrErr),
 		closed:  make(chan struct{}),
@@ -79,6 +82,7 @@ type conn struct {
 	resting atomic.Int32 // goroutines that wait to
 
 	write sync.Mutex // one line at a time
+	now   func([]byte) (int, error)
 
 	mu      sync.Mutex
 	owed    map[string]int        // requests read and not answered, by id
@@ -308,13 +312,14 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write writes one message. It implements [mcp.Connection].
-func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if resp, ok := msg.(*jsonrpc.Response); ok && resp.Error == nil && len(resp.Result) > 0 {
 		id, err := json.Marshal(resp.ID.Raw())
 		if err != nil {
 			return err
 		}
-		return c.answer(id, idKey(resp.ID), resp.Result)
+		relay.Leave(ctx)
+		return c.answer(ctx, id, idKey(resp.ID), resp.Result)
 	}
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -363,11 +368,26 @@ func (c *conn) signalIdle() {
 	}
 }
 
-func (c *conn) writeLine(line []byte) error { return c.writeParts(append(line, '\n')) }
+func (c *conn) writeLine(line []byte) error {
+	return c.writeParts(context.Background(), append(line, '\n'))
+}
 
-// writeParts writes the parts of one line with nothing between them.
-func (c *conn) writeParts(parts ...[]byte) error {
-	c.write.Lock()
+// writeParts writes the parts of one line with nothing between them. Work of a
+// relay that ctx is of leaves it unless they can be written at once.
+func (c *conn) writeParts(ctx context.Context, parts ...[]byte) error {
+	passing := relay.Of(ctx) != nil && c.now != nil && len(parts) == 1
+	if passing && c.write.TryLock() {
+		n, err := c.now(parts[0])
+		if err == nil {
+			c.write.Unlock()
+			return nil
+		}
+		relay.Leave(ctx)
+		parts[0] = parts[0][n:] // an error that stays is met again
+	} else {
+		relay.Leave(ctx)
+		c.write.Lock()
+	}
 	defer c.write.Unlock()
 	for _, p := range parts {
 		if _, err := c.t.Out.Write(p); err != nil {

@@ -141,7 +141,7 @@ func TestAnIDIsFreeOnceItIsAnswered(t *testing.T) {
 		tr := &wire.Transport{In: inR, Out: out}
 		if direct {
 			tr.Direct = func(r *wire.Request) (func(), bool) {
-				return func() { r.Answer(json.RawMessage(`{}`)) }, r.Method == "ping"
+				return func() { r.Answer(t.Context(), json.RawMessage(`{}`)) }, r.Method == "ping"
 			}
 		}
 		ss, err := srv.Connect(t.Context(), tr, nil)
