@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
-	testscript.Main(m, map[string]func(){"toolgate": main, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, "changing-server": changingServer})
+	testscript.Main(m, map[string]func(){"toolgate": main, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer})
 }
 
 // TestScripts runs the stories in testdata/script: the program as a person or
