@@ -34,6 +34,9 @@ func (s *settings) observe(gate *policy.Gate) (*observers, error) {
 		s.log.Warn("calls are not recorded", "err", err)
 	}
 	gate.Record = o.record
+	if o.audit != nil {
+		gate.Prepare = o.audit.Prepare
+	}
 	o.hooks = hooks.New(s.config.Hooks, hooks.Options{Dir: s.dir(), Approval: s.policy.Approval, Log: s.log})
 	o.hooks.Install(gate)
 	return o, nil

@@ -300,7 +300,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) 
 	if err != nil {
 		return nil, err
 	}
-	return c.await(ctx, id, ch, method, params)
+	return c.await(ctx, id, ch, method, params, nil)
 }
 
 // A request is one request on its way to a backend.
@@ -309,6 +309,7 @@ type request struct {
 	body     ordered // its params, without _meta
 	meta     ordered
 	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
+	sent     func()                     // called when it is written; may be nil
 	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
 	answered *atomic.Bool               // set with log: the answer is there
 
@@ -346,7 +347,7 @@ func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
 		c.logs[id] = r
 		c.mu.Unlock()
 	}
-	return c.await(ctx, id, ch, r.method, r.params(id))
+	return c.await(ctx, id, ch, r.method, r.params(id), r.sent)
 }
 
 // CallTool is Call for tools/call, with progress: while the call runs,
@@ -363,7 +364,7 @@ func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, 
 	if progress != nil {
 		params["_meta"] = object{"progressToken": json.RawMessage(id)}.bytes()
 	}
-	return c.await(ctx, id, ch, "tools/call", params.bytes())
+	return c.await(ctx, id, ch, "tools/call", params.bytes(), nil)
 }
 
 func (c *Conn) register(progress func(json.RawMessage)) (string, chan response, error) {
@@ -399,7 +400,7 @@ func (c *Conn) endLog(id string) {
 	}
 }
 
-func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage) (json.RawMessage, error) {
+func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage, written func()) (json.RawMessage, error) {
 	defer c.forget(id)
 	cancel := func() {
 		params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
@@ -434,6 +435,9 @@ func (c *Conn) await(ctx context.Context, id string, ch chan response, method st
 			}()
 			return nil, ctx.Err()
 		}
+	}
+	if written != nil {
+		written()
 	}
 	if work := relay.Of(ctx); work != nil {
 		c.relay(ctx, id, work)

@@ -420,6 +420,7 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 		body:     ordered{{"name", quote(t.Raw)}, {"arguments", args}},
 		meta:     meta,
 		progress: c.Progress,
+		sent:     c.Sent,
 		log:      c.Log,
 		caller:   c.Caller,
 		client:   c.Client,

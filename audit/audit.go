@@ -89,7 +89,7 @@ func (l *Log) open() (*os.File, error) {
 
 // Record appends one event. What cannot be written is reported by [Log.Close].
 func (l *Log) Record(e policy.Event) {
-	line := encode(e)
+	line := lineOf(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.write(line); err != nil {

@@ -166,6 +166,10 @@ type Call struct {
 	// says nothing of one.
 	Limit *Limit
 
+	// Sent, if set, is to be called in the goroutine that runs the call, when
+	// the backend has it and there is nothing to do but to wait.
+	Sent func()
+
 	// Denied resumes a call at the stage Widen: it ran before, the sandbox
 	// denied it, and Ask has the answer to whether it may run wider.
 	Denied *Denial
@@ -227,6 +231,9 @@ type Event struct {
 	Waited   time.Duration `json:"waited_ns,omitempty"` // of it, for a person
 	Running  time.Duration `json:"run_ns,omitempty"`    // of it, in runs
 	Bytes    int           `json:"bytes"`               // of the result
+
+	// Prepared is what [Gate.Prepare] made of it, nil for nothing.
+	Prepared any `json:"-"`
 }
 
 // A Refused is the error for a call that did not run because the policy or a
@@ -250,6 +257,11 @@ type Gate struct {
 	Policy *Policy
 	Run    RunFunc
 	Record func(Event) // may be nil
+
+	// Prepare, if set, is shown the event of a call while a backend works on
+	// it, as it is by then, so that what it makes of it need not be made once
+	// the result is there and the client waits: Record finds it in Prepared.
+	Prepare func(Event) any
 
 	// Hooks are the user's own programs beside the policy. Each may be nil,
 	// and an error of each ends the call; a *[Refused] says why.
@@ -519,6 +531,9 @@ func (g *Gate) run(ctx context.Context, c Call, f Profile, ev *Event) (Outcome, 
 	defer done()
 	began := time.Now()
 	defer func() { ev.Running += time.Since(began) }()
+	if g.Prepare != nil {
+		c.Sent = func() { ev.Prepared = g.Prepare(*ev) }
+	}
 	return g.Run(ctx, c, f)
 }
 
