@@ -51,6 +51,13 @@ type flags struct {
 
 // command returns the whole command line.
 func (p *program) command() *cobra.Command {
+	root := p.rootCommand()
+	p.addCommands(root)
+	return root
+}
+
+// rootCommand returns the command line without commands.
+func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolgate",
 		Short: "MCP server with Codex's tools behind one policy, one approval, one sandbox",
@@ -79,10 +86,12 @@ workspace, and asks you before anything reaches further.`,
 	f.StringVar(&p.flags.logLevel, "log-level", "warn", "log `LEVEL` on stderr: debug, info, warn, error")
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
+	return root
+}
 
+func (p *program) addCommands(root *cobra.Command) {
 	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.httpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
 	root.AddCommand(p.setupCommand(), p.manCommand())
-	return root
 }
 
 func (p *program) serveCommand() *cobra.Command {

@@ -40,7 +40,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := p.command()
+	root := p.rootCommand()
+	if len(args) > 0 && args[0] == "sandbox" {
+		root.AddCommand(p.sandboxCommand()) // a command that is to start at once waits for no others
+	} else {
+		p.addCommands(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

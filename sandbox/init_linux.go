@@ -219,7 +219,8 @@ func takeOrder() (o order, requests chan struct{}, err error) {
 	}
 	// Both end with the process: the lifeline carries nothing more but requests
 	// to look again, which come after the program has started, and who asks this
-	// process to end means all of the sandbox.
+	// process to end means all of the sandbox. With a pid namespace that needs
+	// no handler: a Go program ends by itself, and the kernel does the rest.
 	early := make(chan finds, 1)
 	if o.Early {
 		o.early = early
@@ -240,12 +241,14 @@ func takeOrder() (o order, requests chan struct{}, err error) {
 			requests <- struct{}{}
 		}
 	}()
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	go func() {
-		<-asked
-		end()
-	}()
+	if !o.Plan.namespaces() {
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+		go func() {
+			<-asked
+			end()
+		}()
+	}
 	return o, requests, nil
 }
 
