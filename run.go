@@ -39,7 +39,7 @@ func (p *program) serve(ctx context.Context) error {
 	defer time.AfterFunc(silence, a.downstreams.Begin).Stop()
 	in, restore := polled(p.stdin)
 	defer restore()
-	out, restoreOut := polledOut(p.stdout)
+	out, restoreOut := unblocked(p.stdout)
 	defer restoreOut()
 	return a.server.ServeStdio(ctx, in, out)
 }

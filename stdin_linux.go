@@ -4,54 +4,66 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// polled returns in as a file that the runtime waits for together with all
-// others, where in is a pipe or a socket: a read that blocks would hold a
-// thread, and another one would have to be woken for each message. Restore
-// must be called in the end.
+// polled returns in as it is best read. A read that blocks costs the least:
+// it is awake as soon as there is something. But it holds a processor of the
+// runtime's for some milliseconds, so where there is but one, a pipe or a
+// socket is returned as a file that the runtime waits for together with all
+// others. Restore must be called in the end.
 func polled(in io.Reader) (_ io.Reader, restore func()) {
-	f, ok := in.(*os.File)
-	if !ok {
+	f, mode := fileOf(in)
+	if f == nil || runtime.GOMAXPROCS(0) > 1 {
 		return in, func() {}
 	}
-	own, restore := polledFile(f, os.O_RDONLY)
-	return own, restore
-}
-
-// polledOut is polled for what is written to: a write then need not wait for
-// the reader.
-func polledOut(out io.Writer) (_ io.Writer, restore func()) {
-	f, ok := out.(*os.File)
-	if !ok {
-		return out, func() {}
-	}
-	own, restore := polledFile(f, os.O_WRONLY)
-	return own, restore
-}
-
-func polledFile(f *os.File, flag int) (_ *os.File, restore func()) {
-	var stat unix.Stat_t
-	fd := int(f.Fd())
-	if unix.Fstat(fd, &stat) != nil {
-		return f, func() {}
-	}
-	switch stat.Mode & unix.S_IFMT {
+	switch mode {
 	case unix.S_IFIFO:
-		// Opened anew, so that nobody who shares it notices.
-		own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), flag|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return f, func() {}
+		if own := openAnew(f, os.O_RDONLY); own != nil {
+			return own, func() { own.Close() }
 		}
-		return own, func() { own.Close() }
 	case unix.S_IFSOCK:
 		// Its other end is the client's, and this one was made for us.
-		if unix.SetNonblock(fd, true) != nil {
-			return f, func() {}
+		fd := int(f.Fd())
+		if unix.SetNonblock(fd, true) == nil {
+			return os.NewFile(uintptr(fd), f.Name()), func() { unix.SetNonblock(fd, false) }
 		}
-		return os.NewFile(uintptr(fd), f.Name()), func() { unix.SetNonblock(fd, false) }
 	}
-	return f, func() {}
+	return in, func() {}
+}
+
+// unblocked returns out as a file that can be written without waiting for its
+// reader, where it is a pipe. Restore must be called in the end.
+func unblocked(out io.Writer) (_ io.Writer, restore func()) {
+	f, mode := fileOf(out)
+	if f == nil || mode != unix.S_IFIFO {
+		return out, func() {}
+	}
+	own := openAnew(f, os.O_WRONLY)
+	if own == nil {
+		return out, func() {}
+	}
+	return own, func() { own.Close() }
+}
+
+// fileOf returns the file that stream is, nil for none, and its type.
+func fileOf(stream any) (f *os.File, mode uint32) {
+	f, ok := stream.(*os.File)
+	var stat unix.Stat_t
+	if !ok || unix.Fstat(int(f.Fd()), &stat) != nil {
+		return nil, 0
+	}
+	return f, stat.Mode & unix.S_IFMT
+}
+
+// openAnew opens a pipe a second time, so that it does not block and nobody
+// who shares it notices. It returns nil when that cannot be.
+func openAnew(f *os.File, flag int) *os.File {
+	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flag|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	return own
 }

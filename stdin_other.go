@@ -7,5 +7,5 @@ import "io"
 // polled returns in as it is.
 func polled(in io.Reader) (_ io.Reader, restore func()) { return in, func() {} }
 
-// polledOut returns out as it is.
-func polledOut(out io.Writer) (_ io.Writer, restore func()) { return out, func() {} }
+// unblocked returns out as it is.
+func unblocked(out io.Writer) (_ io.Writer, restore func()) { return out, func() {} }

@@ -653,7 +653,7 @@ func (d *Downstream) watch(ctx context.Context, s *session, r *request, timeout 
 	late := &TimeoutError{Server: d.spec.Name, After: timeout}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	clock := newClock(timeout, func() { cancel(late) })
+	clock := d.set.alarms.start(timeout, func() { cancel(late) })
 	defer clock.stop()
 	if progress := r.progress; progress != nil {
 		r.progress = func(p json.RawMessage) {
@@ -689,42 +689,4 @@ func (d *Downstream) checkAlive(s *session) {
 		d.lost(s)
 		s.link.Close(errors.New("it gave no answer to a ping"))
 	}
-}
-
-// A clock calls late when it has run for d since it was last restarted. While
-// it is held it stands still.
-type clock struct {
-	d     time.Duration
-	mu    sync.Mutex
-	timer *time.Timer
-	held  int
-	off   bool
-}
-
-func newClock(d time.Duration, late func()) *clock {
-	return &clock{d: d, timer: time.AfterFunc(d, late)}
-}
-
-func (c *clock) restart() { c.change(0) }
-func (c *clock) hold()    { c.change(1) }
-func (c *clock) resume()  { c.change(-1) }
-
-func (c *clock) change(by int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held += by
-	switch {
-	case c.off:
-	case c.held > 0:
-		c.timer.Stop()
-	default:
-		c.timer.Reset(c.d)
-	}
-}
-
-func (c *clock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.off = true
-	c.timer.Stop()
 }
