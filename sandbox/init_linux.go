@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,12 +41,24 @@ var (
 func Main() {
 	mainCalled = true
 	if len(os.Args) == 2 && os.Args[1] == initName {
+		nameProcess("toolgate-init")
 		runInit()
 	}
 	if text, ok := os.LookupEnv(planVar); ok {
 		os.Unsetenv(planVar)
+		nameProcess("toolgate")
 		enterWorker(text)
 	}
+}
+
+// nameProcess sets what top and ps call this process. Both were started by a
+// path that says nothing, as exe is.
+func nameProcess(name string) {
+	text, err := unix.ByteSliceFromString(name)
+	if err != nil || unix.Gettid() != os.Getpid() { // the main thread's name is the process's
+		return
+	}
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
 }
 
 // Current returns the plan that this process is held to. It is false in a

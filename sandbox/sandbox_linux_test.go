@@ -354,6 +354,16 @@ func TestSharedRoots(t *testing.T) {
 	}
 }
 
+// Who looks at top sees what the processes of a sandbox are.
+func TestProcessNames(t *testing.T) {
+	plan := at(t, sandbox.Full, workspace())
+	for path, want := range map[string]string{"/proc/1/comm": "toolgate-init\n", "/proc/self/comm": "toolgate\n"} {
+		errno, out := try(t, plan, "read", path)
+		require.Zero(t, errno)
+		require.Equal(t, want, out, path)
+	}
+}
+
 func init() {
 	// open up makes a folder readable and appends to a file in it.
 	ops["open up"] = func(args []string) error {
