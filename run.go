@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"time"
 
@@ -37,11 +38,13 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	defer p.watchConfig(a)()
 	defer time.AfterFunc(silence, a.downstreams.Begin).Stop()
-	in, restore := polled(p.stdin)
+	// The goroutine that reads stdin is in a system call most of the time, and
+	// keeps one of the runtime's processors that the others would have to be
+	// given back, by a thread that must be awake for it.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	out, restore := unblocked(p.stdout)
 	defer restore()
-	out, restoreOut := unblocked(p.stdout)
-	defer restoreOut()
-	return a.server.ServeStdio(ctx, in, out)
+	return a.server.ServeStdio(ctx, p.stdin, out)
 }
 
 // call makes one call and prints what it gave.
