@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -122,7 +123,10 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, mode
 	for _, m := range members {
 		switch string(m.Key) {
 		case "name":
-			if p.Name != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.Name) != nil {
+			if p.Name != "" || m.Value[0] != '"' {
+				return nil, false, false
+			}
+			if p.Name = string(m.Value[1 : len(m.Value)-1]); strings.IndexByte(p.Name, '\\') >= 0 && json.Unmarshal(m.Value, &p.Name) != nil {
 				return nil, false, false
 			}
 		case "arguments":
