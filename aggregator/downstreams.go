@@ -297,6 +297,9 @@ func (s *Downstreams) Tool(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
+// Has reports whether a tool is published as name.
+func (s *Downstreams) Has(name string) bool { return s.view().byName[name] != nil }
+
 // Status says how the servers are, by name.
 func (s *Downstreams) Status() []Status {
 	p := s.view()

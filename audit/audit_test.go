@@ -362,6 +362,26 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
+// TestPlainArgumentsAreKeptAsSent: in their order, every member of them.
+func TestPlainArgumentsAreKeptAsSent(t *testing.T) {
+	for _, args := range []string{`{"z":1.50,"a":"é <b>","a":null}`, `{}`, `{"n":9007199254740993}`, `{ "b" : [ 1, "x" ] }`} {
+		dir := t.TempDir()
+		log, err := audit.Open(dir)
+		require.NoError(t, err)
+		e := event("1")
+		e.Args = json.RawMessage(args)
+		log.Record(e)
+		require.NoError(t, log.Close())
+		require.NoError(t, audit.Read(dir, audit.Filter{}, func(e audit.Entry) error {
+			var want, got bytes.Buffer
+			require.NoError(t, json.Compact(&want, []byte(args)))
+			require.NoError(t, json.Compact(&got, e.Event.Args))
+			require.Equal(t, want.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(got.String()))
+			return nil
+		}))
+	}
+}
+
 func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	log, err := audit.Open(b.TempDir())

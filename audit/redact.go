@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"toolgate/lazyregexp"
 	"toolgate/policy"
@@ -55,6 +56,9 @@ func cleanArgs(args json.RawMessage) json.RawMessage {
 	if len(args) > maxDecoded {
 		return note("not kept")
 	}
+	if staysAsItIs(args) {
+		return args
+	}
 	dec := json.NewDecoder(bytes.NewReader(args))
 	dec.UseNumber()
 	var v any
@@ -68,6 +72,13 @@ func cleanArgs(args json.RawMessage) json.RawMessage {
 		}
 	}
 	return note("not kept")
+}
+
+// staysAsItIs reports whether args have nothing to hide and nothing to cut, as
+// most do, where that can be told without decoding them.
+func staysAsItIs(args json.RawMessage) bool {
+	return len(args) <= maxString && bytes.IndexByte(args, '\\') < 0 && bytes.Count(args, []byte(",")) < maxItems &&
+		!hinted(string(args)) && utf8.Valid(args) && json.Valid(args)
 }
 
 // limits say how much of a value is kept.

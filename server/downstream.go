@@ -118,8 +118,7 @@ func (s *Server) passesOn(tool string) bool {
 	if _, ours := s.tools[tool]; ours || s.opts.Downstreams == nil {
 		return false
 	}
-	_, ok := s.opts.Downstreams.Tool(tool)
-	return ok
+	return s.opts.Downstreams.Has(tool)
 }
 
 func (s *Server) isDownstream(tool string) bool {
@@ -129,12 +128,14 @@ func (s *Server) isDownstream(tool string) bool {
 	if _, ok := s.resourceTool(tool); ok && tool == readResource {
 		return true
 	}
-	_, ok := s.opts.Downstreams.Tool(tool)
-	return ok
+	return s.opts.Downstreams.Has(tool)
 }
 
 // Has reports whether there is a tool of this name, ours or a downstream's.
 func (s *Server) Has(tool string) bool {
+	if s.passesOn(tool) {
+		return true
+	}
 	_, ours := s.tools[tool]
 	_, resource := s.resourceTool(tool)
 	return ours || resource || s.isDownstream(tool)

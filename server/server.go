@@ -184,12 +184,14 @@ func (s *Server) implementation() *mcp.Implementation {
 
 // callTool is tools/call.
 func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
-	if !s.Has(req.Params.Name) && s.opts.Downstreams != nil {
-		relay.Leave(ctx)
-		s.opts.Downstreams.Await(ctx, req.Params.Name)
-	}
 	if !s.Has(req.Params.Name) {
-		return nil, unknownTool(req.Params.Name)
+		if s.opts.Downstreams != nil {
+			relay.Leave(ctx)
+			s.opts.Downstreams.Await(ctx, req.Params.Name)
+		}
+		if !s.Has(req.Params.Name) {
+			return nil, unknownTool(req.Params.Name)
+		}
 	}
 	return s.handleCall(ctx, caller, c, req)
 }
