@@ -86,12 +86,16 @@ func (d *direct) call(r *wire.Request) (run func(), taken bool) {
 		cancel(nil)
 		d.answer(ctx, r, req, res, err)
 	}
-	if !modern && d.s.passesOn(req.Params.Name) {
+	if !modern && len(r.Params) <= maxInPassing && d.s.passesOn(req.Params.Name) {
 		d.team.Start(ctx, lead)
 		return nil, true
 	}
 	return func() { lead(ctx) }, true
 }
+
+// maxInPassing is how long the params of a call may be that is begun by the
+// goroutine that reads the client: others would keep it from that for too long.
+const maxInPassing = 64 << 10
 
 // begin notes a call, unless it comes too late.
 func (d *direct) begin(id string, cancel context.CancelCauseFunc) bool {
