@@ -155,6 +155,7 @@ func runInit() {
 		unix.Exit(1)
 	}
 	tell(report{Notes: o.notes})
+	leaveStreams()
 	if looks {
 		go newLooker(o).serve(requests, tell) // ends with the process
 	}
@@ -170,6 +171,19 @@ func runInit() {
 	}
 	tell(r)
 	unix.Exit(0)
+}
+
+// leaveStreams lets go of the program's standard streams: who reads what it
+// writes sees the end of that when the program, and not this process, is done.
+func leaveStreams() {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(null)
+	for fd := range 3 {
+		unix.Dup3(null, fd, 0)
+	}
 }
 
 // killNamespace ends every other process of this pid namespace, of which this

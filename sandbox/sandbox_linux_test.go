@@ -364,6 +364,27 @@ func TestProcessNames(t *testing.T) {
 	}
 }
 
+// Who reads what the program writes sees its end when the program closes it.
+func TestTheProgramClosesItsOutput(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Landlock} {
+		t.Run(level.String(), func(t *testing.T) {
+			cmd := at(t, level, workspace()).Command("/bin/sh", "-c", "echo said; exec >&- 2>&-; read line")
+			cmd.Dir = "/"
+			in, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			said, err := io.ReadAll(out)
+			require.NoError(t, err)
+			require.Equal(t, "said\n", string(said))
+			_, err = io.WriteString(in, "end\n")
+			require.NoError(t, err, "it has not ended before")
+			require.NoError(t, cmd.Wait())
+		})
+	}
+}
+
 func init() {
 	// open up makes a folder readable and appends to a file in it.
 	ops["open up"] = func(args []string) error {
