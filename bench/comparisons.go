@@ -45,8 +45,9 @@ var comparisons = []comparison{
 	{
 		name: "A proxied call over stdio", what: "`echo` of server-everything, through a gateway that the client talks to over stdio.", base: "server-everything itself",
 		contenders: []contender{
-			{name: "server-everything itself", needs: []string{"node", "server-everything"}, open: everythingStdio},
-			{name: "toolgate", needs: []string{"node", "server-everything"}, open: toolgateStdio},
+			{name: "server-everything itself", needs: []string{"node", "server-everything"}, open: everythingStdio, times: 200},
+			{name: "a proxy that only copies bytes", needs: []string{"node", "server-everything"}, open: copierStdio, times: 200},
+			{name: "toolgate", needs: []string{"node", "server-everything"}, open: toolgateStdio, times: 200},
 		},
 	},
 	{
@@ -225,6 +226,18 @@ const echo = `{"message":"hello"}`
 
 func everythingStdio(ctx context.Context, h *house) (run, error) {
 	c, err := startStdio(ctx, h.ws, h.env, h.programs["node"], h.programs["server-everything"], "stdio")
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+}
+
+func copierStdio(ctx context.Context, h *house) (run, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return run{}, err
+	}
+	c, err := startStdio(ctx, h.ws, h.env, self, copyName, h.programs["node"], h.programs["server-everything"], "stdio")
 	if err != nil {
 		return run{}, err
 	}

@@ -21,6 +21,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == copyName {
+		if err := copyBytes(os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	rounds := flag.Int("rounds", 15, "turns that each program has")
 	write := flag.String("write", "", "`FOLDER` for performance.md, performance.json and performance.png")
 	only := flag.String("only", "", "run the `COMPARISON` of this name alone")
