@@ -15,6 +15,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/policy"
+	"toolgate/relay"
 )
 
 // A parked call is one of a stateless client that a downstream server has
@@ -69,6 +70,7 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 // callModern leads a call of the stateless era: as one that may suspend itself
 // to ask for approval, and be parked while a downstream server asks.
 func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call policy.Call) (mcp.Result, error) {
+	relay.Leave(ctx) // the call runs in another goroutine, and this one waits for it
 	p := req.Params
 	round := &round{s: s, caller: caller, req: req}
 	st, err := s.stateOf(caller, p)

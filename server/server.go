@@ -156,6 +156,7 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 	}
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			settleVersion(req)
 			if method == "server/discover" {
 				behind.open()
 				s.sessionOpened(caller)
@@ -175,6 +176,16 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 		}
 	})
 	return srv, behind
+}
+
+// settleVersion has a session that is opened with initialize be one of the older
+// era whatever version its client would like: the newer era has no sessions,
+// and each of its requests says which it is of. The SDK goes by what was asked
+// for, not by what it answered.
+func settleVersion(req mcp.Request) {
+	if p, ok := req.GetParams().(*mcp.InitializeParams); ok && p.ProtocolVersion >= statelessEra {
+		p.ProtocolVersion = legacyVersions[len(legacyVersions)-1]
+	}
 }
 
 // implementation is what we call ourselves.
