@@ -84,14 +84,39 @@ workspace, and asks you before anything reaches further.`,
 	f.StringVarP(&p.flags.approval, "ask-for-approval", "a", "", "approval `POLICY`: untrusted, on-request, never")
 	f.StringArrayVarP(&p.flags.settings, "config", "c", nil, "config `KEY=VALUE` with a TOML value (repeatable)")
 	f.StringVar(&p.flags.logLevel, "log-level", "warn", "log `LEVEL` on stderr: debug, info, warn, error")
-	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help says it all
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetHelpCommand(helpCommand())
 	return root
 }
 
 func (p *program) addCommands(root *cobra.Command) {
 	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.httpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
 	root.AddCommand(p.setupCommand(), p.manCommand())
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND...]",
+		Short:   "Print what a command does, as its --help",
+		Example: "  toolgate help mcp add",
+		RunE: func(cmd *cobra.Command, words []string) error {
+			found, rest, err := cmd.Root().Find(words)
+			if err != nil || len(rest) > 0 {
+				return &policy.ValueError{What: "command", Value: strings.Join(words, " "), Known: commandNames(cmd.Root())}
+			}
+			return found.Help()
+		},
+	}
+}
+
+func commandNames(root *cobra.Command) string {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return list(names)
 }
 
 func (p *program) serveCommand() *cobra.Command {
