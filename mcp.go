@@ -78,14 +78,18 @@ func (p *program) mcpAdd() *cobra.Command {
 		env     []string
 		headers []string
 		confine = true
+		start   = true
 	)
 	cmd := &cobra.Command{
 		Use:   "add NAME [flags] -- CMD [ARG...]",
 		Short: "Add a server that is started by CMD, or one at --url",
+		Long: `Add puts a server into the config and starts it once, to show whether it runs
+and to keep what it offers: some clients ask for the tools only when they start,
+and wait for no server then.`,
 		Example: `  toolgate mcp add git -- uvx mcp-server-git
   toolgate mcp add docs --url https://example.com/mcp --bearer-token-env-var DOCS_TOKEN`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			w.name = args[0]
 			for _, h := range headers {
 				key, value, ok := strings.Cut(h, ":")
@@ -101,7 +105,11 @@ func (p *program) mcpAdd() *cobra.Command {
 				return err
 			}
 			w.server.Required = false
-			return p.addServers(map[string]config.MCPServer{w.name: w.server}, false)
+			if err := p.addServers(map[string]config.MCPServer{w.name: w.server}, false); err != nil || !start {
+				return err
+			}
+			p.meetServers(cmd.Context(), []string{w.name})
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -113,6 +121,7 @@ func (p *program) mcpAdd() *cobra.Command {
 	f.StringVar(&w.server.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")
 	f.BoolVar(&w.server.Network, "network", false, "CMD may use the network")
 	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
+	f.BoolVar(&start, "start", true, "start it once; --start=false only writes the config")
 	return cmd
 }
 
@@ -305,18 +314,19 @@ func (p *program) mcpRemove() *cobra.Command {
 }
 
 func (p *program) mcpImport() *cobra.Command {
-	var dryRun bool
+	var dryRun, start bool
 	cmd := &cobra.Command{
 		Use:   "import CLIENT|FILE",
 		Short: "Take over the servers of another client's config",
 		Long: `Import reads the servers of a client's config file and adds those that are not
 there yet. CLIENT is claude-code, claude-desktop, codex, copilot, cursor,
 gemini, goose, vscode, windsurf or zed; FILE is one in the form of any of them. What is added is shown,
-and the old config is kept as config.toml.bak. The client's file is not changed.`,
+and the old config is kept as config.toml.bak. The client's file is not changed.
+Each is started once, as with add.`,
 		Example: `  toolgate mcp import claude-desktop --dry-run
   toolgate mcp import ~/project/.mcp.json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := p.foreign(args[0])
 			if err != nil {
 				return err
@@ -336,9 +346,14 @@ and the old config is kept as config.toml.bak. The client's file is not changed.
 				fmt.Fprintln(p.stderr, "toolgate: there is nothing to add")
 				return nil
 			}
-			return p.addServers(found, dryRun)
+			if err := p.addServers(found, dryRun); err != nil || dryRun || !start {
+				return err
+			}
+			p.meetServers(cmd.Context(), slices.Sorted(maps.Keys(found)))
+			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&start, "start", true, "start them once; --start=false only writes the config")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be added and write nothing")
 	return cmd
 }

@@ -33,6 +33,7 @@ type setupFlags struct {
 	dryRun bool
 	undo   bool
 	move   bool
+	meet   bool
 	url    string
 }
 
@@ -46,7 +47,8 @@ those named, or of all that are installed. CLIENT is claude-code,
 claude-desktop, codex, copilot, cursor, gemini, goose, vscode, windsurf or zed.
 Each change is shown first and then asked for; all else in the file keeps its
 bytes, and the file as it was is kept in the state folder. Servers that a
-client has already can be moved behind toolgate, where the same policy holds for them.
+client has already can be moved behind toolgate, where the same policy holds for them;
+they are started once then, as with mcp add.
 --undo takes all of it back.
 
 The workspace and the flags given to setup are those that the client starts
@@ -66,6 +68,7 @@ and Windsurf do not, and need -C.`,
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the changes and write nothing")
 	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
 	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
+	fl.BoolVar(&f.meet, "start", true, "start the servers that were moved once; --start=false does not")
 	fl.StringVar(&f.name, "name", "toolgate", "`NAME` of the entry")
 	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
 	return cmd
@@ -78,6 +81,7 @@ type setup struct {
 	in    *bufio.Reader
 	start clients.Start
 	log   setupLog
+	moved []string // servers, by their names in our config
 }
 
 func (s *setup) run(cmd *cobra.Command, names []string) error {
@@ -112,7 +116,12 @@ func (s *setup) run(cmd *cobra.Command, names []string) error {
 	if s.start, err = s.entry(cmd); err != nil {
 		return err
 	}
-	return s.each(chosen, s.attach)
+	err = s.each(chosen, s.attach)
+	if len(s.moved) > 0 && s.meet {
+		slices.Sort(s.moved)
+		s.meetServers(cmd.Context(), slices.Compact(s.moved))
+	}
+	return err
 }
 
 // each does its work for every client; a fault of one does not stop the others.
@@ -417,6 +426,7 @@ func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, 
 			return nil, err
 		}
 		added[name] = table
+		s.moved = append(s.moved, name)
 	}
 	return added, s.addServers(named, false)
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"toolgate/aggregator"
+)
+
+// meetServers starts the servers of these names once and says what they offer,
+// or why they do not run. What they offer is kept: some clients ask for the
+// tools only when they start, and wait for no server then.
+func (p *program) meetServers(ctx context.Context, names []string) {
+	fmt.Fprintf(p.stderr, "toolgate: starting %s once, to learn what there is; --start=false leaves that out\n", list(names))
+	alone := *p
+	alone.onlyServers = names
+	if alone.flags.logLevel == "warn" {
+		alone.flags.logLevel = "error" // what is wrong is said below
+	}
+	a, err := alone.open()
+	if err != nil {
+		fmt.Fprintf(p.stderr, "toolgate: not started: %v\n", err)
+		return
+	}
+	defer a.close()
+	for _, st := range a.downstreams.Check(ctx) {
+		fmt.Fprintf(p.stderr, "toolgate: %s\n", meeting(st))
+	}
+}
+
+// meeting says how it went with one server.
+func meeting(st aggregator.Status) string {
+	if st.State != aggregator.Ready {
+		why := st.Error
+		if why == "" {
+			why = string(st.State)
+		}
+		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again", st.Name, why)
+	}
+	tools := fmt.Sprintf("%d tools", st.Tools)
+	if st.Tools == 1 {
+		tools = "1 tool"
+	}
+	if len(st.Faults) > 0 {
+		tools += "; left out: " + strings.Join(st.Faults, "; ")
+	}
+	return fmt.Sprintf("%s runs and offers %s", st.Name, tools)
+}
