@@ -135,6 +135,7 @@ func consoleRulesView(t *testing.T, b *chrome) {
 	p.click("#view-rules .stack:last-child .rule button")
 	p.click("#view-rules .stack:last-child .rule button")
 	p.until(`!document.querySelector("#view-rules .stack:last-child .rule")`)
+	p.until(`!document.querySelector(".card")`) // the answered one goes after a while, and would be seen for the next
 	c.start("shell", outside("true"))
 	p.keys("1")
 	p.see(".card.armed")
