@@ -76,7 +76,7 @@ func (s *settings) spec(name string, server config.MCPServer) aggregator.Spec {
 	profile := s.serverProfile(name, server)
 	spec := aggregator.Spec{
 		Name:           name,
-		Digest:         digest(server, profile),
+		Digest:         digest(server),
 		Verbatim:       s.verbatim,
 		Prefix:         server.Prefix,
 		NameBudget:     server.NameBudget,

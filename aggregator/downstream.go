@@ -21,7 +21,7 @@ import (
 // A Spec is what the config says of one downstream server.
 type Spec struct {
 	Name   string
-	Digest string // changes with whatever makes a saved catalogue stale
+	Digest string // of the config's entry: when it changes, a saved catalogue is stale
 
 	Launch func() (*Process, error) // starts a server on stdio; nil for one over HTTP
 	HTTP   *HTTP                    // reaches a server over HTTP; nil for one on stdio

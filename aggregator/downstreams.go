@@ -119,7 +119,7 @@ func (s *Downstreams) Update(specs []Spec) {
 	for _, spec := range specs {
 		keep[spec.Name] = true
 		old := s.servers[spec.Name]
-		if old != nil && old.spec.Digest == spec.Digest {
+		if old != nil && old.spec.Digest == spec.Digest && old.profile == spec.Profile.Digest() {
 			continue
 		}
 		d := newDownstream(s, spec)
