@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -32,11 +33,7 @@ func (p *program) meetServers(ctx context.Context, names []string) {
 // meeting says how it went with one server.
 func meeting(st aggregator.Status) string {
 	if st.State != aggregator.Ready {
-		why := st.Error
-		if why == "" {
-			why = string(st.State)
-		}
-		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again", st.Name, why)
+		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again", st.Name, cmp.Or(st.Error, string(st.State)))
 	}
 	tools := fmt.Sprintf("%d tools", st.Tools)
 	if st.Tools == 1 {

@@ -562,10 +562,7 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 		changed := d.changed
 		d.mu.Unlock()
 		relay.Leave(ctx)
-		d.mu.Lock()
-		d.wanted = max(d.wanted, d.attempts+1)
-		d.mu.Unlock()
-		d.signal()
+		d.want()
 		select {
 		case <-changed:
 		case <-d.ctx.Done():

@@ -200,6 +200,14 @@ func call(ctx context.Context, s *aggregator.Downstreams, server, tool, args str
 	return string(out.Result), err
 }
 
+// echoes calls the echo of one of ten servers and requires its answer.
+func echoes(t *testing.T, s *aggregator.Downstreams, i int) {
+	t.Helper()
+	got, err := call(t.Context(), s, fmt.Sprintf("s%d", i%10), "echo", fmt.Sprintf(`{"i":%d}`, i))
+	require.NoError(t, err)
+	require.Contains(t, got, fmt.Sprintf(`{\"i\":%d}`, i))
+}
+
 func names(s *aggregator.Downstreams) []string {
 	list := []string{}
 	for _, t := range s.Tools() {

@@ -182,24 +182,20 @@ func TestWhatCannotBeWrittenIsReported(t *testing.T) {
 }
 
 func TestAPanickingCallIsRecorded(t *testing.T) {
-	dir := t.TempDir()
-	log, err := audit.Open(dir)
-	require.NoError(t, err)
+	log, dir := openLog(t)
 	gate := &policy.Gate{
 		Policy: &policy.Policy{Approval: policy.Never, Mode: policy.DangerFullAccess, Workspace: "/w"},
 		Run:    func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) { panic("oh") },
 		Record: log.Record,
 	}
-	_, err = gate.Call(t.Context(), policy.Call{ID: "7", Action: policy.Action{Tool: "x", Command: []string{"make"}}})
+	_, err := gate.Call(t.Context(), policy.Call{ID: "7", Action: policy.Action{Tool: "x", Command: []string{"make"}}})
 	require.Error(t, err)
 	require.NoError(t, log.Close())
 	require.Equal(t, []string{"7"}, ids(t, dir, audit.Filter{Outcome: "failed"}))
 }
 
 func TestFilter(t *testing.T) {
-	dir := t.TempDir()
-	log, err := audit.Open(dir)
-	require.NoError(t, err)
+	log, dir := openLog(t)
 	day := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for i, e := range []policy.Event{
 		{ID: "a", Tool: "shell", Outcome: "ok", Caller: "stdio", Agent: "codex"},
@@ -272,9 +268,7 @@ func TestRedact(t *testing.T) {
 // line records e and returns the one line of the record.
 func line(t *testing.T, e policy.Event) string {
 	t.Helper()
-	dir := t.TempDir()
-	log, err := audit.Open(dir)
-	require.NoError(t, err)
+	log, dir := openLog(t)
 	log.Record(e)
 	require.NoError(t, log.Close())
 	b, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
@@ -365,9 +359,7 @@ func FuzzRecord(f *testing.F) {
 // TestPlainArgumentsAreKeptAsSent: in their order, every member of them.
 func TestPlainArgumentsAreKeptAsSent(t *testing.T) {
 	for _, args := range []string{`{"z":1.50,"a":"é <b>","a":null}`, `{}`, `{"n":9007199254740993}`, `{ "b" : [ 1, "x" ] }`} {
-		dir := t.TempDir()
-		log, err := audit.Open(dir)
-		require.NoError(t, err)
+		log, dir := openLog(t)
 		e := event("1")
 		e.Args = json.RawMessage(args)
 		log.Record(e)

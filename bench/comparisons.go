@@ -225,11 +225,21 @@ func codexPatch(ctx context.Context, h *house) (run, error) {
 const echo = `{"message":"hello"}`
 
 func everythingStdio(ctx context.Context, h *house) (run, error) {
-	c, err := startStdio(ctx, h.ws, h.env, h.programs["node"], h.programs["server-everything"], "stdio")
+	return echoStdio(ctx, h, "echo", h.everything()...)
+}
+
+// everything is the command line of server-everything on stdio.
+func (h *house) everything() []string {
+	return []string{h.programs["node"], h.programs["server-everything"], "stdio"}
+}
+
+// echoStdio starts a server on stdio, of which tool is the one that echoes.
+func echoStdio(ctx context.Context, h *house, tool string, argv ...string) (run, error) {
+	c, err := startStdio(ctx, h.ws, h.env, argv...)
 	if err != nil {
 		return run{}, err
 	}
-	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+	return calls(c, c.cmd.Process.Pid, tool, echo), nil
 }
 
 func copierStdio(ctx context.Context, h *house) (run, error) {
@@ -237,11 +247,7 @@ func copierStdio(ctx context.Context, h *house) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	c, err := startStdio(ctx, h.ws, h.env, self, copyName, h.programs["node"], h.programs["server-everything"], "stdio")
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+	return echoStdio(ctx, h, "echo", append([]string{self, copyName}, h.everything()...)...)
 }
 
 func everythingHTTP(ctx context.Context, h *house) (run, error) {
@@ -264,12 +270,7 @@ func (h *house) behind() []string {
 }
 
 func toolgateStdio(ctx context.Context, h *house) (run, error) {
-	argv := append([]string{h.programs["toolgate"], "serve", "-C", h.ws}, h.behind()...)
-	c, err := startStdio(ctx, h.ws, h.env, argv...)
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, "mcp__everything__echo", echo), nil
+	return echoStdio(ctx, h, "mcp__everything__echo", append([]string{h.programs["toolgate"], "serve", "-C", h.ws}, h.behind()...)...)
 }
 
 func toolgateHTTP(ctx context.Context, h *house) (run, error) {

@@ -45,9 +45,7 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	}
 	args := bwrapArgs(plan, v)
 	c.notes = v.notes
-	for _, c := range v.carvings {
-		o.Made = append(o.Made, made{c.path, c.kind, c.file})
-	}
+	o.Made = madeOf(v.carvings)
 
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {

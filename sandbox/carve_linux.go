@@ -309,19 +309,15 @@ func newSearch(roots []string, patterns []pattern) *search {
 func searchRoots(roots, shared []string, patterns []pattern, early *finds) ([]carving, []string, stir) {
 	seen := &looks{begun: time.Now()}
 	s := newSearch(roots, patterns)
-	for _, root := range inward(roots) {
-		s.searched = 0
-		switch isShared := slices.Contains(shared, root); {
-		case !isShared:
+	s.each(func(root string) {
+		switch {
+		case !slices.Contains(shared, root):
 			s.looks = seen
 			s.tree(root, math.MaxInt)
 		case early == nil:
-			// Others make and remove things there all the time.
-			s.looks = nil
-			s.tree(root, sharedDepth)
+			s.shared(root)
 		}
-		s.done[root] = true
-	}
+	})
 	if early != nil {
 		s.found = append(s.found, early.carvings()...)
 		s.notes = append(s.notes, early.Notes...)
@@ -329,12 +325,22 @@ func searchRoots(roots, shared []string, patterns []pattern, early *finds) ([]ca
 	return s.found, s.notes, seen.stirred(s)
 }
 
-// inward returns roots innermost first: the search of an outer one then passes
-// it by.
-func inward(roots []string) []string {
-	roots = slices.Clone(roots)
-	slices.SortStableFunc(roots, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
-	return roots
+// each has every root searched, innermost first: the search of an outer one
+// then passes it by.
+func (s *search) each(look func(root string)) {
+	inward := slices.Clone(s.roots)
+	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, root := range inward {
+		s.searched = 0
+		look(root)
+		s.done[root] = true
+	}
+}
+
+// shared searches a root in which others make and remove things all the time.
+func (s *search) shared(root string) {
+	s.looks = nil
+	s.tree(root, sharedDepth)
 }
 
 // admit makes entries return files whose names the part of a pattern may

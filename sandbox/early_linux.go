@@ -46,21 +46,15 @@ func searchShared(plan Plan) finds {
 	}
 	shared := realNames(plan.Profile.SharedRoots)
 	s := newSearch(roots, splitPatterns(plan.Profile.ReadOnlySubpaths))
-	for _, root := range inward(roots) {
+	s.each(func(root string) {
 		if slices.Contains(shared, root) {
-			s.searched = 0
-			s.tree(root, sharedDepth)
+			s.shared(root)
 		}
-		s.done[root] = true
-	}
+	})
 	if s.closed {
 		return finds{None: true}
 	}
-	f := finds{Notes: s.notes}
-	for _, c := range s.found {
-		f.Found = append(f.Found, made{c.path, c.kind, c.file})
-	}
-	return f
+	return finds{Found: madeOf(s.found), Notes: s.notes}
 }
 
 // isOurs reports whether the folder at path belongs to this user, who can make

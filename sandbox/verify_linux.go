@@ -20,6 +20,15 @@ type made struct {
 	File fileID      `json:"file"`
 }
 
+// madeOf returns what is to be told of carvings.
+func madeOf(carvings []carving) []made {
+	var list []made
+	for _, c := range carvings {
+		list = append(list, made{c.path, c.kind, c.file})
+	}
+	return list
+}
+
 // verifyMounts checks, from inside, that bubblewrap has carved out what it was
 // asked to and nothing else. It is asked by path: whoever may write a folder
 // on the way could have put a symlink there in the meantime, and would so get
