@@ -140,7 +140,7 @@ func (s *session) connectHTTP(ctx context.Context) error {
 		s.link = l
 		err := open(ctx)
 		if err == nil {
-			l.established(s.version, s.modern)
+			l.established(ctx, s.version, s.modern)
 			return nil
 		}
 		l.Close(err)
@@ -197,11 +197,19 @@ type httpLink struct {
 	version string // for the header; "" before it is negotiated
 	modern  bool
 	closed  bool
+	open    map[string]*openRequest
 	work    sync.WaitGroup
 }
 
+// An openRequest waits for an answer, which some servers send on another
+// stream than the request's own.
+type openRequest struct {
+	answer *envelope // as it came elsewhere
+	leave  func()    // the request's own stream
+}
+
 func newHTTPLink(how *HTTP, h handlers) *httpLink {
-	l := &httpLink{how: how, handle: h}
+	l := &httpLink{how: how, handle: h, open: map[string]*openRequest{}}
 	l.life, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -232,13 +240,27 @@ func (l *httpLink) Close(cause error) {
 
 var errSessionGone = errors.New("the server does not know the session any more")
 
-// established says that the handshake is over.
-func (l *httpLink) established(version string, modern bool) {
+// listenFirst is how long the first request waits for the stream of what
+// belongs to no request: what a server has to say while there is none is lost,
+// and some answer on the stream that was opened last, so that it must not come
+// after a request.
+const listenFirst = time.Second
+
+// established says that the handshake is over, and returns when the server has
+// answered whether it has something to listen to.
+func (l *httpLink) established(ctx context.Context, version string, modern bool) {
 	l.mu.Lock()
 	l.version, l.modern = version, modern
 	l.mu.Unlock()
-	if !modern {
-		l.work.Go(l.listen) // ends with the link, or when the server offers no such stream
+	if modern {
+		return
+	}
+	answered := make(chan struct{})
+	l.work.Go(func() { l.listen(sync.OnceFunc(func() { close(answered) })) }) // ends with the link, or when the server offers no such stream
+	select {
+	case <-answered:
+	case <-time.After(listenFirst):
+	case <-ctx.Done():
 	}
 }
 
@@ -314,7 +336,17 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)
 	body := object{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "method": quote(r.method), "params": r.params(id)}.bytes()
+	l.mu.Lock()
+	l.open[id] = &openRequest{leave: cancel}
+	l.mu.Unlock()
 	res, err := l.exchange(ctx, body, id, r)
+	l.mu.Lock()
+	elsewhere := l.open[id].answer
+	delete(l.open, id)
+	l.mu.Unlock()
+	if err != nil && elsewhere != nil {
+		return elsewhere.Result, asError(elsewhere.Error)
+	}
 	if err == nil {
 		return res, nil
 	}
@@ -543,6 +575,18 @@ func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r
 	}
 }
 
+// takeElsewhere takes an answer that did not come on its request's stream.
+// The specification wants it there, but the ids of a session are its own, and
+// clients that look at nothing else are common.
+func (l *httpLink) takeElsewhere(m envelope) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.open[string(bytes.Trim(m.ID, `"`))]; o != nil && o.answer == nil {
+		o.answer = &m
+		o.leave()
+	}
+}
+
 // untilAnswer hands on what comes before the answer to the request id, and
 // returns that.
 func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (envelope, error) {
@@ -563,6 +607,8 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 			r.progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
 			l.unasked(m, r)
+		case len(m.ID) > 0:
+			l.takeElsewhere(m)
 		}
 	}
 }
@@ -600,8 +646,10 @@ func (l *httpLink) unasked(m envelope, cause *request) {
 }
 
 // listen keeps the stream open on which a server of the older era tells what
-// belongs to no request. Many servers have none.
-func (l *httpLink) listen() {
+// belongs to no request. Many servers have none. It calls answered when the
+// server has answered for the first time, and when it ends.
+func (l *httpLink) listen(answered func()) {
+	defer answered()
 	last := ""
 	for failures := 0; l.life.Err() == nil; {
 		req, err := l.request(l.life, http.MethodGet, nil, nil)
@@ -613,6 +661,7 @@ func (l *httpLink) listen() {
 		}
 		wait := backoff(min(failures, 8))
 		resp, err := l.how.send(req)
+		answered()
 		if err == nil {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 			if resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {

@@ -174,6 +174,75 @@ func TestHTTPStreams(t *testing.T) {
 	require.Equal(t, text("resumed"), got)
 }
 
+// Nothing is asked before the server's own stream is open: what it says until
+// then is lost, and the suite's server answers on the stream that came last.
+func TestHTTPListensBeforeItAsks(t *testing.T) {
+	asked := make(chan struct{})
+	var early atomic.Bool
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if r.Method == http.MethodGet {
+			select {
+			case <-asked:
+				early.Store(true)
+			case <-time.After(50 * time.Millisecond):
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		if m.Method == "tools/list" {
+			close(asked)
+		}
+		older(w, r, m, "s1")
+	})
+	s := set(t, webSpec(w))
+	require.False(t, early.Load())
+	s.Close()
+}
+
+// An answer on the stream of what belongs to no request counts, as it does for
+// other clients.
+func TestHTTPAnswersOnAnotherStream(t *testing.T) {
+	answer := make(chan string)
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			for {
+				select {
+				case a := <-answer:
+					fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n\ndata: %s\n\ndata: %s\n\n", a, a)
+					w.(http.Flusher).Flush()
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}
+		if older(w, r, m, "s1") {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		if strings.Contains(m.Raw, "bad") {
+			answer <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no"}}`, m.ID)
+		} else {
+			answer <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text("elsewhere"))
+		}
+		<-r.Context().Done()
+	})
+	s := set(t, webSpec(w))
+	got, err := call(t.Context(), s, "web", "echo", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, text("elsewhere"), got)
+	_, err = call(t.Context(), s, "web", "echo", `{"bad":1}`)
+	refused, ok := errors.AsType[*aggregator.RPCError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "no", refused.Message)
+	require.NotContains(t, w.log(), "notifications/cancelled")
+	s.Close()
+}
+
 func TestHTTPCutAnswers(t *testing.T) {
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 		if older(w, r, m, "s1") {
