@@ -14,7 +14,7 @@ import (
 type page struct {
 	process  *process
 	session  *session // nil when the answer tells everything
-	evicted  *session // the session that had to make room, or nil
+	ended    *session // one that ran, and had to make room for this; or nil
 	finished bool     // the command has ended
 	chunk    chunk
 	text     string // the output, with its middle cut when it does not fit
@@ -32,8 +32,11 @@ func (h *host) page(p *process, s *session, budget int) page {
 	total, lines := p.out.size()
 	g.chunk = chunk{0, total, lines}
 	if s == nil && (!g.finished || total > int64(limit)) {
-		g.session, g.evicted = h.sessions.keep(p)
-		h.evict(g.evicted)
+		var out *session
+		if g.session, out = h.sessions.keep(p); out != nil && !out.hasEnded() {
+			g.ended = out
+		}
+		h.evict(out)
 	}
 	if g.session != nil {
 		g.chunk = h.sessions.take(g.session, g.finished)
@@ -66,8 +69,8 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	if g.cut {
 		fmt.Fprintf(&b, "Total output lines: %d\n", g.chunk.lines)
 	}
-	if g.evicted != nil && !g.evicted.hasEnded() {
-		fmt.Fprintf(&b, "Session ID %d (%s) was ended, because there are more than %d sessions\n", g.evicted.id, g.evicted.title(), maxSessions)
+	if g.ended != nil {
+		fmt.Fprintf(&b, "Session ID %d (%s) was ended, because there are more than %d sessions\n", g.ended.id, g.ended.title(), maxSessions)
 	}
 	b.WriteString("Output:\n")
 	b.WriteString(note)

@@ -35,7 +35,7 @@ func TestCgroup(t *testing.T) {
 	folder := ownCgroup(t)
 	b := newBench(t, shell.Options{Limits: shell.Limits{Cgroup: folder}})
 	text := b.ask("shell", `{"command":"until grep -q command- /proc/self/cgroup; do :; done; (env -i setsid sleep 1000 &); echo x","timeout_ms":30000}`)
-	require.Contains(t, text, "x\nThe command left a process (sleep) running in the background")
+	require.Regexp(t, `x\nThe command left a process \([a-z]+\) running in the background`, text) // perhaps not sleep yet
 	id := b.open(map[string]any{"cmd": "trap '' TERM; echo begun; while :; do sleep 1; done", "wait_for": "begun"})
 	groups, err := filepath.Glob(filepath.Join(folder, "command-*"))
 	require.NoError(t, err)
