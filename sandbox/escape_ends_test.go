@@ -75,7 +75,7 @@ var limitAttempts = []attempt{
 			if err := unix.Getrlimit(unix.RLIMIT_NPROC, &lim); err != nil {
 				return err
 			}
-			if lim.Max > 16384 {
+			if lim.Max > fewProcesses {
 				return nil
 			}
 			lim.Max = unix.RLIM_INFINITY

@@ -33,3 +33,9 @@ var (
 	EndDescendants = endDescendants
 	Descendants    = descendants
 )
+
+// Holding returns p with another limit of processes.
+func (p Plan) Holding(processes int) Plan {
+	p.Processes = processes
+	return p.seal()
+}

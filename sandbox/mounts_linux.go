@@ -46,7 +46,7 @@ func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
 	if err := enter(); err != nil {
 		return nil, step("read-only root", err)
 	}
-	if err := attachProc(proc); err != nil {
+	if err := attachProc(proc, plan); err != nil {
 		return nil, step("mounting /proc", err)
 	}
 	if err := privateDev(devs); err != nil {
@@ -210,11 +210,11 @@ func newProc() (int, error) {
 // attachProc puts proc in its place, read-only: to root's uid some of its
 // files are switches of the whole machine. What can be limited for this
 // namespace alone is limited first.
-func attachProc(proc int) error {
+func attachProc(proc int, plan Plan) error {
 	if err := unix.MoveMount(proc, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	limitNamespaces()
+	limitNamespaces(plan)
 	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
 }
 

@@ -21,6 +21,10 @@ type Plan struct {
 	// ABI is the Landlock ABI that is used, 0 for none.
 	ABI int `json:"landlock_abi"`
 
+	// Processes is how many processes and threads there may be inside, counted
+	// from Linux 6.14 on for root too; 0 when no namespace is there to count in.
+	Processes int `json:"processes,omitempty"`
+
 	// Unenforced names, in words for a person, what the profile asks for and
 	// this plan does not enforce, with the reason.
 	Unenforced []string `json:"unenforced,omitempty"`
@@ -30,6 +34,11 @@ type Plan struct {
 
 	BwrapPath string `json:"bwrap_path,omitempty"`
 }
+
+// maxProcesses is how many processes and threads a sandbox with a pid
+// namespace holds: room for a large parallel build, and an end to a fork bomb
+// long before the machine's own.
+const maxProcesses = 16384
 
 // NewPlan returns how s will confine a process to p. It looks at nothing but
 // its arguments, so whether a writable root exists is found out at
@@ -67,6 +76,9 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	}
 	if level == Bwrap {
 		plan.BwrapPath = s.BwrapPath
+	}
+	if plan.namespaces() {
+		plan.Processes = maxProcesses
 	}
 	if err := cannotHold(plan); err != nil {
 		return Plan{}, err

@@ -19,10 +19,10 @@ func TestLimits(t *testing.T) {
 	const ask = `until [ "$(ulimit -f)" = 4096 ]; do :; done; ulimit -u; ulimit -n; ulimit -c; ulimit -Hc`
 	raw, err := json.Marshal(ask)
 	require.NoError(t, err)
-	b := newBench(t, shell.Options{Limits: shell.Limits{Processes: 500, OpenFiles: 100, FileSize: 4 << 20}})
+	b := newBench(t, shell.Options{Limits: shell.Limits{Processes: 5000, OpenFiles: 100, FileSize: 4 << 20}})
 	text := b.ask("shell", `{"command":%s,"timeout_ms":30000}`, raw)
 	_, got, _ := strings.Cut(text, "Output:\n")
-	require.Equal(t, "500\n100\n0\n0\n", got)
+	require.Equal(t, "5000\n100\n0\n0\n", got)
 
 	b = newBench(t, shell.Options{Limits: shell.Limits{FileSize: 1 << 20}})
 	text = b.ask("shell", `{"command":"until [ \"$(ulimit -f)\" = 1024 ]; do :; done; head -c 2000000 /dev/zero > big; echo $?; wc -c < big","timeout_ms":30000}`)
