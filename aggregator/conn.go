@@ -38,6 +38,7 @@ type Conn struct {
 	handle handlers
 
 	write chan struct{} // holds one element while a line is written
+	baton relay.Baton   // with the goroutine that reads
 
 	mu       sync.Mutex
 	last     int64
@@ -178,14 +179,21 @@ func (c *Conn) Close(cause error) {
 	close(c.done)
 }
 
+// readLoop reads until in ends. A call that an answer is for goes on in here,
+// and should not block; if one does, another goroutine reads on.
 func (c *Conn) readLoop(r *wire.Reader) {
+	readOn := func() { c.readLoop(r) }
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*wire.LineError](err); ok {
 			if c.handle.junk != nil { // a banner, a stack trace: not for us
 				c.handle.junk(bad)
 			}
+			turn := c.baton.Begin(readOn)
 			c.onBadAnswer(bad)
+			if !c.baton.End(turn) {
+				return
+			}
 			continue
 		}
 		if err != nil {
@@ -196,9 +204,8 @@ func (c *Conn) readLoop(r *wire.Reader) {
 		if !ok {
 			continue
 		}
-		if len(m.Result) > 0 || m.Method != "" {
-			r.Keep() // it is passed on
-		}
+		r.Keep() // it is passed on
+		turn := c.baton.Begin(readOn)
 		switch {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
@@ -206,6 +213,9 @@ func (c *Conn) readLoop(r *wire.Reader) {
 			c.onUnasked(m)
 		default:
 			c.onResponse(m)
+		}
+		if !c.baton.End(turn) {
+			return
 		}
 	}
 }

@@ -14,9 +14,9 @@
 //		w.Wait() // team.Start returns; Resume goes on from here
 //	})
 //
-// Whoever starts or resumes work must not be held up, so the work must not
+// Whoever starts or resumes work should not be held up, so the work should not
 // block in any other way than by Wait. Before it may, it calls [Leave], and has
-// a goroutine of its own from then on.
+// a goroutine of its own from then on. A [Baton] sees to work that does not.
 package relay
 
 import (

@@ -24,51 +24,55 @@ type Request struct {
 
 // direct offers the message that r has read to [Transport.Direct]. Anything
 // odd about its envelope is left to the decoder that all others go through.
-func (c *conn) direct(r *Reader) (run func(), taken bool, err error) {
+func (c *conn) direct(r *Reader, g *got) (taken bool, err error) {
 	req := &Request{conn: c}
 	version := false
 	for _, m := range r.Members() {
 		switch string(m.Key) {
 		case "jsonrpc":
 			if version || string(m.Value) != `"2.0"` {
-				return nil, false, nil
+				return false, nil
 			}
 			version = true
 		case "id":
 			if req.ID != nil || !plainID(m.Value) {
-				return nil, false, nil
+				return false, nil
 			}
 			req.ID = m.Value
 		case "method":
 			if req.Method != "" || m.Value[0] != '"' || bytes.IndexByte(m.Value, '\\') >= 0 {
-				return nil, false, nil
+				return false, nil
 			}
 			req.Method = string(m.Value[1 : len(m.Value)-1])
 		case "params":
 			if req.Params != nil {
-				return nil, false, nil
+				return false, nil
 			}
 			req.Params = m.Value
 		default:
-			return nil, false, nil
+			return false, nil
 		}
 	}
 	if !version || req.Method == "" {
-		return nil, false, nil
+		return false, nil
 	}
 	if req.ID != nil {
 		if err := c.owe(string(req.ID)); err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
-	if run, taken = c.t.Direct(req); taken {
-		r.Keep()
-		return run, true, nil
+	r.Keep() // it is passed on, or another goroutine reads while it is looked at
+	turn := c.baton.Begin(c.goOn)
+	run, taken := c.t.Direct(req)
+	g.passed = !c.baton.End(turn)
+	if taken {
+		g.run = run
+		return true, nil
 	}
 	if req.ID != nil { // the one that answers it will owe it
 		c.disown(string(req.ID))
 	}
-	return nil, false, nil
+	return false, nil
 }
 
 func (c *conn) disown(key string) {

@@ -39,8 +39,8 @@ type Transport struct {
 
 	// Direct, if set, is shown what the client asks before the SDK is, in the
 	// order that it comes, and reports whether it sees to it: then the SDK
-	// never learns of it. It must not block; what takes time it returns as
-	// run, which may be nil.
+	// never learns of it. It should not block; what takes time it returns as
+	// run, which may be nil. While it does block, other messages are read.
 	Direct func(*Request) (run func(), taken bool)
 }
 
@@ -60,7 +60,9 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	if c.drain == 0 {
 		c.drain = time.Minute
 	}
-	go c.readLoop(NewReader(t.In, t.Limits)) // ends when In ends or fails, or with Close at the next line
+	r := NewReader(t.In, t.Limits)
+	c.goOn = func() { c.readOn(r) }
+	go c.readLoop(r) // ends when In ends or fails, or with Close at the next line
 	return c, nil
 }
 
@@ -78,6 +80,8 @@ type conn struct {
 	once   sync.Once
 	idle   chan struct{} // signalled when nothing is owed any more
 
+	baton   relay.Baton  // with the goroutine that reads
+	goOn    func()       // has another read on
 	reader  chan *Reader // to who reads on
 	resting atomic.Int32 // goroutines that wait to
 
@@ -95,6 +99,32 @@ type conn struct {
 func (c *conn) SessionID() string { return "" }
 
 func (c *conn) readLoop(r *Reader) {
+	for {
+		g, err := c.readMessage(r)
+		switch {
+		case g.run != nil:
+			// The thread that has read the request is awake and gets on with
+			// it; another goroutine reads on.
+			if !g.passed {
+				c.readOn(r)
+			}
+			g.run()
+			g.passed = true
+		case !c.pass(g.msg, err):
+			return
+		}
+		if !g.passed {
+			continue
+		}
+		if r = c.rest(); r == nil {
+			return
+		}
+	}
+}
+
+// pass hands on what was read, nil for what is taken, and reports whether more
+// can come.
+func (c *conn) pass(msg jsonrpc.Message, err error) bool {
 	send := func(l lineOrErr) bool {
 		select {
 		case c.lines <- l:
@@ -103,37 +133,19 @@ func (c *conn) readLoop(r *Reader) {
 			return false
 		}
 	}
-	for {
-		msg, run, err := c.readMessage(r)
-		if run != nil {
-			// The thread that has read the request is awake and gets on with
-			// it; another goroutine reads on.
-			c.readOn(r)
-			run()
-			if r = c.rest(); r == nil {
-				return
-			}
-			continue
-		}
-		if err == nil && msg == nil {
-			continue // taken
-		}
-		if bad, ok := errors.AsType[*LineError](err); ok {
-			c.refuse(bad)
-			continue
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				send(lineOrErr{err: err})
-				return
-			}
-			c.drainAndEnd(send)
-			return
-		}
-		if !send(lineOrErr{msg: msg}) {
-			return
-		}
+	if bad, ok := errors.AsType[*LineError](err); ok {
+		c.refuse(bad)
+		return true
 	}
+	switch {
+	case errors.Is(err, io.EOF):
+		c.drainAndEnd(send)
+		return false
+	case err != nil:
+		send(lineOrErr{err: err})
+		return false
+	}
+	return msg == nil || send(lineOrErr{msg: msg})
 }
 
 // readOn has r read by another goroutine: one that rests, else a new one.
@@ -165,20 +177,28 @@ func (c *conn) rest() *Reader {
 	}
 }
 
-// readMessage reads one message and notes what is owed for it. It returns no
-// msg for one that [Transport.Direct] has taken.
-func (c *conn) readMessage(r *Reader) (msg jsonrpc.Message, run func(), err error) {
+// A got is what became of a message.
+type got struct {
+	msg    jsonrpc.Message // nil when [Transport.Direct] has taken it
+	run    func()          // what Direct returned
+	passed bool            // it took so long that another goroutine reads on
+}
+
+// readMessage reads one message and notes what is owed for it.
+func (c *conn) readMessage(r *Reader) (got, error) {
 	line, err := r.Next()
 	if err != nil {
-		return nil, nil, err
+		return got{}, err
 	}
+	var g got
 	if c.t.Direct != nil {
-		if run, taken, err := c.direct(r); taken || err != nil {
-			return nil, run, err
+		taken, err := c.direct(r, &g)
+		if taken || err != nil {
+			return g, err
 		}
 	}
-	msg, err = c.decode(line)
-	return msg, nil, err
+	g.msg, err = c.decode(line)
+	return g, err
 }
 
 func (c *conn) decode(line []byte) (jsonrpc.Message, error) {

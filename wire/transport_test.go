@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -128,6 +129,48 @@ func toJSON(t *testing.T, v any) string {
 	b, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(b)
+}
+
+// TestWhoBlocksInDirectHoldsUpNobody: what comes behind is read, and what it
+// blocked over is answered, whether it is taken then or left to the SDK.
+func TestWhoBlocksInDirectHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := opening
+		for i := range 8 {
+			in += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m%d"}`+"\n", i, i%4)
+		}
+		var out strings.Builder
+		last := make(chan struct{})
+		tr := &wire.Transport{In: strings.NewReader(in), Out: &out, Direct: func(r *wire.Request) (func(), bool) {
+			answer := func() { r.Answer(t.Context(), json.RawMessage(`{}`)) }
+			if string(r.ID) == "7" {
+				close(last)
+			}
+			switch r.Method {
+			case "m0":
+				<-last
+				answer()
+				return nil, true
+			case "m1":
+				<-last
+				return answer, true
+			case "m2":
+				<-last
+				return nil, false
+			}
+			return answer, r.Method == "m3"
+		}}
+		ss, err := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil).Connect(t.Context(), tr, nil)
+		require.NoError(t, err)
+		ss.Wait()
+		for i := range 8 {
+			if i%4 == 2 {
+				require.Regexp(t, fmt.Sprintf(`"id":%d,"error"`, i), out.String())
+			} else {
+				require.Regexp(t, fmt.Sprintf(`"id":%d,"result":{}`, i), out.String())
+			}
+		}
+	})
 }
 
 // TestAnIDIsFreeOnceItIsAnswered: a client that has read an answer may use the
