@@ -240,11 +240,11 @@ func (l *httpLink) Close(cause error) {
 
 var errSessionGone = errors.New("the server does not know the session any more")
 
-// listenFirst is how long the first request waits for the stream of what
-// belongs to no request: what a server has to say while there is none is lost,
-// and some answer on the stream that was opened last, so that it must not come
-// after a request.
-const listenFirst = time.Second
+// listenFirst is how long the first request waits at most for the stream of
+// what belongs to no request: what a server has to say while there is none is
+// lost, and a server may take what is opened last for the stream to answer on.
+// Some send nothing at all before they have something to say.
+const listenFirst = 500 * time.Millisecond
 
 // established says that the handshake is over, and returns when the server has
 // answered whether it has something to listen to.
