@@ -9,6 +9,10 @@ import (
 // it over: longer than what does not block ever takes on a free machine.
 const patience = 10 * time.Millisecond
 
+// maxHeldUp is how many turns may be held up at a time. With more, the loop
+// waits as well: what it reads would pile up.
+const maxHeldUp = 64
+
 // A Baton is with the goroutine that runs a loop for all, such as one that
 // reads messages and sees to each. When that is held up by a message, another
 // goroutine gets the baton and goes on with the loop. The zero value is ready.
@@ -29,6 +33,7 @@ type Baton struct {
 	mu    sync.Mutex
 	turn  int64  // counts what was begun
 	goOn  func() // with the turn under way; nil when there is none
+	held  int    // turns under way that have lost the baton
 	seen  int64  // the turn when the clock was looked at last
 	runs  bool   // the clock
 	clock *time.Timer
@@ -57,6 +62,7 @@ func (b *Baton) End(turn int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.turn != turn || b.goOn == nil {
+		b.held--
 		return false
 	}
 	b.goOn = nil
@@ -69,13 +75,16 @@ func (b *Baton) look() {
 	b.mu.Lock()
 	same := b.turn == b.seen
 	b.seen = b.turn
-	if !same {
+	if !same || b.goOn != nil && b.held == maxHeldUp {
 		b.clock.Reset(patience)
 		b.mu.Unlock()
 		return
 	}
 	goOn := b.goOn
 	b.goOn, b.runs = nil, false
+	if goOn != nil {
+		b.held++
+	}
 	b.mu.Unlock()
 	if goOn != nil {
 		goOn()

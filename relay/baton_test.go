@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,38 @@ func TestBatonIsPassedOn(t *testing.T) {
 		require.Len(t, order, turns)
 		require.Equal(t, 1+2*turns/10, runs, "it is passed on when a turn is held up, and only then")
 		require.Equal(t, turns-2*turns/10, ended, "who was held up no longer has it")
+	})
+}
+
+// TestBatonIsNotPassedOnWithoutEnd: where everything blocks, what is read would
+// pile up. The loop goes on as soon as something ends.
+func TestBatonIsNotPassedOnWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var baton relay.Baton
+		block := make(chan bool)
+		var begun atomic.Int32
+		var loop func()
+		loop = func() {
+			for begun.Load() < 1000 {
+				begun.Add(1)
+				turn := baton.Begin(loop)
+				<-block
+				if !baton.End(turn) {
+					return
+				}
+			}
+		}
+		go loop() // ends with the last turn
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 65, begun.Load())
+		for range 5 {
+			block <- true
+		}
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 70, begun.Load())
+		close(block)
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1000, begun.Load())
 	})
 }
 
