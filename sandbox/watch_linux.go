@@ -242,7 +242,7 @@ type answer struct {
 
 // listen answers the notifications of fd until nobody is left to send any.
 func (w *Watch) listen(fd int) {
-	defer unix.Close(fd)
+	defer awaitFirst(fd).Close()
 	// Since Linux 6.6 the two sides can take turns on one processor, as each
 	// only waits for the other; before, this fails and they wake one another.
 	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
@@ -262,6 +262,26 @@ func (w *Watch) listen(fd int) {
 		}
 		w.answer(fd, n)
 	}
+}
+
+// awaitFirst returns fd as a file once something has happened to it. It waits
+// as for a socket: many commands change nothing, and a thread for each that
+// waits in the kernel takes a processor from the others for a while.
+func awaitFirst(fd int) *os.File {
+	unix.SetNonblock(fd, true) // for the waiting alone
+	f := os.NewFile(uintptr(fd), "seccomp listener")
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return f
+	}
+	// What it cannot wait for is waited for in listen.
+	conn.Read(func(fd uintptr) bool {
+		now := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(now, 0)
+		return n != 0 || err != nil && err != unix.EINTR
+	})
+	unix.SetNonblock(fd, false)
+	return f
 }
 
 func ioctl(fd int, request uint, arg unsafe.Pointer) error {
