@@ -316,6 +316,9 @@ func (p Plan) ownNetwork() bool { return p.namespaces() && p.Profile.Network != 
 // [Cmd.Listener].
 func (p Plan) proxied() bool { return p.ownNetwork() && p.Profile.Network == policy.NetworkHosts }
 
+// offline reports whether there is nobody to reach at all.
+func (p Plan) offline() bool { return p.Profile.Network != policy.NetworkAll && !p.proxied() }
+
 // seal returns p with its digest.
 func (p Plan) seal() Plan {
 	p.Digest = ""

@@ -7,8 +7,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"toolgate/policy"
 )
 
 // namespaceFlags are the flags of clone and unshare that make namespaces: in
@@ -195,15 +193,24 @@ func workerFilterRules(plan Plan) []rule {
 	return rulesWith(plan, noNetworkRules)
 }
 
+// beyondWorkerRules returns the rows of filterRules that are not those of
+// workerFilterRules.
+func beyondWorkerRules(plan Plan) []rule {
+	if plan.namespaces() && plan.offline() {
+		return noNetworkRules
+	}
+	return nil
+}
+
 func rulesWith(plan Plan, noNetwork []rule) []rule {
 	rules := slices.Concat(systemRules, legacyRules, pairRules)
 	switch {
-	case plan.Profile.Network == policy.NetworkAll:
-		rules = append(rules, networkRules...)
+	case plan.offline():
+		rules = slices.Concat(rules, noNetwork, noPeerRules)
 	case plan.proxied():
 		rules = append(rules, proxiedRules...)
 	default:
-		rules = slices.Concat(rules, noNetwork, noPeerRules)
+		rules = append(rules, networkRules...)
 	}
 	if plan.Level == Landlock {
 		rules = append(rules, sharedIPCRules...)

@@ -62,7 +62,7 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		close(s.ended)
 		return s, nil
 	}
-	s.plain, s.watched = filters(p)
+	s.plain, s.watched = filters(p, current != nil && current.Digest == p.Digest)
 	if p.ABI > 0 {
 		seen := p
 		var err error
@@ -181,9 +181,16 @@ func offMainThread(f func()) {
 }
 
 // filters returns the filters of commands and of watched commands, but for the
-// number of the thread: assembling one takes as long as installing it.
-func filters(p Plan) (plain, watched []bpfInstr) {
-	rules := append(workerRules(os.Getpid(), someThread), filterRules(p)...)
+// number of the thread: assembling one takes as long as installing it. held
+// says that this process has the filter of a worker of p, which lies over each
+// command too: the kernel translates every filter anew, row by row.
+func filters(p Plan, held bool) (plain, watched []bpfInstr) {
+	rules := workerRules(os.Getpid(), someThread)
+	if held {
+		rules = append(rules, beyondWorkerRules(p)...)
+	} else {
+		rules = append(rules, filterRules(p)...)
+	}
 	plain = assemble(auditArch, rules)
 	if p.Profile.Network == policy.NetworkNone {
 		rules = slices.Concat(socketWatchRules, rules)
