@@ -69,9 +69,7 @@ func (c *conn) direct(r *Reader, g *got) (taken bool, err error) {
 		g.run = run
 		return true, nil
 	}
-	if req.ID != nil { // the one that answers it will owe it
-		c.disown(string(req.ID))
-	}
+	g.owed = string(req.ID)
 	return false, nil
 }
 

@@ -182,6 +182,7 @@ type got struct {
 	msg    jsonrpc.Message // nil when [Transport.Direct] has taken it
 	run    func()          // what Direct returned
 	passed bool            // it took so long that another goroutine reads on
+	owed   string          // the key under which its answer is owed already
 }
 
 // readMessage reads one message and notes what is owed for it.
@@ -197,20 +198,24 @@ func (c *conn) readMessage(r *Reader) (got, error) {
 			return g, err
 		}
 	}
-	g.msg, err = c.decode(line)
+	g.msg, err = c.decode(line, g.owed)
 	return g, err
 }
 
-func (c *conn) decode(line []byte) (jsonrpc.Message, error) {
+// decode returns the message in line. The answer to a request is owed from then
+// on, if it is not already, under the key owed: not for a moment may it look as
+// if there was nothing to wait for.
+func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		var s idScanner
 		s.scan(line)
+		c.disown(owed)
 		return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "not a JSON-RPC 2.0 message: " + err.Error(), ID: s.id()}
 	}
 	switch m := msg.(type) {
 	case *jsonrpc.Request:
-		if !m.IsCall() {
+		if !m.IsCall() || owed != "" {
 			break
 		}
 		if err := c.owe(idKey(m.ID)); err != nil {
