@@ -14,6 +14,10 @@ import (
 const (
 	maxSchema      = 512 << 10 // bytes
 	maxSchemaDepth = 64
+
+	// A branch may refer to what it is a branch of, or to much that is large.
+	maxBranches    = 1000
+	maxBranchBytes = 8 << 20
 )
 
 // cleanInputSchema returns schema in a form that every known client takes: an
@@ -72,6 +76,20 @@ func allowsObject(t json.RawMessage) bool {
 // A cleaner cleans one schema.
 type cleaner struct {
 	source json.RawMessage // as it came, for references
+
+	// What flattening the root has come to.
+	depth, branches, bytes int
+}
+
+// enter counts a branch that is about to be flattened.
+func (c *cleaner) enter(branch json.RawMessage) error {
+	c.depth++
+	c.branches++
+	c.bytes += len(branch)
+	if c.depth > maxSchemaDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
+		return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
+	}
+	return nil
 }
 
 // flattenRoot takes a reference and unions away from the root. Of allOf every
@@ -82,6 +100,7 @@ func (c *cleaner) flattenRoot(root ordered) (ordered, error) {
 		if !ok || hops > 8 {
 			return nil, fmt.Errorf("inputSchema refers to %s, which is not there", root.get("$ref"))
 		}
+		c.bytes += len(target)
 		inner, err := parseOrdered(target)
 		if err != nil {
 			return nil, fmt.Errorf("inputSchema: %w", err)
@@ -112,7 +131,13 @@ func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all b
 	}
 	required := stringsOf(root.get("required"))
 	var common []string
+	depth := c.depth
+	defer func() { c.depth = depth }()
 	for i, b := range branches {
+		c.depth = depth
+		if err := c.enter(b); err != nil {
+			return err
+		}
 		branch, err := parseOrdered(b)
 		if err != nil {
 			continue // a boolean: nothing to add

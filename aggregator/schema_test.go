@@ -72,12 +72,31 @@ func TestOddPropertyNamesAreMappedBack(t *testing.T) {
 	require.Equal(t, `{ "a": 1 }`, string(aggregator.RestoreArguments(json.RawMessage(`{ "a": 1 }`), nil)), "bytes as they came")
 }
 
+// Branches that lead back to the root have no end; many of them have none that
+// is soon.
+func TestBranchesThatReferToThemselves(t *testing.T) {
+	const one = `{"$ref":"#"}`
+	for _, schema := range []string{
+		`{"allOf":[` + one + `]}`,
+		`{"anyOf":[true,` + strings.Repeat(one+",", 50) + one + `]}`,
+		strings.Repeat(`{"oneOf":[`, 40) + one + strings.Repeat(`]}`, 40),
+		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`,
+	} {
+		_, _, err := aggregator.CleanInputSchema(json.RawMessage(schema))
+		require.ErrorContains(t, err, "refer to themselves", schema)
+	}
+	many := `{"anyOf":[` + strings.Repeat(`{"properties":{"a":{"type":"string"}}},true,`, 450) + `{}]}`
+	_, _, err := aggregator.CleanInputSchema(json.RawMessage(many))
+	require.NoError(t, err)
+}
+
 func FuzzCleanInputSchema(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":["object","null"],"items":[true,{}]}}}`,
 		`{"oneOf":[{"properties":{"a":true}},{"required":["a"]}],"allOf":[{"$ref":"#/oneOf/0"}]}`,
 		`{"type":"object","properties":{"a b":{"const":null},"":{"anyOf":[false]}},"required":["a b",""]}`,
 		`{"$ref":"#/properties/~1","properties":{"/":{"type":"object"}}}`,
+		`{"allOf":[{"$ref":"#"}]}`,
 	} {
 		f.Add(seed)
 	}
