@@ -36,7 +36,7 @@ func TestBatonIsPassedOn(t *testing.T) {
 				case 3:
 					<-last
 				case 7:
-					time.Sleep(time.Second)
+					<-time.After(time.Second)
 				}
 				if !baton.End(turn) {
 					return
@@ -46,7 +46,7 @@ func TestBatonIsPassedOn(t *testing.T) {
 		}
 		loop()
 		<-last
-		time.Sleep(2 * time.Second) // until those that were held up are through
+		<-time.After(2 * time.Second) // until those that were held up are through
 		for i, n := range order {
 			require.Equal(t, i, n)
 		}
@@ -75,15 +75,15 @@ func TestBatonIsNotPassedOnWithoutEnd(t *testing.T) {
 			}
 		}
 		go loop() // ends with the last turn
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.EqualValues(t, 65, begun.Load())
 		for range 5 {
 			block <- true
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.EqualValues(t, 70, begun.Load())
 		close(block)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.EqualValues(t, 1000, begun.Load())
 	})
 }
@@ -96,14 +96,14 @@ func TestBatonStaysWithWhoIsQuick(t *testing.T) {
 		for i := range 10_000 {
 			turn := baton.Begin(func() { passed = true })
 			if i%100 == 0 {
-				time.Sleep(time.Millisecond) // within the turn, and not too long
+				<-time.After(time.Millisecond) // within the turn, and not too long
 			}
 			require.True(t, baton.End(turn))
 			if i%1000 == 0 {
-				time.Sleep(time.Second) // between turns
+				<-time.After(time.Second) // between turns
 			}
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		require.False(t, passed)
 	})
 }
