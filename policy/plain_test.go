@@ -1,0 +1,338 @@
+package policy_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/policy"
+)
+
+// What becomes of a command in the tests below.
+const (
+	lifts  = "lifts"  // it runs without the sandbox, unasked
+	inside = "inside" // it runs in the sandbox, unasked
+	asks   = "asks"
+	denied = "denied"
+)
+
+// outcome decides argv in workspace-write under an approval policy.
+func outcome(t *testing.T, rules *policy.Rules, approval policy.Approval, argv ...string) string {
+	t.Helper()
+	p := workspace(approval, policy.WorkspaceWrite)
+	p.Rules = func() *policy.Rules { return rules }
+	d := p.Decide(policy.Action{Tool: "shell", Command: argv})
+	switch {
+	case d.Verdict == policy.Deny:
+		return denied
+	case d.Verdict == policy.Ask:
+		return asks
+	case d.Profile.Mode == policy.DangerFullAccess:
+		return lifts
+	}
+	require.Equal(t, policy.WorkspaceWrite, d.Profile.Mode)
+	return inside
+}
+
+// TestAllowLiftsPlainScripts shows what an allow rule does with a script. What
+// no allow covers runs in the sandbox under on-request and is asked about under
+// untrusted, so the table has what untrusted does.
+func TestAllowLiftsPlainScripts(t *testing.T) {
+	rules := parseRules(t, `
+[prefix_rule(pattern=[name]) for name in [
+    "ls", "cat", "echo", "cd", "sudo", "env", "printf", "test", "read", "export", "eval", "trap", "alias", "unset",
+    "[", "[[", "mapfile",
+]]
+prefix_rule(pattern=["git", ["status", "commit", "log", "show", "reset"]])
+prefix_rule(pattern=["go", "test"])
+prefix_rule(pattern=["git", "push"], decision="forbidden")
+prefix_rule(pattern=["make"], decision="prompt")
+`)
+	for _, tt := range []struct {
+		script, want string
+	}{
+		// Plain.
+		{"ls", lifts},
+		{"ls -la /srv", lifts},
+		{"ls && git status", lifts},
+		{"ls || cat x", lifts},
+		{"ls; cat x;", lifts},
+		{"ls|cat", lifts},
+		{"ls\ncat x\nls\nls", lifts},
+		{"ls &&\n\tcat x |\n\n cat", lifts},
+		{"\n\n ls \t \n", lifts},
+		{"git commit -m 'fix: a thing (#12)!'", lifts},
+		{`git commit -m "a * [x] {y,z} ~ # (it's) <b>"`, lifts},
+		{"git commit -m 'one; two && three > four\n\nfive | six'", lifts},
+		{"git log --format=%h --grep='a b' -n 1", lifts},
+		{"git show HEAD:a.go @,+", lifts},
+		{"git reset HEAD~1", lifts},
+		{`'ls' "-l" '' a'b'"c"`, lifts},
+		{"/usr/bin/ls -l", lifts},
+		{"cd sub && go test ./...", lifts},
+		{"echo if then else", lifts},
+		{"bash -c 'ls'", lifts},
+		{`bash -lc "ls && cat 'a b'"`, lifts},
+		{"sudo ls", lifts},
+		{"sudo sh -c 'ls | cat'", lifts},
+		{"timeout 5 ls", inside}, // no rule speaks of timeout
+		{"printf %s x", inside},  // a builtin that evaluates what it is given
+		{"test -f x && ls", inside},
+		{"./ls", asks},
+		{"ls && gcc x", asks},
+		{"ls && make", asks},
+		{"ls && git push", denied},
+
+		// Not plain, and an allow speaks of every command.
+		{"ls #\\\ntouch /var/tmp/x", inside},
+		{"RANDOM='a[$(touch /var/tmp/x)]'; ls", inside},
+		{"printf -v RANDOM 'a[\\x24(touch x)]'; ls", inside},
+		{"ls # all", inside},
+		{"ls \\\n-l", inside},
+		{`ls a\ b`, inside},
+		{"ls 'a$b'", inside},
+		{"ls 'a`b'", inside},
+		{`ls "a\b"`, inside},
+		{`git commit -m "fix!"`, inside},
+		{"ls é", inside},
+		{"ls\r", inside},
+		{"LC_ALL=C ls", inside},
+		{"ls *.go", inside},
+		{"ls {a,b}", inside},
+		{"ls ~/x", inside},
+		{"ls --x=~/x", inside},
+		{"ls =cat", inside},
+		{"(ls)", inside},
+		{"{ ls; }", inside},
+		{"if ls; then cat x; fi", inside},
+		{"for i in a b; do ls; done", inside},
+		{"f() { ls; }; f", inside},
+		{"! ls", inside},
+		{"ls & cat x", inside},
+		{"ls |& cat", inside},
+		{"time ls", inside},
+		{"coproc ls", inside},
+		{"ls 2>/dev/null", inside},
+		{"cat <<E\nx\nE", inside},
+		{"cat <<< x", inside},
+		{"[[ -f x ]] && ls", inside},
+		{"[ -v 'a[x]' ] && ls", inside},
+		{"export X=1; ls", inside},
+		{"eval ls", inside},
+		{"trap ls EXIT", inside},
+		{"alias a=ls; ls", inside},
+		{"unset 'a[x]'; ls", inside},
+		{"mapfile -C ls -c 1 x", inside},
+		{"command ls", inside},
+		{"exec ls", inside},
+		{"noglob ls", inside},
+		{"bash -c 'ls #'", inside},
+		{"sudo bash -c 'ls #\\\ntouch /var/tmp/x'", inside},
+		{"env X=1 sh -c 'ls #'", asks},
+		{"echo ls | bash", inside},
+		{"ls &&", asks}, // bash would refuse it
+		{"ls 'x", asks},
+		{"ls $HOME", asks},
+		{"ls $(ls)", asks},
+		{"ls > x", asks},
+		{"(make)", asks},
+		{"$x", asks},
+		{"echo $(git push)", denied},
+	} {
+		argv := []string{"bash", "-lc", tt.script}
+		require.Equal(t, tt.want, outcome(t, rules, policy.Untrusted, argv...), tt.script)
+		onRequest := outcome(t, rules, policy.OnRequest, argv...)
+		if tt.want != asks {
+			require.Equal(t, tt.want, onRequest, tt.script)
+		}
+		require.NotEqual(t, tt.want == lifts, onRequest != lifts, tt.script)
+	}
+}
+
+// TestAllowLiftsNoOtherShell shows what an allow rule does with a program and
+// its arguments.
+func TestAllowLiftsNoOtherShell(t *testing.T) {
+	const script = "ls #\\\ntouch /var/tmp/x"
+	rules := parseRules(t, `
+[prefix_rule(pattern=[name]) for name in [
+    "ls", "bash", "zsh", "env", "sudo", "find", "xargs", "su", "flock", "watch", "git", "own-wrapper",
+]]
+prefix_rule(pattern=["ssh", "build"])
+prefix_rule(pattern=["fish", "-c", "ls"])
+prefix_rule(pattern=["pwsh", "-Command", "ls"])
+prefix_rule(pattern=["bash", "-lc", "ls $HOME"])
+prefix_rule(pattern=["bash", "-lc", "gcc x && ls"])
+prefix_rule(pattern=["timeout", "5", "bash", "-c", "ls $HOME"])
+`)
+	for _, tt := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"ls", "$HOME", "#", "*"}, lifts}, // no shell reads it
+		{[]string{"/usr/bin/ls"}, lifts},
+		{[]string{"/bin/bash", "-lc", "ls"}, lifts},
+		{[]string{"sh", "-c", "ls"}, lifts},
+		{[]string{"zsh", "-c", "ls"}, lifts},
+		{[]string{"sudo", "bash", "-c", "ls"}, lifts},
+		{[]string{"sudo", "bash", "-c", script}, inside},
+		{[]string{"bash", "-c", script}, inside},
+		{[]string{"zsh", "-c", script}, asks}, // the parser reads zsh otherwise
+		{[]string{"./bash", "-c", "ls"}, asks},
+
+		// Options that make a shell read something else besides.
+		{[]string{"bash", "-i", "-c", "ls"}, inside},
+		{[]string{"bash", "-x", "-c", "ls"}, inside},
+		{[]string{"bash", "-xc", "ls"}, inside},
+		{[]string{"bash", "--rcfile", "x", "-c", "ls"}, inside},
+		{[]string{"bash", "-O", "extglob", "-c", "ls"}, inside},
+		{[]string{"bash", "-o", "posix", "-c", "ls"}, inside},
+		{[]string{"zsh", "-o", "extendedglob", "-c", "ls"}, inside},
+		{[]string{"bash", "-c", "ls", "x"}, inside},
+		{[]string{"bash", "x.sh"}, inside},
+		{[]string{"fish", "-c", "ls"}, inside},
+		{[]string{"pwsh", "-Command", "ls"}, inside},
+
+		// Wrappers. One that a rule does not name may do more than start ls.
+		{[]string{"env", "ls"}, lifts},
+		{[]string{"env", "bash", "-c", "ls"}, lifts},
+		{[]string{"env", "bash", "-c", script}, inside},
+		{[]string{"env", "-S", "bash -c ls"}, lifts},
+		{[]string{"env", "-S", "bash -c l\\s"}, inside},
+		{[]string{"env", "-S", "ls -l"}, lifts},
+		{[]string{"env", "touch", "x"}, asks},
+		{[]string{"timeout", "5", "ls"}, inside},
+		{[]string{"timeout", "5", "bash", "-c", script}, inside},
+		{[]string{"timeout", "5", "bash", "-c", "ls $HOME"}, inside}, // the very words of a rule
+		{[]string{"/usr/bin/time", "-o", "/var/tmp/x", "ls"}, inside},
+		{[]string{"sudo", "/usr/bin/time", "-o", "/var/tmp/x", "ls"}, inside},
+		{[]string{"find", ".", "-exec", "ls", ";"}, lifts},
+		{[]string{"find", ".", "-exec", "sh", "-c", "ls #", ";"}, inside},
+		{[]string{"find", ".", "-exec", "touch", "x", ";"}, asks},
+		{[]string{"xargs", "ls"}, asks},
+		{[]string{"own-wrapper", "--", "sh", "-c", "ls"}, lifts},
+		{[]string{"own-wrapper", "--", "sh", "-c", script}, inside},
+		{[]string{"own-wrapper", "bash", "-ec", "ls"}, inside},
+		{[]string{"own-wrapper", "fish"}, lifts}, // a word
+		{[]string{"su", "root", "-c", "ls"}, lifts},
+		{[]string{"su", "root", "-c", script}, inside},
+		{[]string{"flock", "x", "-c", script}, inside},
+		{[]string{"watch", "ls", "#"}, inside},
+		{[]string{"git", "-c", "core.pager=ls #", "log"}, inside},
+		{[]string{"git", "-c", "core.pager=ls", "log"}, lifts},
+		{[]string{"ssh", "build", "cd x; make #"}, lifts}, // it runs elsewhere
+		{[]string{"ssh", "build", "bash", "-c", "make #"}, lifts},
+		{[]string{"ssh", "-o", "ProxyCommand=ls #", "build"}, asks},
+
+		// Rules that name a whole script, as the answer "always" writes them.
+		{[]string{"bash", "-lc", "ls $HOME"}, inside},
+		{[]string{"bash", "-lc", "gcc x && ls"}, lifts},
+	} {
+		require.Equal(t, tt.want, outcome(t, rules, policy.Untrusted, tt.argv...), "%q", tt.argv)
+	}
+}
+
+// TestAllowWithoutASandbox has a script that an allow covers and that may do
+// more, where the sandbox would not confine it.
+func TestAllowWithoutASandbox(t *testing.T) {
+	rules := parseRules(t, `prefix_rule(pattern=["ls"])`)
+	run := policy.Action{Tool: "shell", Command: []string{"bash", "-lc", "(ls)"}}
+	escalated := run
+	escalated.Permissions = policy.RequireEscalated
+	more := run
+	more.Permissions, more.Additional = policy.WithAdditional, &policy.Additional{Network: true}
+	for _, tt := range []struct {
+		name     string
+		approval policy.Approval
+		mode     policy.Mode
+		confines bool
+		action   policy.Action
+		want     policy.Verdict
+	}{
+		{"none in force", policy.OnRequest, policy.WorkspaceWrite, false, run, policy.Ask},
+		{"none in force, nobody to ask", policy.Never, policy.WorkspaceWrite, false, run, policy.Deny},
+		{"switched off, untrusted", policy.Untrusted, policy.DangerFullAccess, true, run, policy.Ask},
+		{"switched off", policy.OnRequest, policy.DangerFullAccess, true, run, policy.Allow},
+		{"escalated", policy.OnRequest, policy.WorkspaceWrite, true, escalated, policy.Ask},
+		{"escalated, nobody to ask", policy.Never, policy.WorkspaceWrite, true, escalated, policy.Deny},
+		{"with more", policy.Untrusted, policy.WorkspaceWrite, true, more, policy.Ask},
+	} {
+		p := workspace(tt.approval, tt.mode)
+		p.Rules = func() *policy.Rules { return rules }
+		p.Confines = func() bool { return tt.confines }
+		d := p.Decide(tt.action)
+		require.Equal(t, tt.want.String(), d.Verdict.String(), tt.name)
+		require.Empty(t, d.Always, "%s: a rule would not lift it", tt.name)
+	}
+}
+
+// TestToolRuleLiftsNoCommand has rules for the shell tool itself. Their text is
+// compared with that of the script, which says little about what it does.
+func TestToolRuleLiftsNoCommand(t *testing.T) {
+	rules := parseRules(t, `
+tool_rule(server="", tool="shell", args={"command": "ls*"}, decision="allow")
+tool_rule(server="", tool="apply_patch", decision="allow")
+prefix_rule(pattern=["cat"])
+prefix_rule(pattern=["git", "push"], decision="forbidden")
+`)
+	for _, approval := range []policy.Approval{policy.Untrusted, policy.OnRequest, policy.Never} {
+		p := workspace(approval, policy.WorkspaceWrite)
+		p.Rules = func() *policy.Rules { return rules }
+		decide := func(script string) policy.Decision {
+			argv := []string{"bash", "-lc", script}
+			return p.Decide(policy.Action{Tool: "shell", Command: argv, Arguments: []byte(`{"command":"ls"}`)})
+		}
+		d := decide("ls; touch /var/tmp/x")
+		require.Equal(t, policy.Allow, d.Verdict, d.Reason)
+		require.Equal(t, policy.WorkspaceWrite, d.Profile.Mode)
+		require.Equal(t, policy.DangerFullAccess, decide("cat x").Profile.Mode)
+		require.Equal(t, policy.Deny, decide("ls; git push").Verdict)
+
+		d = p.Decide(policy.Action{Tool: "apply_patch", Writes: []string{"/etc/x"}})
+		require.Equal(t, policy.Allow, d.Verdict)
+		require.Equal(t, policy.DangerFullAccess, d.Profile.Mode)
+	}
+}
+
+// TestRandomPlainScriptsRun holds scripts that an allow lifts the sandbox from
+// against bash and sh: they start what was found in them, word by word, and
+// nothing else.
+func TestRandomPlainScriptsRun(t *testing.T) {
+	r := newRecorder(t)
+	rules := parseRules(t, `prefix_rule(pattern=["show"])`)
+	tokens := []string{
+		"show", "show ", "show a", " ", " ", "\t", "\n", "a", "b=c", "~", "'", "'", `"`, `"`, "'x y'", `"p;q"`, "''",
+		"-", ".", "@", "%", "^", "#", `\`, "!", "*", "[", "{a,b}",
+		"$x", "`", ";", "; show ", "&", "&&", " && show ", " || show ", "|", " | show ", "|&",
+		">", "<", "<<", "(", ")", "if ", "time ", "read ", "eval ", "show=", "/", ":", "+", "=", "\\\n", "#\\\n",
+	}
+	rnd := rand.New(rand.NewPCG(1, 3))
+	lifted, ran := 0, 0
+	for range 20000 {
+		var b strings.Builder
+		b.WriteString("show ")
+		for range 1 + rnd.IntN(6) {
+			b.WriteString(tokens[rnd.IntN(len(tokens))])
+		}
+		script := b.String()
+		if outcome(t, rules, policy.OnRequest, "bash", "-c", script) != lifts {
+			continue
+		}
+		lifted++
+		if lifted%25 != 0 {
+			continue // to start shells takes long
+		}
+		found := policy.Commands([]string{"bash", "-c", script}).Commands
+		for _, shell := range []string{r.bash, "/bin/sh"} {
+			for _, argv := range r.run(t, shell, script) {
+				ran++
+				same := func(c policy.Command) bool { return slices.Equal(c.Argv, argv) }
+				require.True(t, slices.ContainsFunc(found, same), "%s: %q ran %q", shell, script, argv)
+			}
+		}
+	}
+	require.Greater(t, lifted, 1000)
+	require.Greater(t, ran, 100)
+}
