@@ -144,6 +144,9 @@ func (p *Policy) decide(a Action) Decision {
 func (p *Policy) byToolRule(a Action, m RuleMatch) Decision {
 	why := fmt.Sprintf("a rule for this tool (%s)", m.Matches[0])
 	d := Decision{Profile: p.Profile(), Rule: m.Matches[0].String()}
+	if m.Ruling == Permitted && len(a.Command) > 0 {
+		return p.commandByToolRule(a, d.Rule, why)
+	}
 	if a.Server != "" {
 		d = p.decideDownstream(a)
 	}
@@ -161,6 +164,29 @@ func (p *Policy) byToolRule(a Action, m RuleMatch) Decision {
 	return Decision{Reason: why + " forbids it", Rule: d.Rule, Hint: "do not try it in another way"}
 }
 
+// commandByToolRule decides a call that starts a command, where a tool rule
+// allows the call. It says nothing of what the command does: rules for commands
+// hold all the same, and only they lift the sandbox.
+func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
+	j := p.rules().Judge(a.Command)
+	if d := p.byRules(a, j); j.Ruling > Permitted || j.Lifts {
+		return d
+	}
+	return p.inside(a, Decision{Reason: why, Rule: rule})
+}
+
+// inside lets a call run unasked that a rule allows, as d says, where the
+// sandbox confines it.
+func (p *Policy) inside(a Action, d Decision) Decision {
+	by := p.bySandbox(a)
+	if by.Verdict == Allow || p.onlyUntrusted(a) {
+		d.Verdict, d.Profile = Allow, p.Profile()
+		return d
+	}
+	by.Rule = d.Rule
+	return by
+}
+
 // byRules decides a call that starts a command.
 func (p *Policy) byRules(a Action, j Judgement) Decision {
 	d := p.bySandbox(a)
@@ -170,8 +196,10 @@ func (p *Policy) byRules(a Action, j Judgement) Decision {
 	switch {
 	case j.Ruling == Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Ruling == Permitted:
+	case j.Ruling == Permitted && j.Lifts:
 		return Decision{Verdict: Allow, Profile: outside, Reason: j.Reason, Rule: d.Rule}
+	case j.Ruling == Permitted:
+		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
 	case j.Ruling == Prompted:
@@ -185,7 +213,8 @@ func (p *Policy) byRules(a Action, j Judgement) Decision {
 	case len(j.Dangers) > 0:
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
-		if prefix, ok := p.rules().ProposePrefix(a.Command, a.PrefixRule); ok && !d.Each {
+		prefix, ok := p.rules().ProposePrefix(a.Command, a.PrefixRule)
+		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.liftsWith(prefix)) {
 			d.Always = RuleLine(prefix, Permitted.String())
 		}
 	}
@@ -208,13 +237,17 @@ func (p *Policy) dangerous(d Decision, danger Danger) Decision {
 	return p.ask(AboutSandbox, d)
 }
 
+// onlyUntrusted reports whether the only reason to ask is that nothing is
+// trusted: the sandbox confines the call.
+func (p *Policy) onlyUntrusted(a Action) bool {
+	return p.Approval == Untrusted && p.confines() && p.Mode != DangerFullAccess &&
+		a.Permissions != RequireEscalated && a.Permissions != WithAdditional && len(a.Writes) == 0
+}
+
 // readsOnly reports whether the only reason to ask is that nothing is trusted,
 // and every command in the call is one that only reads.
 func (p *Policy) readsOnly(a Action, f Found) bool {
-	if p.Approval != Untrusted || !p.confines() || p.Mode == DangerFullAccess {
-		return false
-	}
-	if a.Permissions == RequireEscalated || a.Permissions == WithAdditional || len(a.Writes) > 0 || len(f.Opaque) > 0 || len(f.Writes) > 0 {
+	if !p.onlyUntrusted(a) || len(f.Opaque) > 0 || len(f.Writes) > 0 {
 		return false
 	}
 	listed := false

@@ -13,7 +13,7 @@ type Ruling int
 
 const (
 	NoRule    Ruling = iota // no rule speaks of it
-	Permitted               // it may run without the sandbox and unasked
+	Permitted               // it may run unasked, and without the sandbox where it is plain what runs
 	Prompted                // a person is asked
 	Forbidden               // it does not run
 )

@@ -15,6 +15,9 @@ type Judgement struct {
 	// nothing is opaque and nothing is written by redirection. It is Prompted
 	// also where something is opaque and a rule restricts commands.
 	Ruling Ruling `json:"decision,omitempty"`
+	// Lifts is set where what permits the call lifts the sandbox, too: rules
+	// name every command, wrappers included, and every script is plain.
+	Lifts bool `json:"-"`
 	// Reason says in one line why, or is empty when no rule speaks.
 	Reason string `json:"reason,omitempty"`
 	// Matches are the commands that rules speak of, in the order of the text.
@@ -48,12 +51,13 @@ func (r *Rules) Judge(argv []string) Judgement {
 			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
 		}
 	}
-	cover, permitted := r.judgeCommands(&j)
+	cover, permitted, named := r.judgeCommands(&j)
 	if whole, ok := r.whole(argv); ok {
 		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
 		j.Ruling = max(j.Ruling, whole.Ruling)
 		if j.Ruling == Permitted {
 			j.Reason = "it is permitted as a whole by " + whole.String()
+			j.Lifts = j.Found.plain()
 			return j // a person has said yes to this very text
 		}
 	}
@@ -77,15 +81,17 @@ func (r *Rules) Judge(argv []string) Judgement {
 	case permitted && len(opaque) == 0 && len(j.Found.Writes) == 0:
 		j.Ruling = Permitted
 		j.Reason = "every command in it is permitted"
+		j.Lifts = named && j.Found.plain()
 	}
 	return j
 }
 
 // judgeCommands looks up each command. It returns how many words of each are
-// named by an allow, and whether all that need one have one.
-func (r *Rules) judgeCommands(j *Judgement) (cover []int, permitted bool) {
+// named by an allow, whether all that need one have one, and whether also those
+// have one that only start others.
+func (r *Rules) judgeCommands(j *Judgement) (cover []int, permitted, named bool) {
 	cover = make([]int, len(j.Found.Commands))
-	listed, permitted := false, true
+	listed, permitted, named := false, true, true
 	for i, c := range j.Found.Commands {
 		if i == 0 && c.Through && isShellCall(c.Argv) {
 			continue // the shell that every call of a shell tool starts
@@ -101,15 +107,18 @@ func (r *Rules) judgeCommands(j *Judgement) (cover []int, permitted bool) {
 				j.Ruling = max(j.Ruling, m.Ruling)
 			}
 		}
-		if c.Derived || c.Through || c.Elsewhere {
+		if c.Derived || c.Elsewhere {
+			continue
+		}
+		allowed := c.isCovered(cover) || cover[i] > 0 && c.known()
+		if c.Through {
+			named = named && (allowed || isShellCall(c.Argv))
 			continue
 		}
 		listed = true
-		if !c.isCovered(cover) && (cover[i] == 0 || !c.known()) {
-			permitted = false
-		}
+		permitted = permitted && allowed
 	}
-	return cover, permitted && listed
+	return cover, permitted && listed, named
 }
 
 // covered returns how many words of a command are named by an allow: by a rule

@@ -18,6 +18,8 @@ type Found struct {
 	// Writes are the files that redirections open for writing. /dev/null and
 	// the standard streams are left out.
 	Writes []Write `json:"writes,omitempty"`
+
+	scripts []string // the texts given to shells on this machine
 }
 
 // A Command is one simple command: a program or builtin with its arguments.

@@ -486,8 +486,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 // shellLike reads code for a shell whose language is not parsed as if it were
 // bash, for what can be seen that way.
 func (f *finder) shellLike(sc scope, name string, code word) {
-	switch languageName(name) {
-	case "fish", "csh", "tcsh", "xonsh", "elvish", "rc", "nu", "pwsh", "powershell":
+	if isOtherShell(languageName(name)) {
 		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
 			sc = sc.reading(name)
 			sc.src = code.code()
@@ -534,6 +533,7 @@ func (f *finder) code(sc scope, text string) {
 // that a fault in it says nothing.
 func (f *finder) quiet(sc scope, src string) {
 	if stmts, err := f.parse(src, syntax.LangBash); err == nil && f.first("quiet", src, sc) {
+		f.given(sc, src)
 		sc.src = src
 		f.stmts(sc, stmts)
 	}

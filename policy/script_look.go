@@ -236,6 +236,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 	if line.hole {
 		f.opaque(sc, line.text, "the arguments given to env -S are not known before it runs")
 	}
+	f.given(sc, line.code()) // it has escapes of its own
 	split, err := splitWords(line.code())
 	if err != nil {
 		f.opaque(sc, line.text, "the arguments given to env -S cannot be read: %v", err)

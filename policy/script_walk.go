@@ -44,8 +44,16 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 	f.source(sc, src, lang, args)
 }
 
+// given notes a text that a shell is given.
+func (f *finder) given(sc scope, src string) {
+	if !sc.away {
+		f.found.scripts = append(f.found.scripts, src)
+	}
+}
+
 // source looks into a script.
 func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []word) {
+	f.given(sc, src)
 	sc.src, sc.args = src, args
 	sc.moved = args != nil && movesArgs(src)
 	if sc.tooDeep() {
