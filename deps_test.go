@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"hooks":      {"lazyregexp", "config", "policy"},
 	"lazyregexp": {},
 	"npm":        {}, // a program of its own, which makes the npm packages
-	"console":    {"approvals", "audit", "policy", "golang.org/x/net/netutil"},
+	"console":    {"approvals", "audit", "policy", "wire", "golang.org/x/net/netutil"},
 
 	"oauth/oauthtest": {},
 	"audit/metrics":   {"policy"},

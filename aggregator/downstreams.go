@@ -417,7 +417,9 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	args = restoreArguments(args, t.renamed)
+	if args, err = restoreArguments(args, t.renamed); err != nil {
+		return policy.Outcome{}, err
+	}
 	meta, _ := parseOrdered(c.Meta)
 	r := &request{
 		method:   "tools/call",

@@ -550,19 +550,25 @@ func plainProperty(name string) bool {
 }
 
 // restoreArguments gives renamed properties in args their raw names back.
-// Everything else keeps its bytes.
-func restoreArguments(args json.RawMessage, renamed map[string]string) json.RawMessage {
+// Everything else keeps its bytes. An argument that is there under both names
+// is an error.
+func restoreArguments(args json.RawMessage, renamed map[string]string) (json.RawMessage, error) {
 	if len(renamed) == 0 {
-		return args
+		return args, nil
 	}
 	o, err := parseOrdered(args)
 	if err != nil {
-		return args // the server will say so
+		return args, nil // the server will say so
 	}
-	for i, f := range o {
-		if raw, ok := renamed[f.key]; ok {
-			o[i].key = raw
+	for name, raw := range renamed {
+		i := o.index(name)
+		if i < 0 {
+			continue
 		}
+		if o.get(raw) != nil {
+			return nil, fmt.Errorf("%q and %q are the same argument; send %q alone", name, raw, name)
+		}
+		o[i].key = raw
 	}
-	return o.bytes()
+	return o.bytes(), nil
 }

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"toolgate/approvals"
 	"toolgate/policy"
+	"toolgate/wire"
 )
 
 const maxBody = 64 << 10 // of a request
@@ -50,7 +50,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	if !utf8.Valid(body) || dec.Decode(v) != nil || dec.More() {
+	if wire.Unique(body) != nil || dec.Decode(v) != nil {
 		fail(w, http.StatusBadRequest, errors.New("the request is not what is expected here"))
 		return false
 	}

@@ -11,11 +11,13 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -257,7 +259,13 @@ func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMes
 	if !s.Has(tool) {
 		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
 	}
-	reply, err := s.call(ctx, tool, policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"})
+	call := policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
+	// Those of a client have been through its transport.
+	if err := wire.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
+		call.Arguments = nil // a record of them would show one value
+		return s.invalid(tool, call, fmt.Errorf("arguments: %w", err)), nil
+	}
+	reply, err := s.call(ctx, tool, call)
 	if rpc, ok := errors.AsType[*aggregator.RPCError](err); ok {
 		return errorReply(tool, rpc), nil
 	}
@@ -291,12 +299,16 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 	if _, ok := s.resourceTool(tool); ok && tool != readResource {
 		return s.listNamed(tool, c.Arguments)
 	}
-	c.Describe = func(args json.RawMessage) (policy.Action, error) { return s.describe(tool, args) }
-	action, err := c.Describe(c.Arguments)
+	c.Describe = func(args json.RawMessage) (policy.Action, error) {
+		// A hook's arguments have been through no transport.
+		if err := wire.Unique(args); err != nil {
+			return policy.Action{}, err
+		}
+		return s.describe(tool, args)
+	}
+	action, err := s.describe(tool, c.Arguments)
 	if err != nil {
-		c.Action.Tool = tool
-		s.opts.Gate.Invalid(c, err)
-		return errorReply(tool, err), nil
+		return s.invalid(tool, c, err), nil
 	}
 	if !action.ReadOnly && action.Session != "" && s.opts.Outside != nil && s.opts.Outside(c.Caller, action.Session) {
 		action.Permissions = policy.RequireEscalated
@@ -315,6 +327,13 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 	r := errorReply(tool, err)
 	_, r.Refused = errors.AsType[*policy.Refused](err)
 	return r, nil
+}
+
+// invalid records a call whose arguments do not fit, and answers it.
+func (s *Server) invalid(tool string, c policy.Call, err error) Reply {
+	c.Action.Tool = tool
+	s.opts.Gate.Invalid(c, err)
+	return errorReply(tool, err)
 }
 
 func errorReply(tool string, err error) Reply {

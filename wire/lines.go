@@ -31,6 +31,9 @@ import (
 type Limits struct {
 	Line  int // bytes in a line, default 32 MiB
 	Depth int // nested arrays and objects, default 512
+
+	// Unique refuses a line in which an object has a name twice, at any depth.
+	Unique bool
 }
 
 const (
@@ -57,6 +60,7 @@ type Reader struct {
 	limits  Limits
 	line    []byte
 	members []Member
+	names   [][]byte // room for the scanner's
 }
 
 // NewReader returns a Reader over in.
@@ -86,12 +90,19 @@ func (r *Reader) Next() ([]byte, error) {
 		if line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark)); len(line) == 0 {
 			continue
 		}
-		if r.members, err = Members(line, r.limits.Depth, r.members[:0]); err != nil {
+		s := scanner{b: line, deepest: r.limits.Depth, unique: r.limits.Unique, names: r.names[:0]}
+		if r.members, err = s.whole(r.members[:0]); err != nil {
 			return nil, refusal(line, r.limits.Depth, err)
+		}
+		if r.names = s.names; cap(r.names) > maxNamesKept {
+			r.names = nil // give the memory back
 		}
 		return line, nil
 	}
 }
+
+// maxNamesKept is how many names of one message there is room for in the next.
+const maxNamesKept = 1 << 10
 
 // Members returns the members of the message that Next returned last. They
 // are valid as long as it is.
@@ -139,8 +150,8 @@ func (r *Reader) read() ([]byte, error) {
 }
 
 // Check reports whether message, which came by another way than a stream of
-// lines, may be handed to a JSON decoder that recurses. Its errors are
-// *[LineError].
+// lines, may be handed to a JSON decoder that recurses, and says the same to
+// every decoder: no object in it has a name twice. Its errors are *[LineError].
 func Check(message []byte, l Limits) error {
 	if l.Depth == 0 {
 		l.Depth = defaultDepth
@@ -148,13 +159,15 @@ func Check(message []byte, l Limits) error {
 	if message = bytes.TrimSpace(message); len(message) == 0 {
 		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "there is no message"}
 	}
-	if _, err := Members(message, l.Depth, nil); err != nil {
+	s := scanner{b: message, deepest: l.Depth, unique: true}
+	if _, err := s.whole(nil); err != nil {
 		return refusal(message, l.Depth, err)
 	}
 	return nil
 }
 
-// refusal says what is wrong with a line that is no JSON object.
+// refusal says what is wrong with a line that is no JSON object, or repeats a
+// name.
 func refusal(line []byte, depth int, why error) *LineError {
 	bad := func(code int64, format string, args ...any) *LineError {
 		var s idScanner
@@ -170,6 +183,11 @@ func refusal(line []byte, depth int, why error) *LineError {
 	if !json.Valid(line) {
 		return bad(jsonrpc.CodeParseError, "message is not valid JSON")
 	}
+	if twice, ok := errors.AsType[*DuplicateNameError](why); ok {
+		e := bad(jsonrpc.CodeInvalidRequest, "%v", twice)
+		e.ID = requestID(line, depth)
+		return e
+	}
 	if line[0] == '[' {
 		return bad(jsonrpc.CodeInvalidRequest, "batches are not supported; send each message by itself")
 	}
@@ -177,6 +195,29 @@ func refusal(line []byte, depth int, why error) *LineError {
 		return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")
 	}
 	return bad(jsonrpc.CodeParseError, "message is not usable: %v", why)
+}
+
+// requestID returns the id of the request in line, a JSON object. It is nil for
+// an answer, whose id is one of ours, and where there are two.
+func requestID(line []byte, depth int) json.RawMessage {
+	var found idScanner
+	isRequest := false
+	members, _ := Members(line, depth, nil) // the line is valid
+	for _, m := range members {
+		switch string(unescaped(m.Key)) {
+		case "id":
+			if found.found != nil {
+				return nil
+			}
+			found.found = m.Value
+		case "method":
+			isRequest = true
+		}
+	}
+	if !isRequest {
+		return nil
+	}
+	return found.id()
 }
 
 // nesting returns how deep the brackets of line nest.
@@ -258,6 +299,9 @@ func (s *idScanner) step(c byte) {
 	case ':':
 		if s.depth == 1 && !s.value {
 			s.value = true
+			if string(s.key) == `"id"` && len(s.found) > 0 {
+				s.found = append(s.found, ',') // two ids are none
+			}
 			return
 		}
 		s.keep(c)

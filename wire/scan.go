@@ -2,8 +2,10 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -34,6 +36,25 @@ func Elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
 	return into, s.end()
 }
 
+// Unique checks that b is one JSON value in which no object has a name twice,
+// at any depth and whatever its escapes: which of the values counts would be
+// up to each reader. Its error for a repeated name is a *[DuplicateNameError].
+func Unique(b []byte) error {
+	s := scanner{b: b, deepest: defaultDepth, unique: true}
+	s.space()
+	if err := s.value(); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// A DuplicateNameError is a JSON object that has a name twice.
+type DuplicateNameError struct{ Name string }
+
+func (e *DuplicateNameError) Error() string {
+	return fmt.Sprintf("duplicate name %q in a JSON object; give each name once", e.Name[:min(len(e.Name), maxText)])
+}
+
 // errDeep is the scanner's error for what nests too deep.
 var errDeep = errors.New("nested too deep")
 
@@ -43,6 +64,9 @@ type scanner struct {
 	at      int
 	depth   int
 	deepest int
+
+	unique bool     // a name that an object has twice is an error
+	names  [][]byte // those of the objects being read, unescaped, the outermost first
 }
 
 func (s *scanner) whole(into []Member) ([]Member, error) {
@@ -107,6 +131,7 @@ func (s *scanner) object(each func(Member)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
+	outer := len(s.names)
 	for first := true; ; first = false {
 		s.space()
 		switch {
@@ -120,6 +145,9 @@ func (s *scanner) object(each func(Member)) error {
 			return err
 		}
 		key := s.b[start : s.at-1]
+		if s.unique {
+			s.names = append(s.names, unescaped(key))
+		}
 		if s.space(); s.peek() != ':' {
 			return s.unexpected()
 		}
@@ -137,11 +165,48 @@ func (s *scanner) object(each func(Member)) error {
 		case ',':
 			s.at++
 		case '}':
+			if err := distinct(s.names[outer:]); err != nil {
+				return err
+			}
+			s.names = s.names[:outer]
 			return s.leave()
 		default:
 			return s.unexpected()
 		}
 	}
+}
+
+// unescaped returns the name that stands between its quotes as key.
+func unescaped(key []byte) []byte {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return key
+	}
+	var name string
+	_ = json.Unmarshal(slices.Concat([]byte{'"'}, key, []byte{'"'}), &name) // the scanner has checked it
+	return []byte(name)
+}
+
+// fewNames is up to how many names are compared each with each.
+const fewNames = 16
+
+// distinct returns a *[DuplicateNameError] for a name that is there twice. It
+// sorts names that are many.
+func distinct(names [][]byte) error {
+	if len(names) > fewNames {
+		slices.SortFunc(names, bytes.Compare)
+	}
+	for i, name := range names {
+		others := names[:i]
+		if len(names) > fewNames {
+			others = names[max(i-1, 0):i]
+		}
+		for _, other := range others {
+			if bytes.Equal(name, other) {
+				return &DuplicateNameError{string(name)}
+			}
+		}
+	}
+	return nil
 }
 
 // array reads an array and tells of its elements, unless each is nil.

@@ -21,7 +21,9 @@ import (
 // SDK's in what happens to input that is wrong and to input that ends:
 //
 //   - a line that is no message gets an error of its own, with the request's
-//     id where one can be told, and the next line is read;
+//     id where one can be told, and the next line is read; so does one in
+//     which an object has a name twice, because the SDK, a hook, the record
+//     and a tool could each read another value of it;
 //   - the end of In is held back until every request read has its answer, for
 //     at most Drain. Questions that the server has put to the client cannot be
 //     answered any more and fail at once. When Out is broken, nobody waits.
@@ -60,7 +62,9 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	if c.drain == 0 {
 		c.drain = time.Minute
 	}
-	r := NewReader(t.In, t.Limits)
+	limits := t.Limits
+	limits.Unique = true
+	r := NewReader(t.In, limits)
 	c.goOn = func() { c.readOn(r) }
 	go c.readLoop(r) // ends when In ends or fails, or with Close at the next line
 	return c, nil

@@ -122,6 +122,7 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 // UnmarshalJSON refuses settings that there are none of.
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
+	*i = indentation{}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	err := dec.Decode((*plain)(i))

@@ -27,6 +27,7 @@ func (commandArgument) EditSchema(s *jsonschema.Schema) {
 
 // UnmarshalJSON takes an array of strings or a string.
 func (c *commandArgument) UnmarshalJSON(b []byte) error {
+	*c = commandArgument{} // of an earlier value nothing counts
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, &c.script)
 	}
@@ -118,6 +119,7 @@ type additional struct {
 // be silently less than what was meant.
 func (a *additional) UnmarshalJSON(b []byte) error {
 	type plain additional
+	*a = additional{}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode((*plain)(a)); err != nil {
