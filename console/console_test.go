@@ -440,7 +440,7 @@ func TestAnswers(t *testing.T) {
 		for _, bad := range []string{"", "yes", "ONCE", "allow"} {
 			require.Equal(t, http.StatusBadRequest, answered(id, bad).Code, bad)
 		}
-		for _, body := range []string{``, `{`, `[]`, `{"answer":"once","x":1}`, `{"answer":"no","answer":"once"}`, `{"answer":"no","\u0061nswer":"once"}`, `{"answer":"once"}{}`, `{"answer":true}`, "{\"answer\":\"once\xff\"}"} {
+		for _, body := range []string{``, `{`, `[]`, `{"answer":"once","x":1}`, `{"Answer":"once"}`, `{"answer":"no","answer":"once"}`, `{"answer":"no","\u0061nswer":"once"}`, `{"answer":"once"}{}`, `{"answer":true}`, "{\"answer\":\"once\xff\"}"} {
 			require.Equal(t, http.StatusBadRequest, f.do(g.in(post("/console/api/approvals/"+id, body))).Code, body)
 		}
 		require.Equal(t, http.StatusRequestEntityTooLarge, f.do(g.in(post("/console/api/approvals/"+id, strings.Repeat(" ", 65<<10)))).Code)

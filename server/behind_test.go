@@ -44,8 +44,15 @@ type line struct {
 // It must be called inside a synctest bubble.
 func newFront(t *testing.T, approval policy.ToolApproval, back func(write func(format string, args ...any), m line), catalog ...tools.Tool) *front {
 	s, set := newServer(t, approval, back, catalog...)
+	f := stdio(t, s)
+	f.set = set
+	return f
+}
+
+// stdio starts s with a client.
+func stdio(t *testing.T, s *server.Server) *front {
 	r, w := io.Pipe()
-	f := &front{t: t, set: set, in: w, done: make(chan struct{})}
+	f := &front{t: t, in: w, done: make(chan struct{})}
 	go func() { // ends with the client's input
 		defer close(f.done)
 		s.ServeStdio(context.Background(), r, &f.out)
@@ -91,7 +98,9 @@ func newServer(t *testing.T, approval policy.ToolApproval, back func(write func(
 func (f *front) close() {
 	f.in.Close()
 	<-f.done
-	f.set.Close()
+	if f.set != nil {
+		f.set.Close()
+	}
 }
 
 func (f *front) send(format string, args ...any) {

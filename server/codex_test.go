@@ -45,6 +45,7 @@ func TestLimitOf(t *testing.T) {
 		{"a kind of path to come", managed("restricted", root+`,{"path":{"type":"inode"},"access":"deny"}`), &policy.Limit{Rules: reads, Unknown: `denying inode: a path of type "inode"`}},
 		{"a file system to come", `{"permissionProfile":{"type":"managed","file_system":{"type":"new"}}}`, &policy.Limit{Unknown: `a file system of type "new"`}},
 		{"a type to come", `{"permissionProfile":{"type":"new"}}`, &policy.Limit{Unknown: `a profile of type "new"`}},
+		{"names in another case", `{"permissionProfile":{"type":"managed","Type":"disabled","file_system":{"type":"new"}},"permissionprofile":{"type":"disabled"}}`, &policy.Limit{Unknown: `a file system of type "new"`}},
 		{"nonsense", `5`, &policy.Limit{Unknown: "a state that cannot be read"}},
 		{"without a profile", `{}`, &policy.Limit{Unknown: "a state that cannot be read"}},
 	} {
