@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,9 +47,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", maxBody))
 		return false
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if wire.Unique(body) != nil || dec.Decode(v) != nil {
+	if wire.Unique(body) != nil || wire.UnmarshalKnown(body, v) != nil {
 		fail(w, http.StatusBadRequest, errors.New("the request is not what is expected here"))
 		return false
 	}

@@ -190,13 +190,12 @@ func (c Call) traceParent() string {
 	if len(c.Meta) == 0 {
 		return ""
 	}
-	var meta struct {
-		TraceParent string `json:"traceparent"`
-	}
-	if json.Unmarshal(c.Meta, &meta) != nil || len(meta.TraceParent) > 64 {
+	var meta map[string]json.RawMessage // a struct would take the name in any case
+	var parent string
+	if json.Unmarshal(c.Meta, &meta) != nil || json.Unmarshal(meta["traceparent"], &parent) != nil || len(parent) > 64 {
 		return ""
 	}
-	return meta.TraceParent
+	return parent
 }
 
 // An Event is the record of one call, whatever became of it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/policy"
+	"toolgate/wire"
 )
 
 // A client is the far end of a connection, to which requests of downstream
@@ -179,7 +181,7 @@ func supports(caps *mcp.ClientCapabilities, method string, params json.RawMessag
 				Mode string `json:"mode"`
 			}
 			e := caps.Elicitation
-			isURL := json.Unmarshal(params, &p) == nil && p.Mode == "url"
+			isURL := wire.Unmarshal(params, &p) == nil && p.Mode == "url"
 			// Neither form nor url declared means form, as before URL mode existed.
 			ok = e != nil && (isURL && e.URL != nil || !isURL && (e.Form != nil || e.URL == nil))
 		}
@@ -229,7 +231,7 @@ func keepRaw(msg jsonrpc.Message) {
 		req.Extra = &mcp.RequestExtra{Header: http.Header{rawParams: {string(req.Params)}}}
 		return
 	}
-	if !ok || req.Extra != nil || !req.IsCall() || !bytes.Contains(req.Params, []byte(`"_meta"`)) && !bytes.Contains(req.Params, []byte(`"inputResponses"`)) && !bytes.Contains(req.Params, []byte(`"task"`)) {
+	if !ok || req.Extra != nil || !req.IsCall() || !mayName(req.Params, "_meta", "inputResponses", "task") {
 		return
 	}
 	var p struct {
@@ -237,7 +239,7 @@ func keepRaw(msg jsonrpc.Message) {
 		Answers json.RawMessage `json:"inputResponses"`
 		Task    json.RawMessage `json:"task"`
 	}
-	if json.Unmarshal(req.Params, &p) != nil {
+	if wire.Unmarshal(req.Params, &p) != nil {
 		return
 	}
 	h := http.Header{}
@@ -251,6 +253,14 @@ func keepRaw(msg jsonrpc.Message) {
 		h.Set(rawTask, string(p.Task))
 	}
 	req.Extra = &mcp.RequestExtra{Header: h}
+}
+
+// mayName reports whether the names of params may hold one of these. It errs on
+// the side of yes where something is escaped.
+func mayName(params json.RawMessage, names ...string) bool {
+	return bytes.IndexByte(params, '\\') >= 0 || slices.ContainsFunc(names, func(name string) bool {
+		return bytes.Contains(params, []byte(`"`+name+`"`))
+	})
 }
 
 // rawPart returns what keepRaw noted.

@@ -211,7 +211,7 @@ func (d *direct) cancelled(params json.RawMessage) bool {
 		ID     json.RawMessage `json:"requestId"`
 		Reason string          `json:"reason"`
 	}
-	if json.Unmarshal(params, &p) != nil {
+	if wire.Unmarshal(params, &p) != nil {
 		return false
 	}
 	d.mu.Lock()

@@ -1,14 +1,14 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/wire"
 )
 
 // serveBothEras reads conn and hands each message to one of two sessions of
@@ -83,7 +83,7 @@ func erasOf(msg jsonrpc.Message) []bool {
 
 // isStateless reports whether req names a stateless revision in its _meta.
 func isStateless(req *jsonrpc.Request) bool {
-	if !bytes.Contains(req.Params, []byte(mcp.MetaKeyProtocolVersion)) {
+	if !mayName(req.Params, mcp.MetaKeyProtocolVersion) {
 		return false // by far the most, without decoding
 	}
 	var p struct {
@@ -91,7 +91,7 @@ func isStateless(req *jsonrpc.Request) bool {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	return json.Unmarshal(req.Params, &p) == nil && p.Meta.Version >= statelessEra
+	return wire.Unmarshal(req.Params, &p) == nil && p.Meta.Version >= statelessEra
 }
 
 func startsSession(msg jsonrpc.Message) bool {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/wire"
 )
 
 // A client of the stateless era repeats in headers what proxies on the way
@@ -33,7 +35,7 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 		Name      string                     `json:"name"`
 		Arguments map[string]json.RawMessage `json:"arguments"`
 	}
-	if json.Unmarshal(req.Params, &p) != nil {
+	if wire.Unmarshal(req.Params, &p) != nil {
 		return "" // others say so
 	}
 	t, ok := s.opts.Downstreams.Tool(p.Name)
@@ -43,7 +45,7 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 	var def struct {
 		Schema headerSchema `json:"inputSchema"`
 	}
-	if json.Unmarshal(t.Definition, &def) != nil {
+	if wire.Unmarshal(t.Definition, &def) != nil {
 		return ""
 	}
 	return def.Schema.check(h, p.Arguments, "")
@@ -54,7 +56,7 @@ func checkTaskHeader(h http.Header, req *jsonrpc.Request) string {
 	var p struct {
 		TaskID string `json:"taskId"`
 	}
-	if json.Unmarshal(req.Params, &p) != nil || p.TaskID == "" {
+	if wire.Unmarshal(req.Params, &p) != nil || p.TaskID == "" {
 		return "" // others say so
 	}
 	if name := h.Values("Mcp-Name"); len(name) != 1 || name[0] != p.TaskID {
@@ -76,7 +78,7 @@ func (s *headerSchema) UnmarshalJSON(b []byte) error {
 		Header     json.RawMessage            `json:"x-mcp-header"`
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	if json.Unmarshal(b, &in) != nil {
+	if wire.Unmarshal(b, &in) != nil {
 		return nil
 	}
 	if json.Unmarshal(in.Header, &s.Header) != nil {

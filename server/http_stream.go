@@ -2,13 +2,14 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/wire"
 )
 
 // Limits of what is kept for clients that come back.
@@ -206,7 +207,7 @@ func initializeVersion(req *jsonrpc.Request) string {
 	var p struct {
 		Version string `json:"protocolVersion"`
 	}
-	if json.Unmarshal(req.Params, &p) != nil {
+	if wire.Unmarshal(req.Params, &p) != nil {
 		return ""
 	}
 	return p.Version

@@ -16,6 +16,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/policy"
 	"toolgate/relay"
+	"toolgate/wire"
 )
 
 // A parked call is one of a stateless client that a downstream server has
@@ -178,7 +179,7 @@ func (s *Server) passQuestions(res *rawResult, caller string, digest []byte) (mc
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
 	}
-	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || json.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
+	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || wire.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
 		return res, nil
 	}
 	st := state{ID: rand.Text(), Caller: caller, Digest: digest, Pass: true, Bare: top.State == nil, Until: time.Now().Add(s.opts.AskTimeout)}

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/wire"
 )
 
 // mayAsk are the forwarded methods whose result may be a question: those and
@@ -109,7 +110,7 @@ func stateIn(params json.RawMessage) string {
 	var p struct {
 		State string `json:"requestState"`
 	}
-	if !bytes.Contains(params, []byte(`"requestState"`)) || json.Unmarshal(params, &p) != nil {
+	if !mayName(params, "requestState") || wire.Unmarshal(params, &p) != nil {
 		return ""
 	}
 	return p.State

@@ -56,7 +56,7 @@ func (r *rawResult) bytes() (json.RawMessage, error) {
 		ResultType json.RawMessage `json:"resultType"`
 		Meta       json.RawMessage `json:"_meta"`
 	}
-	if err := json.Unmarshal(r.raw, &have); err != nil {
+	if err := wire.Unmarshal(r.raw, &have); err != nil {
 		return nil, err
 	}
 	front := map[string]any{}

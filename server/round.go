@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/policy"
+	"toolgate/wire"
 )
 
 // A round is one tools/call of the stateless era: it may end with a question,
@@ -63,8 +64,8 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 	if st.Caller != caller || !bytes.Equal(st.Digest, callDigest(req.Params)) {
 		return nil, errors.New("requestState belongs to another call; send this call again without it")
 	}
-	res, ok := req.Params.InputResponses[approvalRequest].(*mcp.ElicitResult)
-	if !ok {
+	res := approval(req)
+	if res == nil {
 		return r, nil // "missing answers: ask again"; the state stays good
 	}
 	if !s.seal.use(st) {
@@ -75,6 +76,20 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 		r.denied = st.Denied
 	}
 	return r, nil
+}
+
+// approval returns the answer to our question that a request brings, nil for
+// none. The SDK has read it too, but with names in any case.
+func approval(req *mcp.CallToolRequest) *mcp.ElicitResult {
+	var answers map[string]json.RawMessage
+	var res mcp.ElicitResult
+	if json.Unmarshal(rawPart(req.Extra, rawAnswers), &answers) != nil {
+		return nil
+	}
+	if wire.Unmarshal(answers[approvalRequest], &res) != nil || res.Action == "" {
+		return nil
+	}
+	return &res
 }
 
 // ask answers from what the client brought, or suspends the call.

@@ -360,7 +360,7 @@ func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolReque
 			err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
 		} else {
 			var p mcp.ProgressNotificationParams
-			if json.Unmarshal(params, &p) != nil {
+			if wire.Unmarshal(params, &p) != nil {
 				return
 			}
 			p.ProgressToken = token // tokens belong to a hop

@@ -159,3 +159,23 @@ func (e *endless) Read(b []byte) (int, error) {
 	e.at = (e.at + n) % len(e.line)
 	return n, nil
 }
+
+func TestUnmarshalTakesNamesAsTheyAre(t *testing.T) {
+	type inner struct {
+		Known string `json:"known"`
+	}
+	type outer struct {
+		Inner inner           `json:"inner"`
+		List  []inner         `json:"list"`
+		Raw   json.RawMessage `json:"raw"`
+	}
+	var got outer
+	in := []byte(`{"inner":{"known":"a","Known":"b","KNOWN":"c"},"INNER":{"known":"d"},"list":[{"Known":"e"}],"raw": {"n":1.0},"Kelvin":1}`)
+	require.NoError(t, wire.Unmarshal(in, &got))
+	require.Equal(t, outer{Inner: inner{"a"}, List: []inner{{}}, Raw: json.RawMessage(`{"n":1.0}`)}, got)
+	require.ErrorContains(t, wire.UnmarshalKnown(in, &outer{}), `unknown field "Known"`)
+	require.ErrorContains(t, wire.UnmarshalKnown([]byte(`{"\u212Anown":"x"}`), &inner{}), "unknown field", "a Kelvin sign is no k")
+	require.NoError(t, wire.UnmarshalKnown([]byte(` {"kn\u006fwn":"x"} `), &inner{}))
+	require.Error(t, wire.Unmarshal([]byte(`{} {}`), &inner{}))
+	require.Error(t, wire.Unmarshal(nil, &inner{}))
+}

@@ -1,8 +1,6 @@
 package files
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/tools"
+	"toolgate/wire"
 )
 
 // tabWidth is how many columns a tab counts in indentation mode, and how many
@@ -123,9 +122,7 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	err := dec.Decode((*plain)(i))
+	err := wire.UnmarshalKnown(b, (*plain)(i))
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
 		return &tools.ArgumentError{Msg: "indentation has an " + strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1) +
 			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}

@@ -11,6 +11,7 @@ import (
 
 	"toolgate/lazyregexp"
 	"toolgate/policy"
+	"toolgate/wire"
 )
 
 // A commandArgument is a program with its arguments, or a script: a model that
@@ -120,9 +121,7 @@ type additional struct {
 func (a *additional) UnmarshalJSON(b []byte) error {
 	type plain additional
 	*a = additional{}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode((*plain)(a)); err != nil {
+	if err := wire.UnmarshalKnown(b, (*plain)(a)); err != nil {
 		return fmt.Errorf("additional_permissions: %w; it is {\"network\": {\"enabled\": true}, \"file_system\": {\"read\": [...], \"write\": [...]}}", err)
 	}
 	return nil
