@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -110,6 +111,44 @@ func TestFaultsOfServers(t *testing.T) {
 	}
 	_, err := load(t, "[mcp_servers.\"a b\"]\ncommand = \"x\"\n")
 	require.ErrorContains(t, err, "the name may hold")
+}
+
+// TestServersWhoseNamesCollide are refused with both their names.
+func TestServersWhoseNamesCollide(t *testing.T) {
+	for _, tt := range []struct {
+		name, one, oneKeys, other, otherKeys string
+		refused                              bool
+	}{
+		{"hyphen and underscore", "my-server", "", "my_server", "", true},
+		{"dot and slash", "my.server", "", "my/server", "", true},
+		{"capitals", "Git", "", "git", "", true},
+		{"also with prefixes of their own", "my-server", `prefix = "a__"`, "my_server", `prefix = "b__"`, true},
+		{"two words and one", "pair", "", "pair__one", "", false},
+		{"one begins like the other", "git", "", "github", "", false},
+		{"one prefix", "a", `prefix = "x__"`, "b", `prefix = "X__"`, true},
+		{"no prefix twice", "a", `prefix = ""`, "b", `prefix = ""`, true},
+		{"no prefix beside one that a tool's name may begin with", "a", `prefix = ""`, "b", `prefix = "gh_"`, true},
+		{"no prefix beside default ones", "a", `prefix = ""`, "b", "", false},
+		{"a prefix that begins like another", "a", `prefix = "gh_"`, "b", `prefix = "gh_x_"`, true},
+		{"two that end in two underscores", "a", `prefix = "gh__"`, "b", `prefix = "gh__x__"`, false},
+		{"the default prefix of another", "a", `prefix = "mcp__b__"`, "b", "", true},
+		{"one is disabled", "my-server", "enabled = false", "my_server", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := fmt.Sprintf("[mcp_servers.%q]\ncommand = \"x\"\n%s\n[mcp_servers.%q]\nurl = \"https://x\"\n%s\n", tt.one, tt.oneKeys, tt.other, tt.otherKeys)
+			_, err := load(t, text)
+			if !tt.refused {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.one)
+			require.ErrorContains(t, err, tt.other)
+			bad, ok := errors.AsType[*config.Error](err)
+			require.True(t, ok)
+			require.NotZero(t, bad.Line)
+			require.NotEmpty(t, bad.Hint)
+		})
+	}
 }
 
 func TestSettingsReachServers(t *testing.T) {

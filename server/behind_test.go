@@ -139,13 +139,13 @@ func legacyBack(write func(string, ...any), m line) bool {
 	case "initialize":
 		write(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":`+serverCaps+`,"serverInfo":{"name":"raw","version":"1"},"instructions":"theirs"}}`, m.ID)
 	case "tools/list":
-		write(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"z":1,"name":"do-it","inputSchema":{"type":"object","properties":{}},"_meta":{"n":9007199254740993}}]}}`, m.ID)
+		write(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"z":1,"name":"do_it","inputSchema":{"type":"object","properties":{}},"_meta":{"n":9007199254740993}}]}}`, m.ID)
 	case "resources/list":
 		write(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[{"uri":"raw://a","name":"a","x":9007199254740993}]}}`, m.ID)
 	case "resources/templates/list":
 		write(`{"jsonrpc":"2.0","id":%s,"result":{"resourceTemplates":[{"uriTemplate":"raw://t/{id}","name":"t"}]}}`, m.ID)
 	case "prompts/list":
-		write(`{"jsonrpc":"2.0","id":%s,"result":{"prompts":[{"name":"ask-me"}]}}`, m.ID)
+		write(`{"jsonrpc":"2.0","id":%s,"result":{"prompts":[{"name":"ask_me"}]}}`, m.ID)
 	default:
 		return false
 	}
@@ -192,10 +192,10 @@ func TestForwardedRequests(t *testing.T) {
 		defer f.close()
 		f.initialize()
 		for _, tt := range []struct{ method, params, down string }{
-			{"prompts/get", `{"name":"mcp__raw__ask_me","arguments":{"b":"<","a":"1"},"_meta":{"x":9007199254740993}}`, `{"name":"ask-me","arguments":{"b":"<","a":"1"},"_meta":{"x":9007199254740993}}`},
+			{"prompts/get", `{"name":"mcp__raw__ask_me","arguments":{"b":"<","a":"1"},"_meta":{"x":9007199254740993}}`, `{"name":"ask_me","arguments":{"b":"<","a":"1"},"_meta":{"x":9007199254740993}}`},
 			{"resources/read", `{"uri":"raw://a"}`, `{"uri":"raw://a"}`},
 			{"resources/read", `{"uri":"raw://t/5"}`, `{"uri":"raw://t/5"}`},
-			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"mcp__raw__ask_me"},"argument":{"name":"a","value":"x"}}`, `{"ref":{"type":"ref/prompt","name":"ask-me"},"argument":{"name":"a","value":"x"}}`},
+			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"mcp__raw__ask_me"},"argument":{"name":"a","value":"x"}}`, `{"ref":{"type":"ref/prompt","name":"ask_me"},"argument":{"name":"a","value":"x"}}`},
 			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"raw://t/{id}"},"argument":{"name":"id","value":"x"}}`, `{"ref":{"type":"ref/resource","uri":"raw://t/{id}"},"argument":{"name":"id","value":"x"}}`},
 		} {
 			f.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, tt.method, tt.params)
@@ -279,7 +279,7 @@ func askingModern(write func(string, ...any), m line) {
 	case "server/discover":
 		write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`, m.ID)
 	case "tools/list":
-		write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"do-it"}],"ttlMs":3600000}}`, m.ID)
+		write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"do_it"}],"ttlMs":3600000}}`, m.ID)
 	case "tools/call":
 		var in struct {
 			State     string          `json:"requestState"`
@@ -356,7 +356,7 @@ func TestANewerClientIsAsked(t *testing.T) {
 				state, key, res := call("")
 				if tt.approval == policy.ApprovePrompt {
 					require.Equal(t, "approval", key)
-					require.Contains(t, string(res.Result), "the tool do-it of the server raw")
+					require.Contains(t, string(res.Result), "the tool do_it of the server raw")
 					state, key, res = call(fmt.Sprintf(`,"requestState":%q,"inputResponses":{"approval":{"action":"accept","content":{"decision":"once"}}}`, state))
 				}
 				require.Contains(t, string(res.Result), `"x":9007199254740993`)
@@ -440,7 +440,7 @@ func TestUnknownToolsAreErrors(t *testing.T) {
 		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) { legacyBack(write, m) })
 		defer f.close()
 		f.initialize()
-		for _, name := range []string{"mcp__raw__nope", "do-it", "toolgate-change"} {
+		for _, name := range []string{"mcp__raw__nope", "do_it", "toolgate-change"} {
 			f.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q}}`, name)
 			require.Contains(t, string(f.next().Error), "unknown tool")
 		}
