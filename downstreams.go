@@ -19,21 +19,19 @@ import (
 	"toolgate/egress"
 	"toolgate/policy"
 	"toolgate/sandbox"
+	"toolgate/server"
 	"toolgate/tools"
+	"toolgate/tools/shell"
 )
 
 // newDownstreams returns the set of the config's servers, which are being
 // started; with hold they wait for that until a client has its first answer.
 func (s *settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.Downstreams {
-	var reserved []string
-	for _, t := range builtin {
-		reserved = append(reserved, t.Name())
-	}
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
 		Version:  version(),
 		StateDir: s.stateDir,
 		Roots:    s.workspaceRoots(),
-		Reserved: reserved,
+		Reserved: s.reserved(builtin),
 		Log:      s.log,
 		Hold:     hold,
 	})
@@ -42,6 +40,19 @@ func (s *settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.D
 	}
 	set.Update(s.specs(s.config.MCPServers))
 	return set
+}
+
+// reserved returns the names that no tool of a server may have: those of all
+// built-in tools, so that a name means the same whichever of them are offered.
+func (s *settings) reserved(builtin []tools.Tool) []string {
+	if s.verbatim {
+		return nil
+	}
+	names := slices.Concat(s.config.Tools.Disabled, shell.AliasNames, []string{"write_file"}, server.ReservedTools())
+	for _, t := range builtin {
+		names = append(names, t.Name())
+	}
+	return names
 }
 
 // front returns what the server says and offers of its own: for wrap nothing,

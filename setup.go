@@ -354,18 +354,21 @@ func (s *setup) movable(c clients.Client, file string, text []byte, tables map[s
 	if err != nil {
 		return nil, err
 	}
-	moved := map[string]config.MCPServer{}
+	moved, named := map[string]config.MCPServer{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(tables)) {
 		server, ok := servers[config.NameFrom(key)]
 		_, ours := have[config.NameFrom(key)]
+		other, taken := named[config.NameFrom(key)]
 		switch {
 		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
 		case ours:
 			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: there is a server of that name behind toolgate already\n", key, c.Title)
 		case fillsIn(server):
 			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it holds a variable that only %s fills in\n", key, c.Title, c.Title)
+		case taken:
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it would have the name of %s\n", key, c.Title, other)
 		default:
-			moved[key] = server
+			moved[key], named[config.NameFrom(key)] = server, key
 		}
 	}
 	if len(moved) == 0 {

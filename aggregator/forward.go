@@ -170,50 +170,75 @@ func (s *Downstreams) complete(ctx context.Context, r *request) (json.RawMessage
 	return nil, &RPCError{Code: -32602, Message: "ref has an unknown type"}
 }
 
-// read reads a resource from the server that has it. A URI that no server
-// lists, such as one in a tool's result, is asked for where a template fits,
-// and then everywhere.
+// read reads a resource from the server that has it.
 func (s *Downstreams) read(ctx context.Context, r *request, uri string) (json.RawMessage, error) {
-	var last error = &UnknownError{"resource", uri}
-	for _, owner := range s.owners(uri) {
-		try := *r
-		try.body = slices.Clone(r.body)
-		try.body.set("uri", quote(owner.Raw))
-		res, err := s.send(ctx, owner.Server, &try)
-		if err == nil || ctx.Err() != nil {
-			return res, err
-		}
-		last = err
+	owner, err := s.owner(uri)
+	if err != nil {
+		return nil, err
 	}
-	return nil, last
+	r.body.set("uri", quote(owner.Raw))
+	return s.send(ctx, owner.Server, r)
 }
 
-// owners returns the servers that may have the resource, the likeliest first:
-// one that lists it has it.
+// owner returns the one server that may have the resource. Where several may,
+// none is asked: the answer would depend on which of them runs.
+func (s *Downstreams) owner(uri string) (Named, error) {
+	list := s.owners(uri)
+	switch len(list) {
+	case 0:
+		return Named{}, &UnknownError{"resource", uri}
+	case 1:
+		return list[0], nil
+	}
+	var full []string
+	for _, n := range list {
+		full = append(full, uriPrefix(n.Server)+n.Raw)
+	}
+	return Named{}, &RPCError{Code: -32602, Message: fmt.Sprintf("several servers may have the resource %q; ask for one of: %s", uri, strings.Join(full, ", "))}
+}
+
+// owners returns the servers that may have the resource: the one that it is
+// published for, or that it begins with; else those that list it; else, as it
+// may be one of a tool's result, those with a template that fits; else those
+// that have resources.
 func (s *Downstreams) owners(uri string) []Named {
 	for _, n := range s.Resources() {
 		if n.Key == uri {
 			return []Named{n}
 		}
 	}
-	var list []Named
-	add := func(server, raw string) {
-		if !slices.ContainsFunc(list, func(n Named) bool { return n.Server == server }) {
-			list = append(list, Named{Key: uri, Server: server, Raw: raw})
+	var list, having []Named
+	for _, d := range s.all() {
+		if !d.catalogue().has("resources") {
+			continue
 		}
+		if raw, ok := strings.CutPrefix(uri, uriPrefix(d.spec.Name)); ok {
+			return []Named{{Key: uri, Server: d.spec.Name, Raw: raw}}
+		}
+		having = append(having, Named{Key: uri, Server: d.spec.Name, Raw: uri})
+	}
+	add := func(of Named) {
+		if !slices.ContainsFunc(list, func(n Named) bool { return n.Server == of.Server }) {
+			list = append(list, Named{Key: uri, Server: of.Server, Raw: uri})
+		}
+	}
+	for _, n := range s.Resources() {
+		if n.Raw == uri {
+			add(n)
+		}
+	}
+	if len(list) > 0 {
+		return list
 	}
 	for _, t := range s.Templates() {
-		if fits(t.Key, uri) {
-			// The published template may begin with its server.
-			add(t.Server, strings.TrimPrefix(uri, strings.TrimSuffix(t.Key, t.Raw)))
+		if fits(t.Raw, uri) {
+			add(t)
 		}
 	}
-	for _, d := range s.all() {
-		if d.catalogue().has("resources") {
-			add(d.spec.Name, uri)
-		}
+	if len(list) > 0 {
+		return list
 	}
-	return list
+	return having
 }
 
 // fits reports whether the URI could come from the template: whether the
@@ -251,22 +276,18 @@ type watch struct{ server, uri string }
 // Subscribe has the updates of a resource told to the listeners until
 // Unsubscribe is called as often.
 func (s *Downstreams) Subscribe(ctx context.Context, uri string) error {
-	owners := s.owners(uri)
-	if len(owners) == 0 {
-		return &UnknownError{"resource", uri}
+	o, err := s.owner(uri)
+	if err != nil {
+		return err
 	}
-	var last error
-	for _, o := range owners {
-		w := watch{o.Server, o.Raw}
-		if !s.wishes.watch(w, 1) {
-			return nil // somebody has subscribed already
-		}
-		if last = s.subscribe(ctx, w, "resources/subscribe"); last == nil {
-			return nil
-		}
+	w := watch{o.Server, o.Raw}
+	if !s.wishes.watch(w, 1) {
+		return nil // somebody has subscribed already
+	}
+	if err = s.subscribe(ctx, w, "resources/subscribe"); err != nil {
 		s.wishes.watch(w, -1)
 	}
-	return last
+	return err
 }
 
 // Unsubscribe takes back a Subscribe.

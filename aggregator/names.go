@@ -4,6 +4,8 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"strings"
+
+	"toolgate/policy"
 )
 
 // DefaultNameBudget is how long a published name may be. Clients put a prefix
@@ -14,42 +16,57 @@ const DefaultNameBudget = 40
 const hashLength = 12
 
 // publicNames returns the names under which the raw names of one server's
-// tools are published: prefix and raw name with all but letters, digits and _
-// replaced by _. A name that is too long, or that would stand for two tools,
-// ends in a digest of server and raw name; it depends on nothing else, so it
-// stays when other servers come and go.
+// tools are published, see [publicName].
 func publicNames(server, prefix string, budget int, raw []string) map[string]string {
-	if budget == 0 {
-		budget = DefaultNameBudget
-	}
-	plain := map[string]string{}
-	takenBy := map[string]int{}
-	for _, r := range raw {
-		plain[r] = prefix + plainName(r)
-		takenBy[plain[r]]++
-	}
 	names := map[string]string{}
-	for r, name := range plain {
-		if takenBy[name] > 1 || len(name) > budget || plainName(r) == "" {
-			name = name[:min(len(name), budget-hashLength-1)] + "_" + nameHash(server, r)
-		}
-		names[r] = name
+	for _, r := range raw {
+		names[r] = publicName(server, prefix, budget, r)
 	}
 	return names
 }
 
+// publicName returns the name under which a tool is published: prefix and raw
+// name as they are, where no other tool can have that name; else they end in a
+// hash of server and raw name. It depends on nothing else, so a name leads to
+// the same tool whatever other tools and servers there are. That of two servers
+// differ takes prefixes that do not overlap, which the config ensures.
+func publicName(server, prefix string, budget int, raw string) string {
+	if budget == 0 {
+		budget = DefaultNameBudget
+	}
+	name := prefix + raw
+	if !policy.IsPlainTool(raw) || len(name) > budget || endsInHash(name) || prefix == defaultPrefix(server) && !dividesOnce(server) {
+		return hashedName(server, prefix, budget, raw)
+	}
+	return name
+}
+
+func hashedName(server, prefix string, budget int, raw string) string {
+	if budget == 0 {
+		budget = DefaultNameBudget
+	}
+	name := prefix + plainName(raw)
+	return name[:min(len(name), budget-hashLength-1)] + "_" + nameHash(server, raw)
+}
+
+// dividesOnce reports whether it can be told where the server ends in
+// mcp__SERVER__TOOL.
+func dividesOnce(server string) bool {
+	s := plainName(server)
+	return !strings.Contains(s, "__") && !strings.HasSuffix(s, "_")
+}
+
+// endsInHash reports whether name looks like one that ends in a hash.
+func endsInHash(name string) bool {
+	i := len(name) - hashLength - 1
+	return i >= 0 && name[i] == '_' && strings.Trim(name[i+1:], "0123456789abcdef") == ""
+}
+
 // defaultPrefix is what a server's tools' names begin with.
-func defaultPrefix(server string) string { return "mcp__" + plainName(server) + "__" }
+func defaultPrefix(server string) string { return policy.ToolPrefix(server) }
 
 // plainName replaces what some client cannot take in a name.
-func plainName(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
-			return r
-		}
-		return '_'
-	}, s)
-}
+func plainName(s string) string { return policy.PlainName(s) }
 
 // nameHash is Codex's digest: SHA-1 over server, namespace, connector,
 // callable name and raw name.

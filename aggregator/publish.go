@@ -82,8 +82,8 @@ func publish(servers []*Downstream, reserved map[string]bool) *published {
 		p.byName[p.tools[i].Name] = &p.tools[i]
 	}
 	p.prompts = distinct(p, p.prompts, "prompt")
-	p.resources = mapURIs(p.resources, "uri")
-	p.templates = mapURIs(p.templates, "uriTemplate")
+	p.resources = mapURIs(p.resources, "uri", servers)
+	p.templates = mapURIs(p.templates, "uriTemplate", servers)
 	return p
 }
 
@@ -116,7 +116,7 @@ func (p *published) fault(server, format string, args ...any) {
 // prefix returns what the names of d's tools begin with.
 func (d *Downstream) prefix() string {
 	if d.spec.Prefix != nil {
-		return *d.spec.Prefix
+		return plainName(*d.spec.Prefix)
 	}
 	return defaultPrefix(d.spec.Name)
 }
@@ -158,6 +158,11 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 		}
 	}
 	names := d.names(raw)
+	for r, name := range names {
+		if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, name) {
+			names[r] = hashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
+		}
+	}
 	seen, err := loadSightings(trustFile(d.set.opts.StateDir, d.spec.Name))
 	if err != nil {
 		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
@@ -293,18 +298,25 @@ func distinct(p *published, list []Named, what string) []Named {
 	return sortNamed(out)
 }
 
+// uriPrefix is what stands before a URI to say whose it is.
+func uriPrefix(server string) string {
+	return strings.ReplaceAll(strings.ToLower(plainName(server)), "_", "-") + "+"
+}
+
 // mapURIs keeps URIs as they are, because results name them too; where two
-// servers have the same, each gets its server before it: SERVER+URI.
-func mapURIs(list []Named, key string) []Named {
+// servers have the same, each gets its server before it: SERVER+URI. So does
+// one that could be mistaken for such.
+func mapURIs(list []Named, key string, servers []*Downstream) []Named {
 	count := map[string]int{}
 	for _, n := range list {
 		count[n.Raw]++
 	}
 	for i, n := range list {
-		if count[n.Raw] < 2 {
+		poses := func(d *Downstream) bool { return strings.HasPrefix(n.Raw, uriPrefix(d.spec.Name)) }
+		if count[n.Raw] < 2 && !slices.ContainsFunc(servers, poses) {
 			continue
 		}
-		list[i].Key = strings.ReplaceAll(strings.ToLower(plainName(n.Server)), "_", "-") + "+" + n.Raw
+		list[i].Key = uriPrefix(n.Server) + n.Raw
 		def, err := parseOrdered(n.Definition)
 		if err == nil {
 			def.set(key, quote(list[i].Key))

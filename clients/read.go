@@ -64,6 +64,7 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 		return nil, nil, fmt.Errorf("it is neither JSON nor JSON with comments: %w", err)
 	}
 	servers = map[string]config.MCPServer{}
+	named := map[string]string{} // their names in the client's file
 	add := func(from map[string]json.RawMessage) {
 		for _, key := range slices.Sorted(maps.Keys(from)) {
 			var f foreignServer
@@ -78,9 +79,12 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 				continue
 			}
 			if _, ok := servers[name]; ok {
-				continue // the nearer file's word counts
+				if named[name] != key { // else the nearer file's word counts
+					notes = append(notes, fmt.Sprintf("%s is left out: it would have the name of %s", key, named[name]))
+				}
+				continue
 			}
-			servers[name] = s
+			servers[name], named[name] = s, key
 			for _, m := range more {
 				notes = append(notes, key+": "+m)
 			}

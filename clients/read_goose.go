@@ -32,6 +32,7 @@ func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
 		return nil, nil, err
 	}
 	servers := map[string]config.MCPServer{}
+	named := map[string]string{} // their names in Goose's file
 	var notes []string
 	for _, key := range slices.Sorted(maps.Keys(c.Extensions)) {
 		note := func(format string, args ...any) { notes = append(notes, key+": "+fmt.Sprintf(format, args...)) }
@@ -56,6 +57,11 @@ func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
 			notes = append(notes, fmt.Sprintf("%s is left out: %v", key, err))
 			continue
 		}
+		if other, ok := named[name]; ok {
+			notes = append(notes, fmt.Sprintf("%s is left out: it would have the name of %s", key, other))
+			continue
+		}
+		named[name] = key
 		for _, k := range g.EnvKeys {
 			note("the value of %s is in Goose's keyring; put it into a variable and its name into env_vars", k)
 			s.EnvVars = append(s.EnvVars, k)

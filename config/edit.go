@@ -21,6 +21,12 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 	if err := c.decode(text, "config"); err != nil {
 		return nil, err
 	}
+	all := map[string]MCPServer{}
+	maps.Copy(all, c.MCPServers)
+	maps.Copy(all, servers)
+	if _, msg, hint := namesFault(all); msg != "" {
+		return nil, &Error{File: "config", Msg: msg, Hint: hint}
+	}
 	out := strings.TrimRight(string(text), "\n")
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		if _, ok := c.MCPServers[name]; ok {

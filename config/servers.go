@@ -199,7 +199,37 @@ func (c *Config) checkServers(text []byte, file string) error {
 			return &Error{File: file, Line: lineOfTable(text, name), Msg: fmt.Sprintf("mcp_servers.%s: %s", name, msg), Hint: hint}
 		}
 	}
+	if name, msg, hint := namesFault(c.MCPServers); msg != "" {
+		return &Error{File: file, Line: lineOfTable(text, name), Msg: msg, Hint: hint}
+	}
 	return nil
+}
+
+// namesFault returns the first server whose tools another one's could be taken
+// for, and why; msg is "" when there is none.
+func namesFault(servers map[string]MCPServer) (name, msg, hint string) {
+	names := slices.Sorted(maps.Keys(servers))
+	names = slices.DeleteFunc(names, func(name string) bool { return !servers[name].IsEnabled() })
+	for i, b := range names {
+		for _, a := range names[:i] {
+			p, q := servers[a].prefix(a), servers[b].prefix(b)
+			switch {
+			case strings.EqualFold(policy.PlainName(a), policy.PlainName(b)):
+				return b, fmt.Sprintf("the servers %s and %s cannot be told apart: in names only letters, digits and _ count, and capitals do not", a, b), "rename one of them"
+			case policy.PrefixesOverlap(p, q):
+				return b, fmt.Sprintf("a tool of the server %s (prefix %q) could have the name of one of the server %s (prefix %q)", a, p, b, q), "set a prefix that ends in __, or none"
+			}
+		}
+	}
+	return "", "", ""
+}
+
+// prefix returns what the names of the server's tools begin with.
+func (s MCPServer) prefix(name string) string {
+	if s.Prefix != nil {
+		return policy.PlainName(*s.Prefix)
+	}
+	return policy.ToolPrefix(name)
 }
 
 // CheckServer returns what is wrong with a server that does not come from a

@@ -52,6 +52,10 @@ var resourceTools = []tools.Tool{
 		}, inGate),
 }
 
+// ReservedTools returns the names of the tools that the server may add to those
+// it is given.
+func ReservedTools() []string { return []string{listResources, listTemplates, readResource} }
+
 // resourceTool returns the tool of this name while there are resources. Where
 // we have no tools of our own, one server is published as it is.
 func (s *Server) resourceTool(name string) (tools.Tool, bool) {
