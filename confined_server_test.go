@@ -156,7 +156,7 @@ func TestAServerIsConfined(t *testing.T) {
 			} {
 				require.Equal(t, works, got.Results[what] == "", "%s: %s", what, got.Results[what])
 			}
-			require.Equal(t, filepath.Join(p.home, "ws"), got.Dir)
+			require.Equal(t, p.folder("probe"), got.Dir)
 			require.Contains(t, got.Env, "GIVEN=v")
 			require.Contains(t, got.Env, "PASSED_ON=yes")
 			require.Contains(t, got.Env, "LANG=C.UTF-8")
@@ -176,6 +176,118 @@ func TestAServerIsConfined(t *testing.T) {
 			require.Contains(t, out, "sandbox: "+tt.shown)
 		})
 	}
+}
+
+// folder is the folder of its own that a server has.
+func (p *probed) folder(server string) string {
+	return filepath.Join(p.own(), "state", "servers", server)
+}
+
+// TestWhereAServerStarts: in a folder of its own that commands cannot write,
+// unless its entry says otherwise. It holds without a sandbox, too.
+func TestWhereAServerStarts(t *testing.T) {
+	data := t.TempDir()
+	for _, tt := range []struct{ name, keys, want string }{
+		{"by default", "", "own"},
+		{"in the workspace", `cwd = "workspace"`, "ws"},
+		{"below the workspace", `cwd = "sub"`, "ws/sub"},
+		{"elsewhere", fmt.Sprintf("cwd = %q", data), data},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newProbed(t, "sandbox = \"none\"\n"+tt.keys)
+			require.NoError(t, os.MkdirAll(filepath.Join(p.home, "ws", "sub"), 0o755))
+			want := tt.want
+			switch {
+			case want == "own":
+				want = p.folder("probe")
+			case !filepath.IsAbs(want):
+				want = filepath.Join(p.home, filepath.FromSlash(want))
+			}
+			for range 2 { // also the next time
+				got, _ := p.try(trial{})
+				require.Equal(t, want, got.Dir)
+			}
+			info, err := os.Stat(p.folder("probe"))
+			require.NoError(t, err)
+			if !isWindows {
+				require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+			}
+		})
+	}
+}
+
+// planted writes a program that leaves a file behind when it runs.
+func planted(t *testing.T, file, text string) {
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
+}
+
+// TestPlantedProgramsDoNotStart: what a command left in the workspace is not
+// what a server starts.
+func TestPlantedProgramsDoNotStart(t *testing.T) {
+	needProgram(t, "python3")
+	p := newProbed(t, "")
+	lib, caught := t.TempDir(), filepath.Join(t.TempDir(), "caught")
+	probe := filepath.Join(filepath.Dir(p.toolgate), probePeer+filepath.Ext(p.toolgate))
+	planted(t, filepath.Join(lib, "pkg.py"), fmt.Sprintf("import os\nos.execv(%q, [%q])\n", probe, probe))
+	planted(t, filepath.Join(p.home, "ws", "pkg.py"), fmt.Sprintf("open(%q, 'w').write('x')\n", caught))
+	configure := func(keys string) {
+		p.configure("[mcp_servers.probe]\ncommand = \"python3\"\nargs = [\"-m\", \"pkg\"]\nsandbox = \"none\"\ndefault_tools_approval_mode = \"approve\"\n" +
+			fmt.Sprintf("env = { PYTHONPATH = %q }\n", lib) + keys)
+	}
+	configure("")
+	got, _ := p.try(trial{})
+	require.Equal(t, p.folder("probe"), got.Dir)
+	require.NoFileExists(t, caught)
+
+	configure("cwd = \"workspace\"\n") // which is what was asked for
+	p.run("doctor")
+	require.FileExists(t, caught)
+}
+
+// TestNpxStartsNothingPlanted is the same for npx, which finds nothing then.
+func TestNpxStartsNothingPlanted(t *testing.T) {
+	needProgram(t, "npx")
+	p := newProbed(t, "")
+	caught := filepath.Join(t.TempDir(), "caught")
+	planted(t, filepath.Join(p.home, "ws", "node_modules", ".bin", "toolgate-planted"), "#!/bin/sh\necho > "+caught+"\n")
+	p.configure("[mcp_servers.x]\ncommand = \"npx\"\nargs = [\"-y\", \"toolgate-planted\"]\nsandbox = \"none\"\nenv = { npm_config_offline = \"true\" }\n")
+	out, _ := p.run("doctor")
+	require.Contains(t, out, "the server x does not run")
+	require.NoFileExists(t, caught)
+}
+
+// TestWrappedServersHaveFoldersOfTheirOwn, though one program starts both.
+func TestWrappedServersHaveFoldersOfTheirOwn(t *testing.T) {
+	p := newProbed(t, "")
+	probe := filepath.Join(filepath.Dir(p.toolgate), probePeer+filepath.Ext(p.toolgate))
+	folder := func(args ...string) string {
+		cmd := p.command(append([]string{"wrap", "--confine=false", "--approval-mode", "approve"}, args...)...)
+		cmd.Stdin = strings.NewReader(greeting + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"try","arguments":{}}}` + "\n")
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		for line := range strings.Lines(string(out)) {
+			var m message
+			require.NoError(t, json.Unmarshal([]byte(line), &m), "%s", line)
+			if string(m.ID) == "1" {
+				var got trial
+				require.NoError(t, json.Unmarshal([]byte(m.text()), &got), "%s", line)
+				return got.Dir
+			}
+		}
+		t.Fatalf("no answer in %s", out)
+		return ""
+	}
+	ws := filepath.Join(p.home, "ws")
+	one, two := folder("--", probe, "one"), folder("--", probe, "two")
+	require.NotEqual(t, one, two)
+	require.Equal(t, one, folder("--", probe, "one"))
+	for _, dir := range []string{one, two} {
+		require.Equal(t, filepath.Join(p.own(), "state", "servers"), filepath.Dir(dir))
+	}
+	require.Equal(t, ws, folder("--", probe, "./one"), "a relative path")
+	require.Equal(t, ws, folder("--cwd", "workspace", "--", probe))
 }
 
 // TestTheEnvironmentOfAServer holds on systems without a sandbox, too.
