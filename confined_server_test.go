@@ -247,7 +247,7 @@ func TestPlantedProgramsDoNotStart(t *testing.T) {
 
 // TestNpxStartsNothingPlanted is the same for npx, which finds nothing then.
 func TestNpxStartsNothingPlanted(t *testing.T) {
-	needProgram(t, "npx")
+	needProgram(t, "npm") // which npx is part of
 	p := newProbed(t, "")
 	caught := filepath.Join(t.TempDir(), "caught")
 	planted(t, filepath.Join(p.home, "ws", "node_modules", ".bin", "toolgate-planted"), "#!/bin/sh\necho > "+caught+"\n")
@@ -255,6 +255,18 @@ func TestNpxStartsNothingPlanted(t *testing.T) {
 	out, _ := p.run("doctor")
 	require.Contains(t, out, "the server x does not run")
 	require.NoFileExists(t, caught)
+}
+
+// TestAFolderBelowTheWorkspaceIsTold: programs look in the folders above, too.
+func TestAFolderBelowTheWorkspaceIsTold(t *testing.T) {
+	p := newProbed(t, `sandbox = "none"`)
+	_, log := p.try(trial{})
+	require.NotContains(t, log, "commands can write above")
+	cmd := p.command("-C", filepath.Dir(p.own()), "--add-dir", p.own(), "call", "mcp__probe__try", "{}")
+	cmd.Env = append(cmd.Env, "HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "commands can write above")
 }
 
 // TestWrappedServersHaveFoldersOfTheirOwn, though one program starts both.

@@ -134,7 +134,7 @@ func (s *settings) serverProfile(name string, server config.MCPServer) policy.Pr
 	}
 	f := policy.Profile{
 		Mode:             policy.WorkspaceWrite,
-		WritableRoots:    []string{s.serverFolder(name)},
+		WritableRoots:    []string{s.serverFolder(name, server)},
 		ReadOnlySubpaths: s.policy.ReadOnlySubpaths,
 		Hidden:           s.policy.Hidden,
 		// What is denied is so to servers too; where they are restricted in
@@ -155,12 +155,9 @@ func (s *settings) serverProfile(name string, server config.MCPServer) policy.Pr
 }
 
 // serverFolder is the one folder that a server may write: what it caches and
-// keeps for itself.
-func (s *settings) serverFolder(name string) string {
-	base, err := os.UserCacheDir()
-	if err != nil || !filepath.IsAbs(base) {
-		base = os.TempDir()
-	}
+// keeps for itself, and where it starts. It lies in the state folder, which is
+// hidden from commands.
+func (s *settings) serverFolder(name string, server config.MCPServer) string {
 	clean := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`:@/.\`, r) {
 			return '_'
@@ -170,12 +167,44 @@ func (s *settings) serverFolder(name string) string {
 	if clean != name {
 		clean += "-" + digest(name)[:8]
 	}
-	return filepath.Join(base, "toolgate", "servers", clean)
+	if s.verbatim { // its name is its program's, such as npx
+		clean += "-" + digest(server.Command, server.Args)[:8]
+	}
+	return filepath.Join(s.stateDir, "servers", clean)
+}
+
+// serverDir is the folder that a server starts in: its own one, because what a
+// program runs can depend on what lies there, and commands write the workspace.
+func (s *settings) serverDir(server config.MCPServer, own string) string {
+	switch {
+	case server.Cwd == config.CwdWorkspace:
+		return s.dir()
+	case server.Cwd == "":
+		return own
+	case filepath.IsAbs(server.Cwd):
+		return server.Cwd
+	}
+	return filepath.Join(s.dir(), server.Cwd)
+}
+
+// writableAbove returns the folder around dir that commands may write, where
+// there is one: npx and others look for programs in all folders above, too.
+func (s *settings) writableAbove(dir string) (root string, ok bool) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	i := slices.IndexFunc(s.policy.WritableRoots, func(root string) bool {
+		return policy.Below(filepath.ToSlash(dir), filepath.ToSlash(root))
+	})
+	if i < 0 || s.policy.Mode != policy.WorkspaceWrite {
+		return "", false
+	}
+	return s.policy.WritableRoots[i], true
 }
 
 // launchServer starts a downstream server on stdio, confined to its profile.
 func (s *settings) launchServer(name string, server config.MCPServer, f policy.Profile) (*aggregator.Process, error) {
-	own := s.serverFolder(name)
+	own := s.serverFolder(name, server)
 	for _, dir := range []string{own, filepath.Join(own, "tmp")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("its folder: %w", err)
@@ -195,9 +224,9 @@ func (s *settings) launchServer(name string, server config.MCPServer, f policy.P
 		s.log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
 	}
 	cmd := plan.Command(append([]string{server.Command}, server.Args...)...)
-	cmd.Dir = s.dir()
-	if server.Cwd != "" {
-		cmd.Dir = server.Cwd
+	cmd.Dir = s.serverDir(server, own)
+	if root, ok := s.writableAbove(cmd.Dir); ok && cmd.Dir == own {
+		s.log.Warn("commands can write above the folder that the server starts in; set TOOLGATE_HOME to a folder elsewhere", "downstream", name, "writable", root)
 	}
 	cmd.Env = s.serverEnv(server, own, f)
 	proc, err := start(cmd, plan.Level.String())

@@ -105,6 +105,7 @@ and wait for no server then.`,
 				return err
 			}
 			w.server.Required = false
+			p.place(w.name, &w.server, ".")
 			if err := p.addServers(map[string]config.MCPServer{w.name: w.server}, false); err != nil || !start {
 				return err
 			}
@@ -117,6 +118,7 @@ and wait for no server then.`,
 	f.StringVar(&w.server.BearerTokenEnvVar, "bearer-token-env-var", "", "`NAME` of the variable that holds the token for --url")
 	f.StringArrayVar(&headers, "header", nil, "header `NAME:VALUE` for --url (repeatable)")
 	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
+	f.StringVar(&w.server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.server.Trusted, "trust", false, "what the server says of its tools counts, and they may change unseen")
 	f.StringVar(&w.server.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")
 	f.BoolVar(&w.server.Network, "network", false, "CMD may use the network")
@@ -397,7 +399,11 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 		for _, n := range notes {
 			fmt.Fprintf(p.stderr, "toolgate: note: %s\n", n)
 		}
-		maps.Copy(all, servers)
+		for _, name := range slices.Sorted(maps.Keys(servers)) {
+			s := servers[name]
+			p.place(name, &s, filepath.Dir(file))
+			all[name] = s
+		}
 	}
 	if read == 0 {
 		return nil, fmt.Errorf("%s has no config here: there is no %s", what, list(files))

@@ -210,7 +210,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 
 // TestACallEndsInManyWays: and the next one is made as if nothing had been.
 func TestACallEndsInManyWays(t *testing.T) {
-	m := newMoody(t, "tool_timeout_sec = 60\n[mcp_servers.peer.tools.do]\n")
+	m := newMoody(t, "cwd = \"workspace\"\ntool_timeout_sec = 60\n[mcp_servers.peer.tools.do]\n")
 	echo := func() {
 		id := m.send(mood{Say: "still here"}, "")
 		h := m.next()

@@ -387,6 +387,11 @@ func (s *setup) movable(c clients.Client, file string, text []byte, tables map[s
 			fmt.Fprintf(s.stderr, "toolgate: note: %s\n", note)
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(moved)) {
+		server := moved[key]
+		s.place(config.NameFrom(key), &server, filepath.Dir(file))
+		moved[key] = server
+	}
 	return moved, nil
 }
 

@@ -17,7 +17,7 @@ type MCPServer struct {
 	Args    []string          `toml:"args"`
 	Env     map[string]string `toml:"env"`
 	EnvVars []any             `toml:"env_vars"` // names, or tables of name and source, passed on from our environment
-	Cwd     string            `toml:"cwd"`
+	Cwd     string            `toml:"cwd"`      // default a folder of its own; see [CwdWorkspace]
 
 	URL               string            `toml:"url"`
 	BearerTokenEnvVar string            `toml:"bearer_token_env_var"`
@@ -54,6 +54,9 @@ type MCPServer struct {
 	Startup        string   `toml:"startup"`         // "eager" (default) or "lazy"
 	IdleStop       string   `toml:"idle_stop"`       // such as "10m": ended when it had nothing to do for so long
 }
+
+// CwdWorkspace as Cwd stands for the workspace. A relative path counts from there.
+const CwdWorkspace = "workspace"
 
 // MCPTool is one [mcp_servers.NAME.tools.TOOL].
 type MCPTool struct {
