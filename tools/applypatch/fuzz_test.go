@@ -2,6 +2,7 @@ package applypatch_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,70 @@ func FuzzParse(f *testing.F) {
 		again, err := applypatch.Parse(p.String())
 		require.NoError(t, err, "%q prints to\n%s", text, p)
 		require.Equal(t, withoutLines(p), withoutLines(again), "printed:\n%s", p)
+	})
+}
+
+// No patch touches a path that no header outside of its hunks names: one that
+// is not padded, or one below the first line or a deleted file, where Codex
+// counts padded ones too and a hunk cannot be.
+func FuzzPathsAreNamed(f *testing.F) {
+	addCases(f, func(c *testCase) { f.Add(c.patch) })
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := applypatch.Parse(text)
+		if err != nil {
+			return
+		}
+		lines := strings.Split(text, "\n")
+		for _, op := range p.Ops {
+			line := lines[op.Line-1]
+			if p.Format == applypatch.Unified {
+				require.Regexp(t, `^(--- |diff --git )`, line)
+				continue
+			}
+			require.Contains(t, line, op.Path)
+			if op.MoveTo != "" {
+				require.Regexp(t, `^\*\*\* Move to:`, lines[op.Line])
+				require.Contains(t, lines[op.Line], op.MoveTo)
+			}
+			if strings.HasPrefix(line, "***") {
+				continue
+			}
+			above := strings.TrimSpace(strings.Join(lines[:op.Line-1], "\n"))
+			above = above[strings.LastIndex(above, "\n")+1:]
+			require.Regexp(t, `(?i)^\s*\*\*\* (Begin Patch|Environment ID:|Delete File:)`, above, "%q is padded", line)
+		}
+	})
+}
+
+// Whatever the lines of a hunk are, they are no headers.
+func FuzzHunkLinesAreNoHeaders(f *testing.F) {
+	addCases(f, func(c *testCase) { f.Add(c.patch, " ") })
+	f.Add("** Delete File: b.txt\n*** Delete File: b.txt\n\t*** End Patch\n*** End Patch", " -+")
+	f.Add("-- a/b.txt\n++ b/b.txt\n@@ -1 +1 @@\n-- b.txt\n++ /dev/null", "-+ -+")
+	f.Add("diff --git a/b.txt b/c.txt\nrename from b.txt\nrename to c.txt", " -+")
+	f.Fuzz(func(t *testing.T, text, ops string) {
+		var body strings.Builder
+		var count [3]int
+		for i, line := range strings.Split(text, "\n") {
+			op := 2
+			if ops != "" {
+				op = int(ops[i%len(ops)]) % 3
+			}
+			count[op]++
+			body.WriteString("-+ "[op:op+1] + line + "\n")
+		}
+		head := fmt.Sprintf("--- a/a.txt\n+++ b/a.txt\n@@ -1,%d +1,%d @@\n", count[0]+count[2], count[1]+count[2])
+		for _, patch := range []string{
+			"*** Begin Patch\n*** Update File: a.txt\n@@\n" + body.String() + "@@\n-x\n*** End Patch\n",
+			"*** Begin Patch\n*** Update File: a.txt\n@@\n" + body.String() + "*** End Patch\n",
+			head + body.String() + "@@ -9,1 +9,1 @@\n-x\n+y\n",
+			head + body.String(),
+		} {
+			p, err := applypatch.Parse(patch)
+			require.NoError(t, err, patch)
+			require.Equal(t, []string{"a.txt"}, p.Paths(), patch)
+			require.Len(t, p.Ops, 1, patch)
+		}
 	})
 }
 
