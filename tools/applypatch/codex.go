@@ -1,7 +1,10 @@
 package applypatch
 
 import (
+	"cmp"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,8 +53,9 @@ func parseCodex(lines []string, first int) (*Patch, error) {
 
 // envelope reads from one Begin Patch to its End Patch.
 func (p *codexParser) envelope() error {
-	if !isMarker(p.lines[p.next], beginMarker) {
-		return p.fault("text after '%s': %q; end the patch there", endMarker, short(p.lines[p.next]))
+	// A padded marker counts in the first line only: one below it may be quoted.
+	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
+		return p.fault("text after '%s': %q; end the patch there", endMarker, short(line))
 	}
 	p.next++
 	if p.more() {
@@ -93,6 +97,10 @@ func (p *codexParser) op() error {
 	}
 	if !ok || op.Path == "" {
 		return p.fault("%q is not a valid file header; %s", short(line), validHeaders)
+	}
+	if n := len(p.ops); n > 0 && p.ops[n-1].Kind != Delete && !strings.HasPrefix(line, "***") {
+		return p.fault("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",
+			short(line), p.ops[n-1].Path)
 	}
 	p.next++
 	var err error
@@ -157,7 +165,7 @@ func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err er
 			p.next++
 		}
 	}
-	p.skipDiffHeader()
+	p.skipDiffHeader(op.Path, cmp.Or(moveTo, op.Path))
 	for p.more() && !p.atHeader() {
 		if p.line() == "" && p.onlyBlankLeft() {
 			p.skipBlank()
@@ -175,10 +183,15 @@ func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err er
 	return moveTo, hunks, nil
 }
 
-// skipDiffHeader skips the --- and +++ lines that some put before the hunks.
-func (p *codexParser) skipDiffHeader() {
+// skipDiffHeader skips the --- and +++ lines that some put before the hunks:
+// those with the names of the file, any others are lines to change.
+func (p *codexParser) skipDiffHeader(oldPath, newPath string) {
 	l := p.lines[p.next:]
-	if len(l) > 2 && strings.HasPrefix(l[0], "--- ") && strings.HasPrefix(l[1], "+++ ") && strings.HasPrefix(l[2], "@@") {
+	if len(l) < 3 || !strings.HasPrefix(l[0], "--- ") || !startsDiff(l) || !strings.HasPrefix(l[2], "@@") {
+		return
+	}
+	oldName, newName := headerNames(l)
+	if path.Base(oldName) == path.Base(oldPath) && path.Base(newName) == path.Base(newPath) {
 		p.next += 2
 	}
 }
@@ -195,7 +208,7 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 	}
 	for p.more() && !p.atHeader() {
 		line := p.line()
-		if isMarker(line, eofMarker) {
+		if strings.HasPrefix(line, "***") { // by atHeader, the End of File marker
 			h.EndOfFile = true
 			p.next++
 			break
@@ -235,22 +248,15 @@ func (p *codexParser) context(h *Hunk) {
 }
 
 // atHeader reports whether the line is no part of a hunk but a header or the
-// end of the patch.
+// end of the patch. A padded one is a context line, unless it is the last line
+// of the patch and ends it.
 func (p *codexParser) atHeader() bool {
 	line := p.line()
-	if !strings.HasPrefix(strings.TrimSpace(line), "***") {
-		return false
-	}
 	if strings.HasPrefix(line, "***") {
 		return !isMarker(line, eofMarker)
 	}
-	// Padded headers are accepted, but a context line begins with a space.
-	for _, h := range []string{addHeader, delHeader, updHeader} {
-		if _, ok := header(line, h); ok {
-			return true
-		}
-	}
-	return isMarker(line, endMarker)
+	isText := func(l string) bool { return strings.TrimSpace(l) != "" }
+	return isMarker(line, endMarker) && !slices.ContainsFunc(p.lines[p.next+1:], isText)
 }
 
 // onlyBlankLeft reports whether nothing but blank lines comes before the next

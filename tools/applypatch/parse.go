@@ -15,7 +15,7 @@ func Parse(text string) (*Patch, error) {
 	lines, first := unwrap(lines)
 	for i, line := range lines {
 		switch {
-		case isMarker(line, beginMarker):
+		case isMarker(line, beginMarker) && (i == 0 || strings.HasPrefix(line, "***")): // padded, it may be quoted
 			return parseCodex(withoutCR(lines[i:]), first+i)
 		case startsDiff(lines[i:]):
 			return parseUnified(lines[i:], first+i)

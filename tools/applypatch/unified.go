@@ -205,6 +205,12 @@ func cutTimestamps(header []string) []string {
 	return cut
 }
 
+// headerNames returns the names in the --- and +++ lines that lines begin with.
+func headerNames(lines []string) (oldName, newName string) {
+	names := cutTimestamps(lines[:2])
+	return withoutPrefixes(unquote(strings.TrimSpace(names[0][4:])), unquote(strings.TrimSpace(names[1][4:])))
+}
+
 // prefixes are the pairs that git writes before the two names of a file.
 var prefixes = [][2]string{{"a/", "b/"}, {"i/", "w/"}, {"c/", "i/"}, {"c/", "w/"}, {"o/", "w/"}, {"b/", "a/"}}
 
