@@ -249,7 +249,6 @@ func (h *diffHeader) into(op *FileOp) error {
 		if op.Exec == ExecOff {
 			op.Exec = ExecKeep
 		}
-		return h.checkAdd(op, fault)
 	case h.deleted || h.newName == devNull:
 		op.Kind, op.Path = Delete, h.oldName
 	default:
@@ -258,9 +257,14 @@ func (h *diffHeader) into(op *FileOp) error {
 			op.MoveTo = h.newName
 		}
 		op.Copy = h.copyTo != ""
-		if len(op.Hunks) == 0 && op.MoveTo == "" && op.Exec == ExecKeep {
-			return fault("the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'", op.Path)
-		}
+	}
+	// Without hunks only git's lines say that a file is meant.
+	changes := op.Kind != Update || op.MoveTo != "" || op.Exec != ExecKeep
+	if len(op.Hunks) == 0 && !(h.hasGitLine && changes) {
+		return fault("the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'", op.Path)
+	}
+	if op.Kind == Add {
+		return h.checkAdd(op, fault)
 	}
 	return nil
 }
@@ -301,12 +305,17 @@ func (p *unifiedParser) hunk() (Hunk, error) {
 	}
 	p.next++
 	var body []string
+	var oldLines, newLines int
 	if m != nil {
 		h.OldStart, h.NewStart = number(m[1], 0), number(m[3], 0)
-		body = p.counted(number(m[2], 1), number(m[4], 1))
+		oldLines, newLines = number(m[2], 1), number(m[4], 1)
+		body = p.counted(oldLines, newLines)
 	}
 	if body == nil {
-		body = p.untilNext()
+		var err error
+		if body, err = p.untilNext(oldLines, newLines); err != nil {
+			return h, err
+		}
 	}
 	p.next += len(body)
 	if len(body) == 0 {
@@ -353,24 +362,58 @@ func (p *unifiedParser) counted(oldLines, newLines int) []string {
 
 // canEndAt reports whether a hunk may end before line i.
 func (p *unifiedParser) canEndAt(i int) bool {
-	if i >= len(p.lines) || strings.HasPrefix(p.lines[i], "@@") || startsDiff(p.lines[i:]) {
+	if i >= len(p.lines) || strings.HasPrefix(p.lines[i], "@@") || p.fileAt(i) {
 		return true
 	}
 	op := lineOp(p.lines[i])
 	return p.lines[i] == "" || p.lines[i] == "-- " || op == 0
 }
 
-// untilNext returns the lines up to the next hunk or file. Blank lines at the
-// end are no part of it.
-func (p *unifiedParser) untilNext() []string {
+// fileAt reports whether line i can begin a file: a line of git, or two names
+// with a hunk below them. Without one they are lines of a hunk.
+func (p *unifiedParser) fileAt(i int) bool {
+	l := p.lines[i:]
+	return startsDiff(l) && (strings.HasPrefix(l[0], "diff --git ") || len(l) > 2 && strings.HasPrefix(l[2], "@@"))
+}
+
+// untilNext returns the lines up to the next hunk or file, of a hunk whose
+// header says oldLines and newLines, wrongly, or nothing. Blank lines at the
+// end are no part of it. Names that may as well be a removed and an added line
+// are an error.
+func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
 	i := p.next
-	for i < len(p.lines) && lineOp(p.lines[i]) != 0 && !startsDiff(p.lines[i:]) {
-		i++
+	for ; i < len(p.lines) && lineOp(p.lines[i]) != 0 && !p.fileAt(i); i++ {
+		switch lineOp(p.lines[i]) {
+		case ' ':
+			oldLines--
+			newLines--
+		case '-':
+			oldLines--
+		case '+':
+			newLines--
+		}
+	}
+	if i < len(p.lines) && p.fileAt(i) && !p.surelyNames(i, oldLines > 0 && newLines > 0) {
+		const format = "%q may be a removed line or begin a file; correct the counts in '@@ -LINE,COUNT +LINE,COUNT @@' above"
+		return nil, &SyntaxError{p.first + i, fmt.Sprintf(format, short(p.lines[i]))}
 	}
 	for i > p.next && p.lines[i-1] == "" {
 		i--
 	}
-	return p.lines[p.next:i]
+	return p.lines[p.next:i], nil
+}
+
+// surelyNames reports whether the file at line i, below a hunk that may end
+// there, is one: not a move, and by the counts not inside the hunk, unless it
+// has prefixes that a line of the hunk would hardly have.
+func (p *unifiedParser) surelyNames(i int, inside bool) bool {
+	l := p.lines[i:]
+	if strings.HasPrefix(l[0], "diff --git ") {
+		return true
+	}
+	oldName, newName := headerNames(l)
+	prefixed := strings.HasPrefix(l[0], "--- a/") || strings.HasPrefix(l[1], "+++ b/")
+	return (oldName == newName || oldName == devNull || newName == devNull) && (prefixed || !inside)
 }
 
 // lineOp returns what a line of a hunk does; 0 for a line that is none. An
