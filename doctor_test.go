@@ -88,7 +88,9 @@ func TestWordsOfAClientsEntry(t *testing.T) {
 		"unknown shorthand":    {"-x"},
 		"unknown sandbox mode": {"-s", "readonly"},
 		"unknown approval":     {"-a", "always"},
-		"there is no folder":   {"-C", filepath.Join(dir, "gone")},
+		"no such directory":    {"-C", filepath.Join(dir, "gone")},
+		"-C \"\": ":            {"-C", ""},
+		"--add-dir ":           {"-C", "${workspaceFolder}", "--add-dir", filepath.Join(dir, "gone")},
 	} {
 		require.ErrorContains(t, checkWords(words), want)
 	}
