@@ -219,7 +219,9 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 		pol.Network, pol.Hosts = policy.NetworkNone, policy.Hosts{} // that table is not about them
 	}
 	pol.Version = func() string { return version() + s.rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
-	pol.Workspace, noRoots = workspace(p.flags.dir)
+	if pol.Workspace, noRoots, err = workspace(p.flags.dir); err != nil {
+		return nil, "", err
+	}
 	if profile != "" {
 		if err := p.profiled(s, profile, pol, noRoots == ""); err != nil {
 			return nil, "", err
@@ -237,34 +239,25 @@ var canConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != 
 
 // workspace returns the folder that relative paths count from, and why it may
 // not be written, "" when it may. A folder that holds everything the user has
-// is no workspace.
-func workspace(dir string) (string, string) {
+// is no workspace. Without dir it is the current folder, or / where that cannot
+// be used.
+func workspace(dir string) (real, noRoots string, err error) {
 	if dir == "" {
-		var err error
-		if dir, err = os.Getwd(); err != nil {
-			return "/", "the current folder is gone"
+		if real, err = directory("the current folder", "."); err != nil {
+			return "/", err.Error(), nil
 		}
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "/", err.Error()
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return "/", fmt.Sprintf("the folder %s does not exist", abs)
-	}
-	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "/", fmt.Sprintf("%s is not a folder", abs)
+	} else if real, err = directory("workspace", dir); err != nil {
+		return "", "", err
 	}
 	if filepath.Dir(real) == real {
-		return real, "the whole file system is no workspace"
+		return real, "the whole file system is no workspace", nil
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		if home, err := filepath.EvalSymlinks(home); err == nil && policy.Below(filepath.ToSlash(home), filepath.ToSlash(real)) {
-			return real, fmt.Sprintf("%s holds your whole home folder", real)
+			return real, fmt.Sprintf("%s holds your whole home folder", real), nil
 		}
 	}
-	return real, ""
+	return real, "", nil
 }
 
 // roots returns the folders that may be written: the workspace, those that
@@ -273,14 +266,11 @@ func workspace(dir string) (string, string) {
 func (p *program) roots(workspace string, s *settings) (roots, shared []string, err error) {
 	roots = []string{workspace}
 	for _, dir := range slices.Concat(p.flags.addDirs, s.config.WorkspaceWrite.WritableRoots) {
-		abs, err := filepath.Abs(dir)
-		if err == nil {
-			abs, err = filepath.EvalSymlinks(abs)
-		}
+		real, err := directory("writable root", dir)
 		if err != nil {
-			return nil, nil, fmt.Errorf("writable folder %s: %w", dir, err)
+			return nil, nil, err
 		}
-		roots = append(roots, abs)
+		roots = append(roots, real)
 	}
 	var temp []string
 	if !s.config.WorkspaceWrite.ExcludeSlashTmp && runtime.GOOS != "windows" {

@@ -70,8 +70,12 @@ workspace, and asks you before anything reaches further.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.flags.checkDirectories(cmd); err != nil {
+				return err
+			}
 			p.started = true
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
 	}
@@ -131,6 +135,9 @@ a file whose path is printed.`,
 		Example: `  toolgate serve -C ~/src/app
   toolgate serve -C ~/src/app --http 127.0.0.1:8321`,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if err := absolute("serve", dirs); err != nil {
+				return err
+			}
 			if len(dirs) > 0 && p.flags.dir == "" {
 				p.flags.dir, dirs = dirs[0], dirs[1:]
 			}

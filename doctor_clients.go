@@ -159,15 +159,12 @@ func checkWords(words []string) error {
 			return err
 		}
 	}
-	for _, dir := range append([]string{p.flags.dir}, p.flags.addDirs...) {
-		if dir == "" || strings.Contains(dir, "${") {
-			continue
-		}
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("there is no folder %s", dir)
-		}
+	variable := func(dir string) bool { return strings.Contains(dir, "${") } // the client knows what it is
+	p.flags.addDirs = slices.DeleteFunc(p.flags.addDirs, variable)
+	if variable(p.flags.dir) {
+		return absolute("--add-dir", p.flags.addDirs)
 	}
-	return nil
+	return p.flags.checkDirectories(cmd)
 }
 
 // startTime is how long a start may take: the least that clients wait.

@@ -48,6 +48,11 @@ takes it over.`,
   toolgate http token add ci -s read-only -a never --servers git,docs`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("workspace") {
+				if _, err := directory("--workspace", t.Workspace); err != nil {
+					return err
+				}
+			}
 			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.flags.sandbox, p.flags.profile, p.flags.approval
 			if cmd.Flags().Changed("servers") {
 				t.Servers = servers

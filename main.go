@@ -81,6 +81,12 @@ func (p *program) exitCode(err error) int {
 	if _, ok := errors.AsType[*policy.ValueError](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[*directoryError](err); ok {
+		return exitUsage
+	}
+	if e, ok := errors.AsType[*config.Error](err); ok && e.File == "-c" {
+		return exitUsage
+	}
 	return exitFailed
 }
 
@@ -98,6 +104,9 @@ func hintFor(err error) string {
 	}
 	if e, ok := errors.AsType[*policy.ValueError](err); ok {
 		return e.Hint()
+	}
+	if e, ok := errors.AsType[*directoryError](err); ok {
+		return e.hint()
 	}
 	if e, ok := errors.AsType[*server.UnknownToolError](err); ok {
 		return fmt.Sprintf("the tools are %s", list(e.Known))

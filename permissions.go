@@ -90,9 +90,9 @@ func (p *program) places(r config.Resolved, workspace string, ours bool) (policy
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(workspace, dir)
 		}
-		real, err := filepath.EvalSymlinks(dir)
+		real, err := directory("workspace root", dir)
 		if err != nil {
-			return places, fmt.Errorf("workspace folder %s: %w", dir, err)
+			return places, err
 		}
 		places.Workspaces = append(places.Workspaces, real)
 	}
