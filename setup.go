@@ -251,6 +251,9 @@ func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	if s.flags.sandbox != "" {
 		words = append(words, "-s", s.flags.sandbox)
 	}
+	if s.flags.profile != "" {
+		words = append(words, "-P", s.flags.profile)
+	}
 	if s.flags.approval != "" {
 		words = append(words, "-a", s.flags.approval)
 	}
