@@ -66,10 +66,13 @@ func TestWriteKeepsTheOldFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "config.toml")
 	require.NoError(t, config.Write(file, []byte("one")))
 	require.NoFileExists(t, file+".bak")
+	was, err := os.Stat(file)
+	require.NoError(t, err)
 	link := filepath.Join(t.TempDir(), "link.toml")
 	require.NoError(t, os.Symlink(file, link))
 	require.NoError(t, config.Write(link, []byte("two")))
-	for name, want := range map[string]string{file: "two", file + ".bak": "one"} {
+	require.NoFileExists(t, file+".bak", "it may hold secrets, and nothing hides it there")
+	for name, want := range map[string]string{file: "two", link + ".bak": "one"} {
 		got, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
@@ -77,6 +80,9 @@ func TestWriteKeepsTheOldFile(t *testing.T) {
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&os.ModeSymlink)
+	info, err = os.Stat(file)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(was, info), "a sandbox that hides the file would lose sight of another one")
 }
 
 func TestServerTableHoldsAllThatIsSet(t *testing.T) {

@@ -162,3 +162,19 @@ func TestParseWords(t *testing.T) {
 	_, err = policy.ParseMode("readonly")
 	require.EqualError(t, err, `unknown sandbox mode "readonly"`)
 }
+
+// A yes to reading a hidden path that lies in a writable folder is none to
+// writing it.
+func TestMoreToReadIsNotMoreToWrite(t *testing.T) {
+	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
+	p.Hidden = append(p.Hidden, "/home/u/app/toolgate")
+	for _, read := range []string{"/home/u/app/toolgate", "/home/u/app/toolgate/config.toml", "/home/u/app"} {
+		d := p.Decide(policy.Action{
+			Tool: "shell", Command: []string{"make"}, Permissions: policy.WithAdditional,
+			Additional: &policy.Additional{Read: []string{read}},
+		})
+		require.Equal(t, policy.Ask, d.Verdict)
+		require.Equal(t, policy.CanRead, d.Profile.Access("/home/u/app/toolgate/config.toml"), read)
+		require.Equal(t, policy.CanWrite, d.Profile.Access("/home/u/app/main.go"), read)
+	}
+}
