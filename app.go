@@ -100,6 +100,7 @@ func (s *settings) builtins() (toolSettings, error) {
 type settings struct {
 	config      config.Config
 	rules       *ruleBook
+	control     *controlFiles
 	policy      *policy.Policy
 	noRoots     string   // why there is no workspace to write in, "" when there is
 	onlyServers []string // of the config, nil for all
@@ -126,9 +127,15 @@ func (p *program) settings() (*settings, error) {
 	}
 	// It must be there before the sandbox is planned, or it could not be hidden.
 	for _, dir := range []string{s.stateDir, filepath.Join(s.configDir, "rules")} {
+		if _, end, err := followLinks(dir); err == nil {
+			dir = end // also where a symlink leads nowhere yet
+		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			s.log.Debug("a folder of our own is missing", "err", err)
 		}
+	}
+	if err := p.findControl(s); err != nil {
+		return nil, err
 	}
 	if s.config, err = config.Load(filepath.Join(s.configDir, "config.toml")); err != nil {
 		return nil, err
@@ -139,13 +146,28 @@ func (p *program) settings() (*settings, error) {
 		}
 	}
 	s.onlyServers = p.onlyServers
-	rules, err := openRules(filepath.Join(s.configDir, "rules"), p.ownRules(s.configDir), s.log)
+	rules, err := openRules(filepath.Join(s.configDir, "rules"), p.ownRules(s.configDir), s.control.check, s.log)
 	if err != nil {
 		return nil, err
 	}
 	s.rules = rules
 	s.policy, s.noRoots, err = p.policy(s)
 	return s, err
+}
+
+// findControl finds the files that the gate takes orders from. Where it was
+// done before, what runs since is not kept from others: they must be the same.
+func (p *program) findControl(s *settings) (err error) {
+	if p.control == nil {
+		p.control, err = findControlFiles(s.configDir, s.stateDir)
+	} else {
+		err = p.control.check(filepath.Join(s.configDir, "config.toml"))
+	}
+	s.control = p.control
+	if _, end, err := followLinks(s.stateDir); err == nil {
+		s.stateDir = end // a symlink that is changed later has no effect
+	}
+	return err
 }
 
 // ownRules returns the folder for what a caller over HTTP has answered with
@@ -229,7 +251,10 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	} else if noRoots == "" {
 		pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
 	}
-	pol.Hidden = hidden(s, pol.WritableRoots)
+	if err == nil {
+		err = s.control.addHooks(s.config.Hooks, pol.Workspace)
+	}
+	pol.Hidden, pol.ReadOnlyPaths = s.protected()
 	return pol, noRoots, err
 }
 
@@ -292,25 +317,26 @@ func (p *program) roots(workspace string, s *settings) (roots, shared []string, 
 	return slices.Compact(roots), shared, nil
 }
 
-// hidden returns the paths that nothing run for a model may read: ours, and
-// the user's credentials.
-func hidden(s *settings, roots []string) []string {
-	paths := []string{s.configDir, s.stateDir}
-	ours := s.configDir == filepath.Dir(s.workDir) // TOOLGATE_HOME, with a folder in it that workers need
-	if ours && !slices.ContainsFunc(roots, func(r string) bool { return policy.Below(s.configDir, r) }) {
-		paths = []string{filepath.Join(s.configDir, "config.toml"), filepath.Join(s.configDir, "rules"), s.stateDir}
-	}
+// protected returns the paths that nothing run for a model may read, ours and
+// the user's credentials, and those that it may not change: what hooks run, and
+// the symlinks that lead to any of them.
+func (s *settings) protected() (hidden, readOnly []string) {
+	hidden, readOnly = s.control.hidden(), s.control.readOnly()
 	if home, err := os.UserHomeDir(); err == nil {
-		paths = append(paths, sandbox.Credentials(home)...)
-	}
-	var there []string
-	for _, p := range paths {
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			there = append(there, real)
+		for _, p := range sandbox.Credentials(home) {
+			links, end, err := followLinks(p)
+			if err != nil {
+				continue
+			}
+			if _, err := os.Lstat(end); err == nil {
+				hidden = append(hidden, end)
+				readOnly = slices.AppendSeq(readOnly, maps.Keys(links))
+			}
 		}
 	}
-	slices.Sort(there)
-	return slices.Compact(there)
+	slices.Sort(hidden)
+	slices.Sort(readOnly)
+	return slices.Compact(hidden), slices.Compact(readOnly)
 }
 
 // dir is the working folder of what is started.
@@ -562,8 +588,8 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 }
 
 // plan returns how a process will be held to f. Rules and approvals that
-// commands could write would be no rules, so where only Landlock is there,
-// which cannot take a folder out of a writable one, they must lie elsewhere.
+// commands could write would be no rules: where this cannot be prevented, see
+// [controlFiles.admit], there is no plan.
 func (s *settings) plan(f policy.Profile) (sandbox.Plan, error) {
 	return s.planOn(sandbox.Probe(), f)
 }
@@ -571,15 +597,11 @@ func (s *settings) plan(f policy.Profile) (sandbox.Plan, error) {
 // planOn is plan for the system sys.
 func (s *settings) planOn(sys sandbox.System, f policy.Profile) (sandbox.Plan, error) {
 	plan, err := sandbox.NewPlan(f, sys)
-	if err != nil || plan.Level != sandbox.Landlock {
-		return plan, err
+	if err == nil {
+		err = s.control.admit(plan)
 	}
-	for _, own := range []string{s.configDir, s.stateDir} {
-		for _, root := range plan.Profile.WritableRoots {
-			if policy.Below(own, root) {
-				return sandbox.Plan{}, fmt.Errorf("%w: %s lies in %s, which commands may write, and this system cannot keep them out of it; set TOOLGATE_HOME to a folder elsewhere", sandbox.ErrUnsupported, own, root)
-			}
-		}
+	if err != nil {
+		return sandbox.Plan{}, err
 	}
 	return plan, nil
 }

@@ -34,6 +34,7 @@ type program struct {
 
 	caller      string             // over HTTP: whose program this is
 	onlyServers []string           // of the config, nil for all
+	control     *controlFiles      // nil until settings are read
 	onEvent     func(policy.Event) // is told of each call; may be nil
 	outputs     *console.Outputs   // what calls answered, of all callers; nil: each gate has its own
 }

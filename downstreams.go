@@ -137,6 +137,7 @@ func (s *settings) serverProfile(name string, server config.MCPServer) policy.Pr
 		WritableRoots:    []string{s.serverFolder(name, server)},
 		ReadOnlySubpaths: s.policy.ReadOnlySubpaths,
 		Hidden:           s.policy.Hidden,
+		ReadOnlyPaths:    s.policy.ReadOnlyPaths,
 		// What is denied is so to servers too; where they are restricted in
 		// what they read at all, they could not start.
 		Paths: policy.Paths{Denied: s.policy.Paths.Denied, DeniedGlobs: s.policy.Paths.DeniedGlobs, GlobDepth: s.policy.Paths.GlobDepth},
@@ -213,7 +214,7 @@ func (s *settings) launchServer(name string, server config.MCPServer, f policy.P
 	if real, err := filepath.EvalSymlinks(own); err == nil && len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
 		f.WritableRoots = append([]string{real}, f.WritableRoots[1:]...)
 	}
-	plan, err := sandbox.NewPlan(f, sandbox.Probe())
+	plan, err := s.plan(f)
 	if err != nil {
 		if errors.Is(err, sandbox.ErrUnsupported) {
 			err = fmt.Errorf("%w; set sandbox = \"none\" in [mcp_servers.%s] to run it all the same", err, name)

@@ -37,7 +37,9 @@ func (s *settings) observe(gate *policy.Gate) (*observers, error) {
 	if o.audit != nil {
 		gate.Prepare = o.audit.Prepare
 	}
-	o.hooks = hooks.New(s.config.Hooks, hooks.Options{Dir: s.dir(), Approval: s.policy.Approval, Log: s.log})
+	o.hooks = hooks.New(s.config.Hooks, hooks.Options{
+		Dir: s.dir(), Approval: s.policy.Approval, Log: s.log, Check: s.control.checkHooks,
+	})
 	o.hooks.Install(gate)
 	return o, nil
 }

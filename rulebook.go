@@ -27,6 +27,8 @@ type ruleBook struct {
 	home string
 	log  *slog.Logger
 
+	check func(name string) error // why a file must not be read; nil: every file may be
+
 	mu     sync.Mutex
 	folder folderStamp
 	others folderStamp // of own
@@ -37,10 +39,11 @@ type ruleBook struct {
 
 // openRules reads the rule files in dir, and those in own, where a caller's
 // answers of "always" go, if it is not "". A fault in them is an error: a rule
-// that restricts must not be silently without effect.
-func openRules(dir, own string, log *slog.Logger) (*ruleBook, error) {
+// that restricts must not be silently without effect. So is a file that check
+// returns an error for.
+func openRules(dir, own string, check func(name string) error, log *slog.Logger) (*ruleBook, error) {
 	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
-	b := &ruleBook{dir: dir, own: own, home: home, log: log}
+	b := &ruleBook{dir: dir, own: own, home: home, check: check, log: log}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b, b.read()
@@ -80,6 +83,11 @@ func (b *ruleBook) read() error {
 	rules := &policy.Rules{Home: b.home}
 	h := sha256.New()
 	for _, name := range names {
+		if b.check != nil {
+			if err := b.check(name); err != nil {
+				return err
+			}
+		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
@@ -202,6 +210,9 @@ func (b *ruleBook) Remove(n int, text string) (string, error) {
 	left := strings.Join(lines, "")
 	if _, err := policy.ParseRules(name, []byte(left)); err != nil {
 		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
+	}
+	if inPlace(name) {
+		return gone, os.WriteFile(name, []byte(left), 0o600)
 	}
 	tmp := name + ".new"
 	if err := os.WriteFile(tmp, []byte(left), 0o600); err != nil {

@@ -66,6 +66,10 @@ func (p *program) watchConfig(a *app) (stop func()) {
 			case <-reload.C:
 				p.reload(a, file)
 			case <-review.C:
+				if err := a.control.check(trust); err != nil {
+					a.log.Error("what a review has accepted is not read", "err", err)
+					continue
+				}
 				a.downstreams.Reviewed()
 			}
 		}
@@ -89,6 +93,9 @@ func (p *program) reload(a *app, file string) {
 
 // configAt reads a config file and what the command line says beside it.
 func (p *program) configAt(file string) (config.Config, error) {
+	if err := p.control.check(file); err != nil {
+		return config.Config{}, err
+	}
 	c, err := config.Load(file)
 	for _, set := range p.flags.settings {
 		if err == nil {

@@ -180,13 +180,13 @@ func isTableOf(line, name string) bool {
 
 // Write replaces the config file in one step and keeps the old one beside it,
 // as FILE.bak. Both can be read by the user alone: they may hold secrets.
+//
+// Where path is a symlink, into somebody's dotfiles, it stays one. What it leads
+// to is written in place, because a sandbox that hides it would lose sight of
+// another file, and nothing is left beside it, where it would not be hidden.
 func Write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		path = real // a link into somebody's dotfiles stays one
 	}
 	old, err := os.ReadFile(path)
 	switch {
@@ -196,6 +196,9 @@ func Write(path string, text []byte) error {
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return os.WriteFile(path, text, 0o600)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // made with mode 0600
 	if err != nil {

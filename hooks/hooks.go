@@ -41,6 +41,7 @@ type Options struct {
 	Dir      string // the workspace
 	Approval policy.Approval
 	Log      *slog.Logger // nil: nothing is logged
+	Check    func() error // why no hook may run now; may be nil
 }
 
 // A Set is the hooks of a gate. Close it. It may be used concurrently.

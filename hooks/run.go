@@ -29,6 +29,11 @@ type printed struct {
 
 // run runs the hook's command. An error means that it did not end by itself.
 func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (printed, error) {
+	if s.opts.Check != nil {
+		if err := s.opts.Check(); err != nil {
+			return printed{}, err
+		}
+	}
 	limit := h.TimeLimit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it ran longer than %v and was ended", limit))
 	defer cancel()

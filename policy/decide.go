@@ -36,8 +36,9 @@ type Policy struct {
 	SharedRoots []string
 	// ReadOnlySubpaths are the names below each root that stay read-only.
 	ReadOnlySubpaths []string
-	// Hidden are paths that cannot be read.
-	Hidden []string
+	// Hidden are paths that cannot be read, and ReadOnlyPaths paths that
+	// cannot be changed, moved or replaced.
+	Hidden, ReadOnlyPaths []string
 	// Paths is what single paths allow.
 	Paths Paths
 	// Network is what commands may reach in WorkspaceWrite, and Hosts which
@@ -77,7 +78,7 @@ func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
 // Profile returns what a call may touch when nobody was asked.
 func (p *Policy) Profile() Profile {
-	f := Profile{Mode: p.Mode, Name: p.Profiled, Hidden: p.Hidden, Paths: p.Paths}
+	f := Profile{Mode: p.Mode, Name: p.Profiled, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
 	if p.Profiled != "" {
 		f.Network = p.Network // a profile says it by itself
 		if f.Network == NetworkHosts {
@@ -361,9 +362,16 @@ func (f Profile) with(more Additional) Profile {
 	if len(more.Write) > 0 && f.Mode == ReadOnly {
 		f.Mode = WorkspaceWrite
 	}
-	f.Hidden = slices.DeleteFunc(slices.Clone(f.Hidden), func(h string) bool {
-		return slices.ContainsFunc(more.Read, func(r string) bool { return Below(r, h) || Below(h, r) })
-	})
+	var hidden []string
+	f.ReadOnlyPaths = slices.Clip(f.ReadOnlyPaths)
+	for _, h := range f.Hidden {
+		if slices.ContainsFunc(more.Read, func(r string) bool { return Below(r, h) || Below(h, r) }) {
+			f.ReadOnlyPaths = append(f.ReadOnlyPaths, h) // to read it is not to write it
+		} else {
+			hidden = append(hidden, h)
+		}
+	}
+	f.Hidden = hidden
 	f.Paths = f.Paths.with(more)
 	return f
 }

@@ -164,6 +164,7 @@ func (f Profile) Access(name string) Access {
 	}
 	look(f.Paths.Readable, CanRead)
 	look(f.Paths.ReadOnly, CanRead)
+	look(f.ReadOnlyPaths, CanRead)
 	look(f.Paths.Denied, NoAccess)
 	look(f.Hidden, NoAccess)
 	return access

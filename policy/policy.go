@@ -199,6 +199,11 @@ type Profile struct {
 	// Hidden are absolute paths that cannot be read.
 	Hidden []string `json:"hidden,omitempty"`
 
+	// ReadOnlyPaths are absolute paths that cannot be changed, moved or
+	// replaced, even in a writable root. A symlink among them stays what it
+	// is; what it leads to is not meant.
+	ReadOnlyPaths []string `json:"read_only_paths,omitempty"`
+
 	// Paths is what single paths allow beyond that, or less.
 	Paths Paths `json:"paths,omitzero"`
 

@@ -27,6 +27,7 @@ type carving struct {
 
 	inMask bool // what it lies in is masked: its place has to be made
 	opened bool // hidden, but something in it is not
+	fixed  bool // of Hidden or ReadOnlyPaths: nothing else may take its place
 }
 
 // A carvingKind says how. Where two carvings are about one path, the later
@@ -111,12 +112,13 @@ func layoutWith(plan Plan, early *finds, settle func(search func() (stir, error)
 		what  string
 		paths []string
 		kind  carvingKind
+		fixed bool
 	}{
-		{"readable path", p.Paths.Readable, readOnly},
-		{"read-only path", p.Paths.ReadOnly, readOnly},
-		{"hidden path", p.Hidden, hidden},
-		{"denied path", p.Paths.Denied, hidden},
-		{"denied path", matched, hidden},
+		{"readable path", p.Paths.Readable, readOnly, false},
+		{"read-only path", p.Paths.ReadOnly, readOnly, false},
+		{"hidden path", p.Hidden, hidden, true},
+		{"denied path", p.Paths.Denied, hidden, false},
+		{"denied path", matched, hidden, false},
 	} {
 		for _, path := range named.paths {
 			c, err := look(path, named.kind)
@@ -128,13 +130,63 @@ func layoutWith(plan Plan, early *finds, settle func(search func() (stir, error)
 			if err != nil {
 				return view{}, fmt.Errorf("%s %s: %w", named.what, path, err)
 			}
+			c.fixed = named.fixed
 			list = append(list, c)
 		}
+	}
+	if list, err = addFixed(list, p); err != nil {
+		return view{}, err
 	}
 	v := nest(list, p.Paths.Restricted)
 	v.notes = notes
 	v.addLinks(p.Paths)
 	return v, nil
+}
+
+// addFixed adds to list the paths of ReadOnlyPaths that lie in a writable root,
+// and pins the folders there that lead to them and to what is hidden: with one
+// of those moved away, another file could be put under the same path.
+func addFixed(list []carving, p policy.Profile) ([]carving, error) {
+	var fixed, pins []carving
+	for _, path := range p.ReadOnlyPaths {
+		c, err := lookAt(path, readOnly)
+		if isMissing(err) || errors.Is(err, unix.EACCES) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read-only path %s: %w", path, err)
+		}
+		c.fixed = true
+		if _, ok := outerRoot(c.path, p.WritableRoots); ok {
+			fixed = append(fixed, c)
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range slices.Concat(list, fixed) {
+		root, ok := outerRoot(c.path, p.WritableRoots)
+		if !ok || !c.fixed {
+			continue
+		}
+		for up := filepath.Dir(c.path); isBelow(up, root) && up != root && !seen[up]; up = filepath.Dir(up) {
+			seen[up] = true
+			pin, err := lookAt(up, pinned)
+			if err != nil {
+				return nil, fmt.Errorf("folder %s: %w", up, err)
+			}
+			pins = append(pins, pin)
+		}
+	}
+	return slices.Concat(pins, fixed, list), nil
+}
+
+// outerRoot returns the outermost of roots that path lies in.
+func outerRoot(path string, roots []string) (root string, ok bool) {
+	for _, r := range roots {
+		if path != r && isBelow(path, r) && (!ok || len(r) < len(root)) {
+			root, ok = r, true
+		}
+	}
+	return root, ok
 }
 
 // nest brings the carvings into order and finds out which of them lie in what
@@ -155,17 +207,19 @@ func nest(list []carving, restricted bool) view {
 		if i+1 < len(list) && list[i+1].path == c.path {
 			continue // two names may lead to one path: the stricter holds
 		}
-		mask, masked := -1, restricted
+		mask, masked, closed := -1, restricted, false
 		for up := c.path; up != "/"; {
 			up = filepath.Dir(up)
 			if i, ok := at[up]; ok {
-				mask, masked = i, v.carvings[i].kind == hidden
+				mask, masked, closed = i, v.carvings[i].kind == hidden, v.carvings[i].kind == readOnly
 				break
 			}
 		}
 		switch {
-		case masked && (c.kind == hidden || c.kind == pinned):
+		case masked && (c.kind == hidden || c.kind == pinned || c.fixed):
 			continue // there is nothing left to hide
+		case closed && c.kind == pinned:
+			continue // it would be writable
 		case masked && mask >= 0:
 			v.carvings[mask].opened = true
 		}

@@ -192,6 +192,12 @@ func (l *looker) missing() bool {
 			}
 		}
 	}
+	for _, path := range l.plan.Profile.ReadOnlyPaths {
+		c, err := lookAt(path, readOnly)
+		if err == nil && !c.held() && (l.plan.Level == Full || !c.symlink()) { // see coverSymlinks
+			return true
+		}
+	}
 	return false
 }
 

@@ -54,7 +54,7 @@ func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
 	}
 	for _, c := range v.carvings {
 		err := c.attach()
-		if err != nil && c.symlink() {
+		if err != nil && c.symlink() && !c.fixed {
 			// Older kernels mount nothing on a symlink.
 			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
 			continue

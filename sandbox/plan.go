@@ -151,6 +151,12 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 			return p, fmt.Errorf("hidden path %q: must be an absolute, clean path below /", path)
 		}
 	}
+	for _, path := range p.ReadOnlyPaths {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+			return p, fmt.Errorf("read-only path %q: must be an absolute, clean path below /", path)
+		}
+	}
+	p.ReadOnlyPaths = sorted(p.ReadOnlyPaths)
 	p.WritableRoots = sorted(p.WritableRoots)
 	p.SharedRoots = sorted(p.SharedRoots)
 	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
@@ -279,6 +285,11 @@ func unenforced(plan Plan, s System) []string {
 	p := plan.Profile
 	if len(p.WritableRoots) > 0 && len(p.ReadOnlySubpaths) > 0 {
 		add("%s below a writable root can be changed: Landlock cannot take back what it allowed above", strings.Join(p.ReadOnlySubpaths, ", "))
+	}
+	for _, path := range p.ReadOnlyPaths {
+		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {
+			add("%s can be changed: Landlock cannot take back what it allowed above", path)
+		}
 	}
 	for _, path := range p.Hidden {
 		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {

@@ -93,7 +93,7 @@ func seatbeltRules(p policy.Profile) []seatbeltRule {
 		rules = append(rules, seatbeltRule{root, text})
 	}
 	add("(allow file-read* (subpath %s))\n", p.Paths.Readable)
-	add("(deny file-write* (subpath %s))\n", p.Paths.ReadOnly)
+	add("(deny file-write* (subpath %s))\n", slices.Concat(p.Paths.ReadOnly, p.ReadOnlyPaths))
 	add("(deny file-read* file-write* (subpath %s))\n", slices.Concat(p.Hidden, p.Paths.Denied))
 	slices.SortStableFunc(rules, func(a, b seatbeltRule) int {
 		return strings.Count(a.path, "/") - strings.Count(b.path, "/")

@@ -18,13 +18,15 @@ type made struct {
 	Path string      `json:"path"`
 	Kind carvingKind `json:"kind"`
 	File fileID      `json:"file"`
+
+	Fixed bool `json:"fixed,omitempty"` // see carving.fixed
 }
 
 // madeOf returns what is to be told of carvings.
 func madeOf(carvings []carving) []made {
 	var list []made
 	for _, c := range carvings {
-		list = append(list, made{c.path, c.kind, c.file})
+		list = append(list, made{c.path, c.kind, c.file, c.fixed})
 	}
 	return list
 }
@@ -131,6 +133,9 @@ func coverSymlinks(list []made) (notes []string, err error) {
 		}
 		if errors.Is(err, errReplaced) || isMissing(err) {
 			return nil, step(m.Path, errReplaced)
+		}
+		if err != nil && m.Fixed {
+			return nil, step(m.Path, fmt.Errorf("the symlink could be replaced: %w", err))
 		}
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", m.Path, err))
