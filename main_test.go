@@ -19,7 +19,14 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
-	testscript.Main(m, map[string]func(){"toolgate": main, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer})
+	testscript.Main(m, map[string]func(){"toolgate": main, "toolgate-none": unconfinedMain, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer})
+}
+
+// unconfinedMain is the program where nothing can be confined, as on macOS and
+// Windows.
+func unconfinedMain() {
+	canConfine = func() bool { return false }
+	main()
 }
 
 // TestScripts runs the stories in testdata/script: the program as a person or

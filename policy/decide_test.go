@@ -109,7 +109,7 @@ func TestDecideWithoutASandboxAsksEachTime(t *testing.T) {
 
 	p.Approval = policy.Never
 	require.Equal(t, policy.Deny, p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}}).Verdict)
-	require.Equal(t, policy.Allow, p.Decide(policy.Action{Tool: "read_file", Reads: []string{"/x"}, ReadOnly: true}).Verdict)
+	require.Equal(t, policy.Deny, p.Decide(policy.Action{Tool: "read_file", Reads: []string{"/x"}, ReadOnly: true}).Verdict)
 }
 
 func TestZeroValuesDeny(t *testing.T) {
