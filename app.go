@@ -244,12 +244,17 @@ func (p *program) policy(s *settings) (pol *policy.Policy, noRoots string, err e
 	if pol.Workspace, noRoots, err = workspace(p.flags.dir); err != nil {
 		return nil, "", err
 	}
+	if noRoots == "" {
+		pol.ReadRoots = []string{pol.Workspace}
+	}
 	if profile != "" {
 		if err := p.profiled(s, profile, pol, noRoots == ""); err != nil {
 			return nil, "", err
 		}
 	} else if noRoots == "" {
 		pol.WritableRoots, pol.SharedRoots, err = p.roots(pol.Workspace, s)
+		shared := func(root string) bool { return slices.Contains(pol.SharedRoots, root) }
+		pol.ReadRoots = slices.DeleteFunc(slices.Clone(pol.WritableRoots), shared)
 	}
 	if err == nil {
 		err = s.control.addHooks(s.config.Hooks, pol.Workspace)
@@ -264,12 +269,12 @@ var canConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != 
 
 // workspace returns the folder that relative paths count from, and why it may
 // not be written, "" when it may. A folder that holds everything the user has
-// is no workspace. Without dir it is the current folder, or / where that cannot
-// be used.
+// is no workspace. Without dir it is the current folder, or the root of the file system
+// where that cannot be used.
 func workspace(dir string) (real, noRoots string, err error) {
 	if dir == "" {
 		if real, err = directory("the current folder", "."); err != nil {
-			return "/", err.Error(), nil
+			return filepath.VolumeName(os.TempDir()) + string(filepath.Separator), err.Error(), nil
 		}
 	} else if real, err = directory("workspace", dir); err != nil {
 		return "", "", err
@@ -469,12 +474,17 @@ const workerEnv = "TOOLGATE_WORKER"
 type workerSettings struct {
 	Version string       `json:"version"`
 	Private string       `json:"private,omitempty"` // folder that the worker may write and its commands may not
+	Within  []string     `json:"within,omitempty"`  // [policy.Profile.Within]
+	Hidden  []string     `json:"hidden,omitempty"`  // with Within
 	Tools   toolSettings `json:"tools"`
 }
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
 func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	know := workerSettings{Version: version(), Tools: a.offered}
+	if f.Within != nil {
+		know.Within, know.Hidden = f.Within, f.Hidden
+	}
 	plan, err := a.plan(f)
 	if err != nil {
 		return nil, err
@@ -535,8 +545,14 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 // first 250 characters only where it defers tools, Claude Code the first 2,048.
 func instructions(s *settings) string {
 	var b strings.Builder
-	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) and search (grep_files) in the user's workspace, confined by a sandbox. ")
+	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) and search (grep_files) " +
+		"in the user's workspace")
 	pol := s.policy
+	if sandbox.Guess().Level() == sandbox.None {
+		b.WriteString(". This system confines nothing. ")
+	} else {
+		b.WriteString(", confined by a sandbox. ")
+	}
 	switch {
 	case s.noRoots != "":
 		fmt.Fprintf(&b, "Nothing can be written: %s; the user must start toolgate with -C FOLDER.\n", s.noRoots)
@@ -684,7 +700,13 @@ func (p *program) workerMain(ctx context.Context) error {
 		}
 	}
 	recoverPatches(know, log)
-	err := tools.Serve(ctx, know.Version, catalog(know.Tools, start), p.stdin, p.stdout, log)
+	offered := catalog(know.Tools, start)
+	if know.Within != nil {
+		for i, t := range offered {
+			offered[i] = tools.Within(t, know.Within, know.Hidden)
+		}
+	}
+	err := tools.Serve(ctx, know.Version, offered, p.stdin, p.stdout, log)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}

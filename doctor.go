@@ -106,7 +106,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	a.diagnoseRules(&d)
 	plan, err := a.plan(prof)
 	if err != nil {
-		what := "commands are not confined: %v; each one is asked for"
+		what := "commands are not confined: %v; each one is asked for, and so is reading outside the workspace"
 		if canConfine() {
 			what = "commands do not run: %v"
 		}

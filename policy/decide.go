@@ -36,6 +36,9 @@ type Policy struct {
 	SharedRoots []string
 	// ReadOnlySubpaths are the names below each root that stay read-only.
 	ReadOnlySubpaths []string
+	// ReadRoots are the folders in which files are read unasked where nothing
+	// is enforced.
+	ReadRoots []string
 	// Hidden are paths that cannot be read, and ReadOnlyPaths paths that
 	// cannot be changed, moved or replaced.
 	Hidden, ReadOnlyPaths []string
@@ -276,6 +279,11 @@ func (p *Policy) bySandbox(a Action) Decision {
 		}
 		return Decision{Verdict: Allow, Profile: outside, Reason: "the sandbox mode is danger-full-access"}
 	}
+	for _, name := range slices.Concat(a.Reads, a.Writes) {
+		if why := oddPath(name, p.Workspace); why != "" {
+			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why), Hint: "give the path of a file on a drive"}
+		}
+	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
 		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
@@ -303,6 +311,9 @@ func (p *Policy) bySandbox(a Action) Decision {
 			Hint:    p.whereToWrite(),
 		})
 	}
+	if a.ReadOnly && !p.confines() {
+		return p.unconfinedRead(a)
+	}
 	if secret := p.firstHidden(a.Reads); secret != "" {
 		return p.ask(AboutSandbox, Decision{
 			Profile: outside,
@@ -310,12 +321,6 @@ func (p *Policy) bySandbox(a Action) Decision {
 		})
 	}
 	if a.ReadOnly {
-		if !p.confines() && p.Paths.HidesSome() {
-			return p.unconfined()
-		}
-		if !p.confines() {
-			inside = outside
-		}
 		return Decision{Verdict: Allow, Profile: inside, Reason: "it only reads"}
 	}
 	if !p.confines() {
@@ -325,6 +330,46 @@ func (p *Policy) bySandbox(a Action) Decision {
 		return Decision{Verdict: Ask, Profile: inside, Reason: "the approval policy is untrusted"}
 	}
 	return Decision{Verdict: Allow, Profile: inside, Reason: "the sandbox confines it (" + inside.String() + ")"}
+}
+
+// unconfinedRead decides a call that only reads, where nothing would confine
+// it. Its paths are words here, so what is read unasked is the workspace's,
+// and the worker sees to it that this is where they lead: [Profile.Within].
+func (p *Policy) unconfinedRead(a Action) Decision {
+	if p.Paths.HidesSome() {
+		return p.unconfined()
+	}
+	for _, name := range a.Reads {
+		why := p.whyNotUnasked(name)
+		if why == "" {
+			continue
+		}
+		reason := fmt.Sprintf("it would read %s, %s (this system cannot enforce the sandbox, see `toolgate doctor`)", name, why)
+		return p.ask(AboutSandbox, Decision{Profile: outside, Reason: reason})
+	}
+	d := Decision{Verdict: Allow, Profile: outside, Reason: "it only reads"}
+	if len(a.Reads) > 0 {
+		d.Profile.Within, d.Profile.Hidden = p.ReadRoots, p.Hidden
+		d.Reason = "it only reads, in the workspace"
+	}
+	return d
+}
+
+// whyNotUnasked says why a path is not read unasked where nothing is enforced,
+// "" when it is. Whoever names a folder names all that lies in it.
+func (p *Policy) whyNotUnasked(name string) string {
+	for _, h := range p.Hidden {
+		if belowFolded(name, h) {
+			return "where credentials are kept"
+		}
+		if belowFolded(h, name) {
+			return "in which " + h + " lies, where credentials are kept"
+		}
+	}
+	if !slices.ContainsFunc(p.ReadRoots, func(root string) bool { return Below(name, root) }) {
+		return "which is outside the workspace"
+	}
+	return ""
 }
 
 // unconfined asks about a call that nothing would confine.
@@ -470,7 +515,7 @@ func (p *Policy) rootOf(w string) (string, bool) {
 // protected reports whether w runs through a read-only name below root, at
 // any depth, and which. Case does not count: some file systems fold it.
 func (p *Policy) protected(root, w string) (string, bool) {
-	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
+	parts := splitBelow(w, root)
 	for i := range parts {
 		for _, sub := range p.ReadOnlySubpaths {
 			if names(parts[i:], strings.Split(sub, "/")) {
@@ -496,15 +541,23 @@ func names(parts, pattern []string) bool {
 }
 
 // Below reports whether the clean absolute path name is root or lies below it.
+// Case counts, but on Windows.
 func Below(name, root string) bool {
+	if onWindows(root) {
+		return belowFolded(name, root)
+	}
 	return name == root || root == "/" || strings.HasPrefix(name, strings.TrimSuffix(root, "/")+"/")
 }
 
 // In returns a with its paths absolute and clean, relative ones counted from
-// the workspace. Nothing is looked up on disk.
+// the workspace; those of Windows have slashes then. Nothing is looked up on
+// disk.
 func (a Action) In(workspace string) Action {
 	abs := func(s string) string {
-		if path.IsAbs(s) || isDrive(s) {
+		if onWindows(workspace) {
+			return windowsPath(workspace, s)
+		}
+		if path.IsAbs(s) {
 			return path.Clean(s)
 		}
 		return path.Join(workspace, s)

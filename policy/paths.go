@@ -250,6 +250,9 @@ func GlobCovers(glob, name string) bool {
 
 // splitBelow returns the names that lead from the folder dir to name.
 func splitBelow(name, dir string) []string {
+	if onWindows(dir) {
+		return folded(name)[len(folded(dir)):]
+	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
 	if rest == "" {
 		return nil

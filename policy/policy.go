@@ -207,6 +207,11 @@ type Profile struct {
 	// Paths is what single paths allow beyond that, or less.
 	Paths Paths `json:"paths,omitzero"`
 
+	// Within, where it is not nil, are the folders in which alone files are
+	// read, and of them not what Hidden names. The worker sees to that itself:
+	// such a profile is for systems that enforce nothing.
+	Within []string `json:"within,omitempty"`
+
 	// Network is what may be reached, and Hosts which hosts where it is
 	// [NetworkHosts].
 	Network Network `json:"network"`

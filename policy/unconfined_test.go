@@ -16,6 +16,7 @@ func TestReadsWithoutASandbox(t *testing.T) {
 		Mode:          policy.WorkspaceWrite,
 		Workspace:     "/Users/me/app",
 		WritableRoots: []string{"/Users/me/app", "/tmp"},
+		ReadRoots:     []string{"/Users/me/app"},
 		Hidden:        []string{"/Users/me/.ssh", "/Users/me/app/keys/own"},
 	}
 	windows := &policy.Policy{
@@ -23,6 +24,7 @@ func TestReadsWithoutASandbox(t *testing.T) {
 		Mode:          policy.WorkspaceWrite,
 		Workspace:     `C:\Users\me\app`,
 		WritableRoots: []string{`C:\Users\me\app`},
+		ReadRoots:     []string{`C:\Users\me\app`},
 		Hidden:        []string{`C:\Users\me\.ssh`, `C:\Users\me\app\keys\own`},
 	}
 	const allow, ask, deny = policy.Allow, policy.Ask, policy.Deny

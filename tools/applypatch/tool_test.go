@@ -94,6 +94,7 @@ func TestDescribe(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, a.ReadOnly)
 	require.Empty(t, a.Writes)
+	require.Empty(t, a.Reads, "where nothing is confined, another worker would be asked")
 }
 
 // A copy leaves its source alone, so that one is not written.

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// This file knows the paths of Windows, as words and on any system. A policy
+// is about Windows when its workspace is a path with a drive, or of a share.
+
+// splitVolume returns s with slashes, split after its drive ("C:") or share
+// ("//host/share"); volume is "" when s has none. A drive's letter is large.
+func splitVolume(s string) (volume, rest string) {
+	s = strings.ReplaceAll(s, `\`, "/")
+	switch {
+	case len(s) > 1 && s[1] == ':' && (s[0]|0x20) >= 'a' && (s[0]|0x20) <= 'z':
+		return strings.ToUpper(s[:2]), s[2:]
+	case strings.HasPrefix(s, "//"):
+		host, rest, _ := strings.Cut(s[2:], "/")
+		share, rest, _ := strings.Cut(rest, "/")
+		return "//" + host + "/" + share, "/" + rest
+	}
+	return "", s
+}
+
+// onWindows reports whether the absolute path s is one of Windows.
+func onWindows(s string) bool {
+	if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
+		return false
+	}
+	volume, _ := splitVolume(s)
+	return volume != ""
+}
+
+// windowsPath returns s with slashes, absolute and clean, a relative path
+// counted from the workspace. What counts from the current folder of a drive
+// stays relative: "C:x".
+func windowsPath(workspace, s string) string {
+	home, below := splitVolume(workspace)
+	volume, rest := splitVolume(s)
+	switch {
+	case volume == "" && strings.HasPrefix(rest, "/"):
+		volume = home
+	case volume == "":
+		volume, rest = home, below+"/"+rest
+	case !strings.HasPrefix(rest, "/"):
+		return volume + rest
+	}
+	return volume + path.Clean("/"+rest)
+}
+
+// folded returns the names that lead to the absolute path s, of whatever
+// system.
+func folded(s string) []string {
+	if onWindows(s) {
+		volume, rest := splitVolume(s)
+		s = volume + path.Clean("/"+rest)
+	}
+	return strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
+}
+
+// belowFolded is [Below] where case does not count.
+func belowFolded(name, root string) bool {
+	names, roots := folded(name), folded(root)
+	return len(names) >= len(roots) && slices.EqualFunc(names[:len(roots)], roots, strings.EqualFold)
+}
+
+// oddPath returns what is wrong with a path of Windows that names more than a
+// file of a drive: opening one can reach another computer, with the user's
+// password in hand, a device, or a file under a second name. "" is nothing.
+func oddPath(name, workspace string) string {
+	if !onWindows(workspace) {
+		return ""
+	}
+	volume, rest := splitVolume(name)
+	switch {
+	case strings.HasPrefix(volume, "//") && !Below(name, workspace):
+		return "is on another computer, or a device"
+	case !strings.HasPrefix(rest, "/"):
+		return "counts from the current folder of a drive"
+	case strings.Contains(rest, ":"):
+		return "names a stream of a file"
+	case slices.ContainsFunc(strings.Split(rest, "/"), isDevice):
+		return "names a device"
+	}
+	return ""
+}
+
+// isDevice reports whether a name is one of Windows's devices in any folder,
+// whatever follows a dot in it.
+func isDevice(name string) bool {
+	name, _, _ = strings.Cut(strings.ToUpper(name), ".")
+	name = strings.TrimRight(name, " ")
+	if slices.Contains([]string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}, name) {
+		return true
+	}
+	digit, port := strings.CutPrefix(name, "COM")
+	if !port {
+		digit, port = strings.CutPrefix(name, "LPT")
+	}
+	return port && len([]rune(digit)) == 1 && strings.Contains("0123456789¹²³", digit)
+}
