@@ -305,8 +305,8 @@ func command(l launch) (*exec.Cmd, error) {
 // with env.
 func lookup(name string, env []string) (string, error) {
 	if runtime.GOOS == "windows" {
-		path, err := exec.LookPath(name)
-		if err != nil && !errors.Is(err, exec.ErrDot) {
+		path, err := lookupOnWindows(name, env)
+		if err != nil {
 			return "", fmt.Errorf("cannot start %s: not found on PATH", name)
 		}
 		return path, nil

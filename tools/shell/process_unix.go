@@ -17,6 +17,9 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setsid = true
 }
 
+// systemFolder is for Windows.
+func systemFolder() string { return "" }
+
 // signalled returns the signal that ended a process, or 0.
 func signalled(ws syscall.WaitStatus) int {
 	if ws.Signaled() {

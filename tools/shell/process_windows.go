@@ -5,7 +5,19 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/windows"
 )
+
+// systemFolder returns the folder of the system's own programs. The environment
+// is not asked: others can set it.
+func systemFolder() string {
+	dir, err := windows.GetSystemDirectory()
+	if err != nil {
+		return `C:\Windows\System32`
+	}
+	return dir
+}
 
 // ownGroup makes cmd the root of a process group of its own.
 func ownGroup(cmd *exec.Cmd) {
@@ -25,7 +37,7 @@ func askToEnd(member) {}
 
 // kill ends a process and its descendants, as far as their parents live.
 func kill(m member) {
-	exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
+	exec.Command(systemFolder()+`\taskkill.exe`, "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
 }
 
 // members returns p while it runs.
