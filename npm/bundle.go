@@ -86,16 +86,44 @@ func bundles(wanted []target, version, npmDir, dir string, license []byte) error
 	return nil
 }
 
+// promises are the words of a bundle that depend on whether the system confines
+// anything.
+type promises struct{ short, long, folders, modes, approval string }
+
+var (
+	confined = promises{
+		short:   "confined by a sandbox",
+		long:    "A sandbox keeps commands to those folders and off the network, by the kernel; what needs more is asked for.",
+		folders: "Nothing outside of these folders is written without your yes.",
+		modes:   "read-only: nothing is written; workspace-write: only these folders; danger-full-access: nothing is confined",
+		approval: "untrusted: before every command and change; on-request: before what the sandbox would not allow; " +
+			"never: refuse that instead",
+	}
+	unconfined = promises{
+		short: "each command and change after your yes",
+		long: "On this system there is no sandbox: each command and each change is asked for, and then runs as you do. " +
+			"Files in those folders are read without asking, others after a yes.",
+		folders: "Nothing outside of these folders is read or written without your yes.",
+		modes: "On this system there is no sandbox. read-only and workspace-write: each command and change is asked for; " +
+			"danger-full-access: none is",
+		approval: "untrusted and on-request: before every command and change; never: refuse that instead",
+	}
+)
+
 func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 	entry := "server/" + t.program()
+	says := confined
+	if t.goos != "linux" {
+		says = unconfined
+	}
 	return bundleManifest{
 		ManifestVersion: "0.3",
 		Name:            "toolgate",
 		DisplayName:     "Toolgate",
 		Version:         version,
-		Description:     "Run commands and edit files in the folders you choose, confined by a sandbox",
+		Description:     "Run commands and edit files in the folders you choose, " + says.short,
 		LongDescription: "Toolgate gives the model the tools of OpenAI's Codex (shell, apply_patch, read_file, list_dir, grep_files and more) in the folders you choose. " +
-			"A sandbox keeps commands to those folders and off the network, on Linux by the kernel; what needs more is asked for. " +
+			says.long + " " +
 			"Other MCP servers can be put behind the same policy in its own config file.",
 		Author:     map[string]string{"name": "The toolgate authors", "url": repository},
 		Repository: map[string]string{"type": "git", "url": repository},
@@ -118,15 +146,15 @@ func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 		UserConfig: map[string]userInput{
 			"workspaces": {
 				Type: "directory", Title: "Folders to work in", Multiple: true, Required: true,
-				Description: "The first one is where relative paths count from. Nothing outside of these folders is written without your yes.",
+				Description: "The first one is where relative paths count from. " + says.folders,
 			},
 			"sandbox": {
 				Type: "string", Title: "Sandbox", Default: "workspace-write",
-				Description: "read-only: nothing is written; workspace-write: only these folders; danger-full-access: nothing is confined",
+				Description: says.modes,
 			},
 			"approval": {
 				Type: "string", Title: "When to ask", Default: "on-request",
-				Description: "untrusted: before every command and change; on-request: before what the sandbox would not allow; never: refuse that instead",
+				Description: says.approval,
 			},
 		},
 	}
