@@ -776,8 +776,11 @@ func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
 			"resources/unsubscribe": func(p *peer, m message) error { p.result(m, `{}`); return nil },
 		}}
 		s := set(t, spec("raw", f.launch))
-		require.NoError(t, s.Subscribe(t.Context(), "raw://a"))
-		require.NoError(t, s.Subscribe(t.Context(), "raw://a"))
+		request := func(c *policy.Call) { c.Action.Request = true }
+		for range 2 {
+			_, err := call(t.Context(), s, "raw", "resources/subscribe", `{"uri":"raw://a"}`, request)
+			require.NoError(t, err)
+		}
 		s.SetLevel("one", "error")
 		s.SetLevel("two", "info")
 		synctest.Wait()

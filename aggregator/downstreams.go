@@ -392,6 +392,7 @@ func (s *Downstreams) Describe(t Tool) policy.Action {
 		return a
 	}
 	a.Downstream.Trusted, a.Downstream.Profile, a.Downstream.Digest = d.spec.Trusted, d.spec.Profile, d.profile
+	a.Downstream.Disabled = d.spec.Published != nil && !d.spec.Published(t.Raw)
 	if d.spec.Approval != nil {
 		a.Downstream.Approval = d.spec.Approval(t.Raw)
 	}
@@ -406,7 +407,10 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if err != nil {
 		return policy.Outcome{}, err
 	}
-	if c.Action.Tool == ReadResource {
+	switch {
+	case c.Action.Request:
+		return s.runRequest(ctx, c, d)
+	case c.Action.Tool == ReadResource:
 		return s.runRead(ctx, c, d)
 	}
 	t, ok := s.view().find(d.spec.Name, c.Action.Tool)

@@ -14,16 +14,14 @@ import (
 	"toolgate/policy"
 )
 
-// A Forward is a request of a client that goes to a downstream server as it
-// is, such as prompts/get.
+// A Forward is a request of a client about a task.
 type Forward struct {
-	Method   string
-	Params   json.RawMessage // as the client sent them
-	Caller   string
-	Client   policy.ClientFunc
-	Rounds   bool // the client takes questions in results
-	Progress func(json.RawMessage)
-	Log      func(json.RawMessage) bool // as [policy.Call] has it
+	Method string
+	Params json.RawMessage // as the client sent them
+	Caller string
+	Client policy.ClientFunc
+	Rounds bool                       // the client takes questions in results
+	Log    func(json.RawMessage) bool // as [policy.Call] has it
 }
 
 // An UnknownError says that no server offers what was asked for.
@@ -61,9 +59,10 @@ func (s *Downstreams) Instructions() (names, texts []string) {
 	return names, texts
 }
 
-// Forward passes a request on to the server that it concerns and returns the
-// result's bytes. Its errors are an [*RPCError] as the server sent it, an
-// [*UnknownError], and those of a server that does not run.
+// Forward passes a request about a task on to the server that has the task,
+// and returns the result's bytes. The call that made the task has been through
+// the gate. Errors are an [*RPCError] as the server sent it, and those of a
+// server that does not run.
 func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
 	body, err := parseOrdered(f.Params)
 	if err != nil {
@@ -71,23 +70,140 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	}
 	meta, _ := parseOrdered(body.get("_meta"))
 	body.remove("_meta")
-	r := &request{method: f.Method, body: body, meta: meta, progress: f.Progress, log: f.Log, caller: f.Caller, client: f.Client, rounds: f.Rounds}
-	switch f.Method {
-	case "prompts/get":
-		server, raw, err := s.prompt(body.text("name"))
-		if err != nil {
-			return nil, err
-		}
-		r.body.set("name", quote(raw))
-		return s.send(ctx, server, r)
-	case "completion/complete":
-		return s.complete(ctx, r)
-	case "resources/read":
-		return s.read(ctx, r, body.text("uri"))
-	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list":
-		return s.forwardTask(ctx, f, r)
+	r := &request{method: f.Method, body: body, meta: meta, log: f.Log}
+	r.caller, r.client, r.rounds = f.Caller, f.Client, f.Rounds
+	return s.forwardTask(ctx, f, r)
+}
+
+// Requests that clients make of servers, beside [ReadResource]. They are
+// names of tools to the policy: none of a server's own holds a slash.
+const (
+	GetPrompt = "prompts/get"
+	Complete  = "completion/complete"
+	Subscribe = "resources/subscribe"
+)
+
+// A Target is a server that a request may go to, with the request's params in
+// that server's own names, without _meta and what belongs to rounds.
+type Target struct {
+	Server    string
+	Arguments json.RawMessage
+}
+
+// Target returns the server that a request goes to. Its errors are an
+// [*RPCError] for params that are wrong or that several servers could mean, and
+// an [*UnknownError] when no server offers what is asked for.
+func (s *Downstreams) Target(method string, params json.RawMessage) (Target, error) {
+	body, err := parseOrdered(params)
+	if err != nil {
+		return Target{}, &RPCError{Code: -32602, Message: "params is " + err.Error()}
 	}
-	return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
+	for _, key := range []string{"_meta", "requestState", "inputResponses"} {
+		body.remove(key)
+	}
+	switch method {
+	case GetPrompt:
+		p, err := s.prompt(body.text("name"))
+		if err != nil {
+			return Target{}, err
+		}
+		return p.target(body, "name"), nil
+	case Complete:
+		return s.completes(body)
+	case ReadResource, Subscribe:
+		owner, err := s.owner(body.text("uri"))
+		if err != nil {
+			return Target{}, err
+		}
+		return owner.target(body, "uri"), nil
+	}
+	return Target{}, &RPCError{Code: -32601, Message: method + " is not supported"}
+}
+
+// target returns n's server, with n's own name under key of body.
+func (n Named) target(body ordered, key string) Target {
+	body = slices.Clone(body)
+	body.set(key, quote(n.Raw))
+	return Target{n.Server, body.bytes()}
+}
+
+// DescribeRequest returns what a request of the protocol would do. Reading,
+// prompts and subscriptions count as reading; completing and subscribing are
+// decided as the read or prompt that they belong to.
+func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessage) (policy.Action, error) {
+	body, err := parseOrdered(args)
+	if err != nil {
+		return policy.Action{}, fmt.Errorf("params is %w", err)
+	}
+	as := method
+	switch method {
+	case Subscribe:
+		as = ReadResource
+	case Complete:
+		if as, body, err = completed(body); err != nil {
+			return policy.Action{}, err
+		}
+	}
+	yes := true
+	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: &yes}})
+	a.Request, a.Tool, a.Unasked = true, method, method == Complete
+	if as != method {
+		a.As, a.Arguments = as, body.bytes()
+	}
+	return a, nil
+}
+
+// completed returns the request that a completion is for, and the completion's
+// params together with those of that request, as far as they are known.
+func completed(body ordered) (method string, both ordered, err error) {
+	ref, err := parseOrdered(body.get("ref"))
+	if err != nil {
+		return "", nil, fmt.Errorf("ref is %w", err)
+	}
+	argument, _ := parseOrdered(body.get("argument"))
+	about, _ := parseOrdered(body.get("context"))
+	values, _ := parseOrdered(about.get("arguments"))
+	if value := argument.get("value"); value != nil {
+		values = append(slices.Clone(values), field{argument.text("name"), value})
+	}
+	both = slices.Clone(body)
+	switch ref.text("type") {
+	case "ref/prompt":
+		return GetPrompt, append(both, field{"name", quote(ref.text("name"))}, field{"arguments", values.bytes()}), nil
+	case "ref/resource":
+		return ReadResource, append(both, field{"uri", quote(ref.text("uri"))}), nil
+	}
+	return "", nil, errors.New("ref has an unknown type")
+}
+
+// runRequest runs a request of the protocol that the gate let through. An
+// error that the server sent is an [*RPCError].
+func (s *Downstreams) runRequest(ctx context.Context, c policy.Call, d *Downstream) (policy.Outcome, error) {
+	body, err := parseOrdered(c.Arguments)
+	if err != nil {
+		return policy.Outcome{}, fmt.Errorf("params is %w", err)
+	}
+	if c.Action.Tool == Subscribe {
+		err := s.watch(ctx, watch{d.spec.Name, body.text("uri")})
+		return policy.Outcome{Result: json.RawMessage("{}"), Level: d.level()}, err
+	}
+	meta, _ := parseOrdered(c.Meta)
+	inputs, _ := parseOrdered(c.Inputs)
+	r := &request{
+		method: c.Action.Tool,
+		body:   append(body, inputs...),
+		meta:   meta,
+		sent:   c.Sent,
+		log:    c.Log,
+		caller: c.Caller,
+		client: c.Client,
+		rounds: c.Rounds,
+	}
+	res, err := s.send(ctx, d.spec.Name, r)
+	if err != nil {
+		return policy.Outcome{}, err
+	}
+	return policy.Outcome{Result: res, Level: d.level()}, nil
 }
 
 func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {
@@ -133,51 +249,43 @@ func (s Spec) requestTimeout() time.Duration {
 	return s.ToolTimeout("")
 }
 
-func (s *Downstreams) prompt(name string) (server, raw string, err error) {
+func (s *Downstreams) prompt(name string) (Named, error) {
 	for _, p := range s.Prompts() {
 		if p.Key == name {
-			return p.Server, p.Raw, nil
+			return p, nil
 		}
 	}
-	return "", "", &UnknownError{"prompt", name}
+	return Named{}, &UnknownError{"prompt", name}
 }
 
-func (s *Downstreams) complete(ctx context.Context, r *request) (json.RawMessage, error) {
-	ref, err := parseOrdered(r.body.get("ref"))
+// completes returns the server whose prompt or resource is to be completed.
+func (s *Downstreams) completes(body ordered) (Target, error) {
+	ref, err := parseOrdered(body.get("ref"))
 	if err != nil {
-		return nil, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
+		return Target{}, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
 	}
-	ref = slices.Clone(ref)
+	target := func(n Named, key string) (Target, error) {
+		ref = slices.Clone(ref)
+		ref.set(key, quote(n.Raw))
+		body.set("ref", ref.bytes())
+		return Target{n.Server, body.bytes()}, nil
+	}
 	switch ref.text("type") {
 	case "ref/prompt":
-		server, raw, err := s.prompt(ref.text("name"))
+		p, err := s.prompt(ref.text("name"))
 		if err != nil {
-			return nil, err
+			return Target{}, err
 		}
-		ref.set("name", quote(raw))
-		r.body.set("ref", ref.bytes())
-		return s.send(ctx, server, r)
+		return target(p, "name")
 	case "ref/resource":
 		for _, l := range [][]Named{s.Templates(), s.Resources()} {
 			if i := slices.IndexFunc(l, func(n Named) bool { return n.Key == ref.text("uri") }); i >= 0 {
-				ref.set("uri", quote(l[i].Raw))
-				r.body.set("ref", ref.bytes())
-				return s.send(ctx, l[i].Server, r)
+				return target(l[i], "uri")
 			}
 		}
-		return nil, &UnknownError{"resource", ref.text("uri")}
+		return Target{}, &UnknownError{"resource", ref.text("uri")}
 	}
-	return nil, &RPCError{Code: -32602, Message: "ref has an unknown type"}
-}
-
-// read reads a resource from the server that has it.
-func (s *Downstreams) read(ctx context.Context, r *request, uri string) (json.RawMessage, error) {
-	owner, err := s.owner(uri)
-	if err != nil {
-		return nil, err
-	}
-	r.body.set("uri", quote(owner.Raw))
-	return s.send(ctx, owner.Server, r)
+	return Target{}, &RPCError{Code: -32602, Message: "ref has an unknown type"}
 }
 
 // owner returns the one server that may have the resource. Where several may,
@@ -273,24 +381,20 @@ type wishes struct {
 // A watch is a resource whose updates somebody wants.
 type watch struct{ server, uri string }
 
-// Subscribe has the updates of a resource told to the listeners until
-// Unsubscribe is called as often.
-func (s *Downstreams) Subscribe(ctx context.Context, uri string) error {
-	o, err := s.owner(uri)
-	if err != nil {
-		return err
-	}
-	w := watch{o.Server, o.Raw}
+// watch has the updates of a resource told to the listeners until Unsubscribe
+// is called as often.
+func (s *Downstreams) watch(ctx context.Context, w watch) error {
 	if !s.wishes.watch(w, 1) {
 		return nil // somebody has subscribed already
 	}
-	if err = s.subscribe(ctx, w, "resources/subscribe"); err != nil {
+	err := s.subscribe(ctx, w, Subscribe)
+	if err != nil {
 		s.wishes.watch(w, -1)
 	}
 	return err
 }
 
-// Unsubscribe takes back a Subscribe.
+// Unsubscribe takes back a subscription.
 func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	for _, o := range s.owners(uri) {
 		w := watch{o.Server, o.Raw}

@@ -193,26 +193,27 @@ func TestAURIOfTwoServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := spec("a", offering("from_a").launch), spec("b_b", offering("from_b").launch)
 		s := set(t, a, b)
-		read := func(uri string) (string, error) {
-			res, err := s.Forward(t.Context(), aggregator.Forward{Method: "resources/read", Params: []byte(`{"uri":"` + uri + `"}`)})
-			return string(res), err
+		read := func(uri string) (server string, err error) {
+			to, err := s.Target(aggregator.ReadResource, []byte(`{"uri":"`+uri+`"}`))
+			return to.Server, err
 		}
 		_, err := read("raw://a")
 		require.ErrorContains(t, err, "a+raw://a")
 		require.ErrorContains(t, err, "b-b+raw://a")
 		_, err = read("raw://listed-by-nobody")
 		require.ErrorContains(t, err, "b-b+raw://listed-by-nobody")
-		require.ErrorContains(t, s.Subscribe(t.Context(), "raw://a"), "b-b+raw://a")
-		for uri, want := range map[string]string{"a+raw://a": "from_a", "b-b+raw://a": "from_b", "b-b+raw://other": "from_b"} {
+		_, err = s.Target(aggregator.Subscribe, []byte(`{"uri":"raw://a"}`))
+		require.ErrorContains(t, err, "b-b+raw://a")
+		for uri, want := range map[string]string{"a+raw://a": "a", "b-b+raw://a": "b_b", "b-b+raw://other": "b_b"} {
 			got, err := read(uri)
 			require.NoError(t, err)
-			require.Contains(t, got, want)
+			require.Equal(t, want, got)
 		}
 		s.Update([]aggregator.Spec{b})
 		for _, uri := range []string{"raw://a", "b-b+raw://a", "raw://other"} {
 			got, err := read(uri)
 			require.NoError(t, err)
-			require.Contains(t, got, "from_b")
+			require.Equal(t, "b_b", got)
 		}
 		s.Close()
 	})
@@ -225,9 +226,9 @@ func TestAURIThatPosesAsAnothers(t *testing.T) {
 		poser := offering("poser")
 		poser.script["resources/list"] = func(p *peer, m message) error { p.result(m, `{"resources":[{"uri":"b+raw://a"}]}`); return nil }
 		s := set(t, spec("a", poser.launch), spec("b", offering("owner").launch))
-		res, err := s.Forward(t.Context(), aggregator.Forward{Method: "resources/read", Params: []byte(`{"uri":"b+raw://a"}`)})
+		to, err := s.Target(aggregator.ReadResource, []byte(`{"uri":"b+raw://a"}`))
 		require.NoError(t, err)
-		require.Contains(t, string(res), "owner")
+		require.Equal(t, aggregator.Target{Server: "b", Arguments: []byte(`{"uri":"raw://a"}`)}, to)
 		s.Close()
 	})
 }

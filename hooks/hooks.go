@@ -139,7 +139,11 @@ func (s *Set) After(ctx context.Context, c policy.Call, out *policy.Outcome) err
 			return &policy.Refused{Reason: a.Reason}
 		}
 		if a.UpdatedOutput != nil {
-			out.Result = resultOf(a.UpdatedOutput)
+			updated, err := resultOf(c, a.UpdatedOutput)
+			if err != nil {
+				return &policy.Refused{Reason: err.Error()}
+			}
+			out.Result = updated
 		}
 		if a.Context != "" {
 			notes = append(notes, a.Context)
@@ -148,7 +152,11 @@ func (s *Set) After(ctx context.Context, c policy.Call, out *policy.Outcome) err
 	})
 	if no, ok := errors.AsType[*policy.Refused](err); ok {
 		// The call has run: that must not be lost with its output.
-		out.Result = errorResult("the call has run, and a PostToolUse hook keeps its output back: " + no.Reason)
+		why := "the call has run, and a PostToolUse hook keeps its output back: " + no.Reason
+		if c.Action.Request { // its result has no form for an error
+			return &policy.Refused{Reason: why}
+		}
+		out.Result = errorResult(why)
 		out.IsError, out.Denied = true, nil
 		return nil
 	}
@@ -156,7 +164,7 @@ func (s *Set) After(ctx context.Context, c policy.Call, out *policy.Outcome) err
 		return err
 	}
 	for _, n := range notes {
-		if out.Result, err = appendText(out.Result, n); err != nil {
+		if out.Result, err = appendText(c, out.Result, n); err != nil {
 			return fmt.Errorf("adding a hook's words to the result: %w", err)
 		}
 	}

@@ -340,6 +340,46 @@ func TestPostToolUse(t *testing.T) {
 	}
 }
 
+// Other requests than tools/call have results of their own forms.
+func TestPostToolUseOfRequests(t *testing.T) {
+	const add = `echo '{"hookSpecificOutput":{"additionalContext":"note"}}'`
+	const change = `echo '{"hookSpecificOutput":{"updatedToolOutput":"short"}}'`
+	const replace = `echo '{"hookSpecificOutput":{"updatedToolOutput":{"contents":[],"n":1}}}'`
+	const block = `echo '{"decision":"block","reason":"it prints a key"}'`
+	for _, tt := range []struct{ name, method, script, result, want, err string }{
+		{"adds to a resource", "resources/read", add, `{"contents":[{"uri":"a:b"}],"big":9007199254740993}`,
+			`{"contents":[{"uri":"a:b"},{"mimeType":"text/plain","text":"note","uri":"a:b"}],"big":9007199254740993}`, ""},
+		{"adds to a prompt", "prompts/get", add, `{"messages":[]}`,
+			`{"messages":[{"content":{"type":"text","text":"note"},"role":"user"}]}`, ""},
+		{"adds to a completion", "completion/complete", add, `{"completion":{"values":["a"]}}`,
+			`{"completion":{"values":["a"]}}`, ""},
+		{"new text of a resource", "resources/read", change, `{"contents":[]}`,
+			`{"contents":[{"mimeType":"text/plain","text":"short","uri":"a:b"}]}`, ""},
+		{"new text of a prompt", "prompts/get", change, `{"messages":[]}`,
+			`{"messages":[{"content":{"type":"text","text":"short"},"role":"user"}]}`, ""},
+		{"new resource", "resources/read", replace, `{"contents":[{"uri":"a:b"}]}`, `{"contents":[],"n":1}`, ""},
+		{"new text of a completion", "completion/complete", change, `{"completion":{"values":["a"]}}`, "", "holds no text"},
+		{"blocks", "resources/read", block, `{"contents":[]}`, "", "keeps its output back: it prints a key"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t, hook("PostToolUse", "mcp__s__.*", tt.script))
+			h.result = tt.result
+			a := policy.Action{Server: "s", Tool: tt.method, Request: true}
+			a.Downstream = &policy.Downstream{Approval: policy.ApproveAlways}
+			args := json.RawMessage(`{"uri":"a:b"}`)
+			out, err := h.gate.Call(t.Context(), policy.Call{ID: "1", Caller: "c", Action: a, Arguments: args})
+			require.Len(t, h.ran, 1)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				require.Empty(t, out.Result)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(out.Result))
+		})
+	}
+}
+
 func TestWordsOfAPreToolUseHookReachTheModel(t *testing.T) {
 	h := newHouse(t, hook("PreToolUse", "Bash", `echo '{"hookSpecificOutput":{"additionalContext":"123456789"}}'`, "additionalContextLimit = 1"))
 	h.result = `{ "content" : [ ] }`

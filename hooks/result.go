@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+
+	"toolgate/policy"
 )
 
 type textContent struct {
@@ -31,26 +33,51 @@ func errorResult(s string) json.RawMessage {
 	}{[]textContent{text(s)}, true})
 }
 
+// place returns the list of the call's result that the model reads, and s as
+// an element of it. A result that holds no text has no such list.
+func place(c policy.Call, s string) (list string, element json.RawMessage) {
+	switch {
+	case !c.Action.Request:
+		return "content", marshal(text(s))
+	case c.Action.Tool == "prompts/get":
+		return "messages", marshal(map[string]any{"role": "user", "content": text(s)})
+	case c.Action.Tool == "resources/read":
+		var in struct {
+			URI string `json:"uri"`
+		}
+		_ = json.Unmarshal(c.Arguments, &in) // they have been read before
+		return "contents", marshal(map[string]string{"uri": in.URI, "mimeType": "text/plain", "text": s})
+	}
+	return "", nil
+}
+
 // resultOf returns the result that a hook gave: a whole result, or what is to
 // be its text.
-func resultOf(v json.RawMessage) json.RawMessage {
-	var whole struct {
-		Content []json.RawMessage `json:"content"`
+func resultOf(c policy.Call, v json.RawMessage) (json.RawMessage, error) {
+	list, _ := place(c, "")
+	if list == "" {
+		return nil, errors.New("a hook changed the output, and the result of " + c.Action.Tool + " holds no text")
 	}
-	if json.Unmarshal(v, &whole) == nil && whole.Content != nil {
-		return v
+	var whole map[string]json.RawMessage
+	var elements []json.RawMessage
+	if json.Unmarshal(v, &whole) == nil && json.Unmarshal(whole[list], &elements) == nil && elements != nil {
+		return v, nil
 	}
 	var s string
 	if json.Unmarshal(v, &s) != nil {
 		s = string(v)
 	}
-	return marshal(struct {
-		Content []textContent `json:"content"`
-	}{[]textContent{text(s)}})
+	_, element := place(c, s)
+	return marshal(map[string][]json.RawMessage{list: {element}}), nil
 }
 
-// appendText adds a piece of text to a result. Every other byte of it stays.
-func appendText(result json.RawMessage, s string) (json.RawMessage, error) {
+// appendText adds a piece of text to a result, if that holds text. Every other
+// byte of it stays.
+func appendText(c policy.Call, result json.RawMessage, s string) (json.RawMessage, error) {
+	in, piece := place(c, s)
+	if in == "" {
+		return result, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(result))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, errors.New("the result is not an object")
@@ -64,19 +91,18 @@ func appendText(result json.RawMessage, s string) (json.RawMessage, error) {
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		if key != "content" {
+		if key != in {
 			continue
 		}
 		var list []json.RawMessage
 		if err := json.Unmarshal(value, &list); err != nil {
 			return nil, err
 		}
-		piece := marshal(text(s))
 		if len(list) > 0 {
 			piece = append([]byte{','}, piece...)
 		}
 		bracket := int(dec.InputOffset()) - 1
 		return slices.Concat(result[:bracket], piece, result[bracket:]), nil
 	}
-	return nil, errors.New("the result has no content")
+	return nil, errors.New("the result has no " + in)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -131,8 +132,18 @@ func (p *Policy) Decide(a Action) Decision {
 // that forbids holds in every mode, one that permits lets out of the sandbox,
 // one that prompts asks.
 func (p *Policy) decide(a Action) Decision {
+	if a.Downstream != nil && a.Downstream.Disabled {
+		lists := fmt.Sprintf("enabled_tools or disabled_tools of [mcp_servers.%s]", a.Server)
+		return Decision{Reason: lists + " leaves out " + cmp.Or(a.As, a.Tool), Hint: "only the user can change that"}
+	}
 	rules := p.rules()
-	if m := rules.Tool(a.Server, a.Tool, a.Arguments); m.Ruling != NoRule {
+	m := rules.Tool(a.Server, a.Tool, a.Arguments)
+	if a.As != "" {
+		if as := rules.Tool(a.Server, a.As, a.Arguments); as.Ruling > m.Ruling {
+			m = as
+		}
+	}
+	if m.Ruling != NoRule {
 		return p.byToolRule(a, m)
 	}
 	if a.Server != "" {
@@ -586,6 +597,8 @@ func isDrive(s string) bool { return len(s) > 2 && s[1] == ':' && s[2] == '/' }
 // by the text of the call.
 func keys(a Action, f Profile) []string {
 	switch {
+	case a.Server != "" && a.Unasked:
+		return []string{key("tool", a.Server, a.As)} // a yes to what it belongs to
 	case a.Server != "":
 		return []string{key("tool", a.Server, a.Tool)}
 	case a.Session != "":

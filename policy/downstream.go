@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,8 @@ type Downstream struct {
 	Approval ToolApproval `json:"approval,omitempty"`
 	Trusted  bool         `json:"trusted,omitempty"` // the user trusts the server's claims
 	Claims   Claims       `json:"claims"`
-	Profile  Profile      `json:"-"` // what the server's process may touch
+	Disabled bool         `json:"disabled,omitempty"` // the user's lists of tools leave it out
+	Profile  Profile      `json:"-"`                  // what the server's process may touch
 
 	// Digest is the Profile's, worked out once for all calls; "" is worked out
 	// for each.
@@ -79,6 +81,10 @@ func (p *Policy) decideDownstream(a Action) Decision {
 	}
 	d.Reason = why
 	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]", a.Server)
+	if a.Request {
+		table := fmt.Sprintf("[mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
+		d.Hint = "the user can allow it with approval_mode = \"approve\" in " + table
+	}
 	return p.ask(AboutDownstream, d)
 }
 

@@ -69,6 +69,36 @@ func TestDownstreamIsKeyedByServerAndTool(t *testing.T) {
 	require.NotEqual(t, one, p.Decide(policy.Action{Server: "s", Tool: "t2"}).Keys)
 }
 
+// A request that belongs to another is decided by the stricter rule of both; a
+// list that leaves it out is stronger than any rule.
+func TestRequestsOfTheProtocol(t *testing.T) {
+	for _, tt := range []struct {
+		name, rules string
+		disabled    bool
+		want        policy.Verdict
+	}{
+		{"no rule", ``, false, policy.Ask},
+		{"its own", `tool_rule(server="s", tool="completion/complete", decision="forbidden")`, false, policy.Deny},
+		{"the other's", `tool_rule(server="s", tool="prompts/get", decision="forbidden")`, false, policy.Deny},
+		{"both", `tool_rule(server="s", tool="prompts/get", decision="forbidden")
+tool_rule(server="s", tool="completion/complete", decision="allow")`, false, policy.Deny},
+		{"allowed", `tool_rule(server="s", tool="prompts/get", decision="allow")`, false, policy.Allow},
+		{"disabled", `tool_rule(server="s", tool="*", decision="allow")`, true, policy.Deny},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rules, err := policy.ParseRules("test.rules", []byte(tt.rules))
+			require.NoError(t, err)
+			p := policy.Policy{Approval: policy.OnRequest, Rules: func() *policy.Rules { return rules }}
+			a := policy.Action{Server: "s", Tool: "completion/complete", As: "prompts/get", Request: true, Unasked: true}
+			a.Downstream = &policy.Downstream{Disabled: tt.disabled}
+			d := p.Decide(a)
+			require.Equal(t, tt.want, d.Verdict, d.Reason)
+			get := policy.Action{Server: "s", Tool: "prompts/get", Request: true}
+			require.Equal(t, p.Decide(get).Keys, d.Keys, "a yes for the session covers both")
+		})
+	}
+}
+
 func TestParseToolApproval(t *testing.T) {
 	for word, want := range map[string]policy.ToolApproval{"": policy.ApproveAuto, "auto": policy.ApproveAuto, "prompt": policy.ApprovePrompt, "writes": policy.ApproveWrites, "approve": policy.ApproveAlways} {
 		got, err := policy.ParseToolApproval(word)

@@ -130,7 +130,8 @@ const SessionKey = "toolgate/session"
 // A RunFunc runs a call under a profile.
 type RunFunc func(context.Context, Call, Profile) (Outcome, error)
 
-// A Call is one tools/call on its way through the gate.
+// A Call is one tools/call, or another request to a downstream server, on its
+// way through the gate.
 type Call struct {
 	ID        string // names the call in the log
 	Caller    string // whose session it is; approvals belong to it
@@ -240,7 +241,14 @@ type Event struct {
 type Refused struct {
 	Reason string
 	Hint   string // what would allow it
+
+	cause error // nil or [ErrUnasked]
 }
+
+func (r *Refused) Unwrap() error { return r.cause }
+
+// ErrUnasked is the cause of a [Refused] for a request that nobody is asked about.
+var ErrUnasked = errors.New("nobody is asked about this request")
 
 func (r *Refused) Error() string {
 	s := "denied: " + r.Reason
@@ -310,7 +318,9 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 		return Outcome{}, &Refused{Reason: "the client's own sandbox asks for what cannot be held here: " + c.Limit.Unknown}
 	}
 	c.policy = g.Policy.Within(c.Limit)
-	c.Action.Arguments = c.Arguments
+	if c.Action.Arguments == nil {
+		c.Action.Arguments = c.Arguments
+	}
 	if c.policy != nil {
 		c.Action = c.Action.In(c.policy.Workspace)
 	}
@@ -404,6 +414,9 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d Decision, ev *Even
 		ev.answered("remembered", "memory")
 		return nil
 	}
+	if c.Action.Unasked {
+		return &Refused{Reason: q.Reason + ", and nobody is asked about " + c.Action.Tool, Hint: d.Hint, cause: ErrUnasked}
+	}
 	relay.Leave(ctx)
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
 		return err
@@ -477,7 +490,10 @@ func (g *Gate) heed(answer Answer, c Call, q Question, d Decision, ev *Event) er
 	if q.Stage == Widen {
 		g.approvals.refuse(c.Caller, d.Keys)
 	}
-	return &Refused{Reason: "the user said no", Hint: "do not try it again in another way; go on without it or ask the user"}
+	return &Refused{
+		Reason: "the user said no",
+		Hint:   "do not try it again in another way; go on without it or ask the user",
+	}
 }
 
 // binding names what a late answer holds for.

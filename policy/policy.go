@@ -258,6 +258,14 @@ type Action struct {
 	// Downstream is set with Server.
 	Downstream *Downstream `json:"downstream,omitempty"`
 
+	// Request is set for a request of the protocol other than tools/call; Tool
+	// is then its method. As is the request whose rules and approvals hold for
+	// this one too, if it is another. With Unasked nobody is asked: what needs
+	// a yes that was not given before is refused with [ErrUnasked].
+	Request bool   `json:"request,omitempty"`
+	As      string `json:"as,omitempty"`
+	Unasked bool   `json:"unasked,omitempty"`
+
 	Command []string `json:"command,omitempty"` // argv of the command it starts
 	Dir     string   `json:"dir,omitempty"`     // folder it runs in; "" is the workspace
 	Reads   []string `json:"reads,omitempty"`   // paths it reads
@@ -276,7 +284,8 @@ type Action struct {
 	// side by side.
 	ReadOnly bool `json:"read_only,omitempty"`
 
-	// Arguments are those of the call, for rules that look at them.
+	// Arguments are those of the call, for rules that look at them. Unless
+	// the description sets them, they are the call's own.
 	Arguments json.RawMessage `json:"-"`
 
 	// Preview is what a person is shown beside the question, such as a diff.

@@ -15,6 +15,9 @@ import (
 // errCannotAsk says why the person at this client cannot be asked.
 var errCannotAsk error = cannotAsk("this client has no way to ask its user: it does not declare elicitation")
 
+// errNoRounds says why nobody can be asked in the course of a subscription.
+var errNoRounds error = cannotAsk("this request cannot carry a question in the revision " + statelessEra)
+
 // errUnseen is a client's own answer in place of its user's.
 var errUnseen error = unseen{}
 
@@ -38,7 +41,7 @@ func (c cannotAsk) Is(target error) bool { return target == policy.ErrCannotAsk 
 
 // canAsk reports whether the client that sent req declared that it shows
 // forms. Neither form nor url declared means form, as before URL mode existed.
-func canAsk(req *mcp.CallToolRequest) bool {
+func canAsk(req clientRequest) bool {
 	caps := req.ClientCapabilities()
 	if caps == nil || caps.Elicitation == nil {
 		return false
@@ -47,15 +50,17 @@ func canAsk(req *mcp.CallToolRequest) bool {
 }
 
 // elicit returns what asks the person of an initialize-era client.
-func (s *Server) elicit(req *mcp.CallToolRequest) policy.AskFunc {
+func (s *Server) elicit(req mcp.Request) policy.AskFunc {
 	return func(ctx context.Context, q policy.Question) (policy.Answer, error) {
-		if !canAsk(req) {
+		c, is := req.(clientRequest)
+		ss, ok := req.GetSession().(*mcp.ServerSession)
+		if !is || !ok || !canAsk(c) {
 			return policy.No, errCannotAsk
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
 		defer cancel()
 		asked := time.Now()
-		res, err := req.Session.Elicit(ctx, form(q))
+		res, err := ss.Elicit(ctx, form(q))
 		if err != nil {
 			return policy.No, fmt.Errorf("the question got no answer: %w", err)
 		}
@@ -137,7 +142,10 @@ func answer(q policy.Question, res *mcp.ElicitResult, after time.Duration) (poli
 func Message(q policy.Question) string {
 	a := q.Action
 	var b strings.Builder
-	if a.Server != "" {
+	switch {
+	case a.Request:
+		a.Tool = fmt.Sprintf("the request %s to the server %s", visible(a.Tool), visible(a.Server))
+	case a.Server != "":
 		a.Tool = fmt.Sprintf("the tool %s of the server %s", visible(a.Tool), visible(a.Server))
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/policy"
 	"toolgate/wire"
 )
 
@@ -349,7 +350,15 @@ func (b *behind) forward(ctx context.Context, method string, req mcp.Request, mo
 	if c, is := req.(clientRequest); is {
 		f.Client = b.s.askLegacy(b.client, c)
 	}
-	raw, err := b.s.opts.Downstreams.Forward(ctx, f)
+	var raw json.RawMessage
+	var err error
+	if _, is := taskMethods[method]; is {
+		raw, err = b.s.opts.Downstreams.Forward(ctx, f)
+	} else {
+		call := b.requestCall(req, f)
+		call.Ask = b.s.elicit(req)
+		raw, _, err = b.s.request(ctx, method, f.Params, "", call)
+	}
 	if err != nil {
 		return nil, forwardError(err, false)
 	}
@@ -373,13 +382,31 @@ func forwardError(err error, modern bool) error {
 		}
 		return &jsonrpc.Error{Code: code, Message: unknown.Error()}
 	}
+	if _, ok := errors.AsType[*policy.Refused](err); ok {
+		return &jsonrpc.Error{Code: codeRefused, Message: err.Error()}
+	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 }
 
+// codeRefused is the code of our own for a request that the policy or a person
+// refused: "-32768 to -32000 are reserved" (JSON-RPC 2.0).
+const codeRefused = -31000
+
 // subscribe and unsubscribe are the SDK's handlers of subscriptions.
 func (b *behind) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	if err := b.s.opts.Downstreams.Subscribe(ctx, req.Params.URI); err != nil {
-		return forwardError(err, false)
+	params, err := marshal(map[string]string{"uri": req.Params.URI})
+	if err != nil {
+		return err
+	}
+	modern := req.ProtocolVersion() >= statelessEra
+	b.s.opts.Downstreams.Settle(ctx, true)
+	call := b.requestCall(req, aggregator.Forward{Caller: b.caller, Rounds: modern})
+	call.Ask = b.s.elicit(req)
+	if modern {
+		call.Ask = func(context.Context, policy.Question) (policy.Answer, error) { return policy.No, errNoRounds }
+	}
+	if _, _, err = b.s.request(ctx, aggregator.Subscribe, params, "", call); err != nil {
+		return forwardError(err, modern)
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func TestTwoNamesOfOneArgument(t *testing.T) {
 		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
 			switch {
 			case m.Method == "tools/list":
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"do-it","inputSchema":{"type":"object","properties":{"a b":{"type":"string"}}}}]}}`, m.ID)
+				write(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"do_it","inputSchema":{"type":"object","properties":{"a b":{"type":"string"}}}}]}}`, m.ID)
 			case m.Method == "tools/call":
 				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"sent":%s}}`, m.ID, m.Params)
 			default:

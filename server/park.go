@@ -28,9 +28,10 @@ type parked struct {
 	digest []byte                          // of the request without its rounds
 	refuse func(error) (mcp.Result, error) // words a refusal as this method has it
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when reply and err are set
+	done   chan struct{} // closed when reply, err and server are set
 	reply  Reply
 	err    error
+	server string // that answered, for a request which may go to several
 
 	mu    sync.Mutex
 	last  int
@@ -73,7 +74,7 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call policy.Call) (mcp.Result, error) {
 	relay.Leave(ctx) // the call runs in another goroutine, and this one waits for it
 	p := req.Params
-	round := &round{s: s, caller: caller, req: req}
+	round := s.newRound(caller, callDigest(p), req)
 	st, err := s.stateOf(caller, p)
 	switch {
 	case err != nil: // the client's fault, and nothing that a model could mend
@@ -174,7 +175,7 @@ func inputs(st *state, req *mcp.CallToolRequest) json.RawMessage {
 // passQuestions puts the requestState of a result that asks for input into
 // one of our own, which names the call and the caller it belongs to: "servers
 // MUST treat requestState as attacker-controlled input".
-func (s *Server) passQuestions(res *rawResult, caller string, digest []byte) (mcp.Result, error) {
+func (s *Server) passQuestions(res *rawResult, caller, server string, digest []byte) (mcp.Result, error) {
 	var top struct {
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
@@ -182,7 +183,8 @@ func (s *Server) passQuestions(res *rawResult, caller string, digest []byte) (mc
 	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || wire.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
 		return res, nil
 	}
-	st := state{ID: rand.Text(), Caller: caller, Digest: digest, Pass: true, Bare: top.State == nil, Until: time.Now().Add(s.opts.AskTimeout)}
+	st := state{ID: rand.Text(), Caller: caller, Server: server, Digest: digest, Pass: true, Bare: top.State == nil}
+	st.Until = time.Now().Add(s.opts.AskTimeout)
 	if top.State != nil {
 		st.Inner = *top.State
 	}
@@ -263,7 +265,7 @@ func (s *Server) round(ctx context.Context, k *parked) (mcp.Result, error) {
 func (s *Server) outcome(k *parked) (mcp.Result, error) {
 	res, err := s.result(k.reply, k.err, true)
 	if raw, ok := res.(*rawResult); ok && err == nil {
-		return s.passQuestions(raw, k.caller, k.digest)
+		return s.passQuestions(raw, k.caller, k.server, k.digest)
 	}
 	return res, err
 }

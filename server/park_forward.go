@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/policy"
 	"toolgate/wire"
 )
 
@@ -32,26 +35,43 @@ func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregato
 		return b.s.round(ctx, k)
 	}
 	f.Log = n.log
-	c, is := req.(clientRequest)
-	if !is || !mayAsk[f.Method] {
+	if _, is := taskMethods[f.Method]; is {
 		raw, err := b.s.opts.Downstreams.Forward(ctx, f)
 		if err != nil {
 			return nil, forwardError(err, true)
 		}
-		return b.s.passQuestions(&rawResult{raw: raw, modern: true}, b.caller, rounds.digest)
+		return b.s.passQuestions(&rawResult{raw: raw, modern: true}, b.caller, "", rounds.digest)
 	}
+	call := b.requestCall(req, f)
+	call.Approved, call.Inputs = rounds.inputs != nil, rounds.inputs
+	c, is := req.(clientRequest)
+	if !is || !mayAsk[f.Method] {
+		raw, server, err := b.s.request(ctx, f.Method, f.Params, rounds.server, call)
+		if err != nil {
+			return nil, forwardError(err, true)
+		}
+		return b.s.passQuestions(&rawResult{raw: raw, modern: true}, b.caller, server, rounds.digest)
+	}
+	r := b.s.newRound(b.caller, rounds.digest, c)
+	r.given, r.answer = rounds.given, rounds.answer
+	call.Ask = r.ask
 	k := newParked(b.caller, rounds.digest, c.ClientCapabilities())
 	k.refuse = func(err error) (mcp.Result, error) { return nil, forwardError(err, true) }
 	k.news = n
-	f.Client, f.Log = k.ask, k.onLog
+	call.Client, call.Log = k.ask, k.onLog
 	b.s.start(ctx, k, func(ctx context.Context) (Reply, error) {
-		raw, err := b.s.opts.Downstreams.Forward(ctx, f)
-		if err != nil {
+		raw, server, err := b.s.request(ctx, f.Method, f.Params, rounds.server, call)
+		k.server = server
+		if err != nil && !errors.Is(err, policy.ErrSuspended) {
 			err = forwardError(err, true)
 		}
 		return Reply{Result: raw}, err
 	})
-	return b.s.round(ctx, k)
+	res, err := b.s.round(ctx, k)
+	if errors.Is(err, policy.ErrSuspended) {
+		return r.suspend()
+	}
+	return res, err
 }
 
 // forwardRounds is what a request tells of the rounds before it.
@@ -59,20 +79,26 @@ type forwardRounds struct {
 	digest  []byte  // of the request without its rounds
 	parked  *parked // the call that it takes up again, nil for none
 	answers map[string]json.RawMessage
+	server  string            // that the rounds before are about, "" for none
+	given   *state            // of our question, when its answer came
+	answer  *mcp.ElicitResult // with it
+	inputs  json.RawMessage   // for the server that asked in a result
 }
 
 var errForwardState = errors.New("requestState is not for this request, has expired or was used before; send it again without it")
 
-// openForward reads what the client brought back. A server's own requestState
-// takes the place of ours, in which it travelled.
+// openForward reads what the client brought back. For a request about a task, a
+// server's own requestState takes the place of ours, in which it travelled.
 func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, err error) {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(f.Params, &in) != nil {
 		return r, errors.New("params is not an object")
 	}
 	h := sha256.New()
-	for _, key := range []string{"name", "uri", "arguments", "ref", "argument"} {
-		fmt.Fprintf(h, "%q %q %q\n", f.Method, key, in[key])
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		if key != "_meta" && key != "requestState" && key != "inputResponses" {
+			fmt.Fprintf(h, "%q %q %q\n", f.Method, key, in[key])
+		}
 	}
 	r.digest = h.Sum(nil)
 	sealed := stateIn(f.Params)
@@ -83,15 +109,27 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 	if err != nil {
 		return r, err
 	}
-	if !st.Pass && st.Park == "" || st.Caller != b.caller || !bytes.Equal(st.Digest, r.digest) || !b.s.seal.use(st) {
+	asked := st.Stage != "" // by us
+	if !asked && !st.Pass && st.Park == "" || st.Caller != b.caller || !bytes.Equal(st.Digest, r.digest) {
 		return r, errForwardState
+	}
+	if json.Unmarshal(in["inputResponses"], &r.answers) != nil {
+		r.answers = nil // "missing answers: ask again"
+	}
+	r.server = st.Server
+	if asked && (wire.Unmarshal(r.answers[approvalRequest], &r.answer) != nil || r.answer == nil) {
+		return r, nil // the state stays good
+	}
+	if !b.s.seal.use(st) {
+		return r, errForwardState
+	}
+	if asked {
+		r.given = st
+		return r, nil
 	}
 	if st.Park != "" {
 		if r.parked = b.s.parking.get(st.Park); r.parked == nil || !r.parked.resume(n) {
 			return r, errForwardState
-		}
-		if json.Unmarshal(in["inputResponses"], &r.answers) != nil {
-			r.answers = nil // "missing answers: ask again"
 		}
 		return r, nil
 	}
@@ -101,7 +139,13 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 			return r, err
 		}
 	}
-	f.Params, err = marshal(in)
+	if f.Params, err = marshal(in); err != nil {
+		return r, err
+	}
+	maps.DeleteFunc(in, func(key string, _ json.RawMessage) bool {
+		return key != "requestState" && key != "inputResponses"
+	})
+	r.inputs, err = marshal(in)
 	return r, err
 }
 

@@ -35,7 +35,6 @@ type requestSetup struct {
 	never     bool
 	verbatim  bool // as wrap has it: one server, its names unchanged, no tools of our own
 	change    func(*policy.Gate)
-	refuse    string // server that answers each read with "not found"
 }
 
 // A requestStage is a running requestSetup.
@@ -63,7 +62,7 @@ func newRequestStage(t *testing.T, o requestSetup) *requestStage {
 			Name: name, Approval: o.approval, Published: o.published, Trusted: o.trusted, Verbatim: o.verbatim,
 			StartupTimeout: time.Second,
 			ToolTimeout:    func(string) time.Duration { return time.Minute },
-			Launch:         func() (*aggregator.Process, error) { return st.launch(name, name == o.refuse) },
+			Launch:         func() (*aggregator.Process, error) { return st.launch(name) },
 		})
 	}
 	st.set.Update(specs)
@@ -89,7 +88,7 @@ func newRequestStage(t *testing.T, o requestSetup) *requestStage {
 }
 
 // launch starts a server of the older era that answers everything.
-func (st *requestStage) launch(name string, refuse bool) (*aggregator.Process, error) {
+func (st *requestStage) launch(name string) (*aggregator.Process, error) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	done := make(chan struct{})
@@ -109,10 +108,6 @@ func (st *requestStage) launch(name string, refuse bool) (*aggregator.Process, e
 				st.mu.Lock()
 				st.got = append(st.got, name+" "+m.Method+" "+string(m.Params))
 				st.mu.Unlock()
-				if refuse && m.Method == "resources/read" {
-					write(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"not found"}}`, m.ID)
-					continue
-				}
 				write(`{"jsonrpc":"2.0","id":%s,"result":{"from":%q}}`, m.ID, name)
 			}
 		}
@@ -252,10 +247,10 @@ var requests = []request{
 	{"resources/read", "raw://t/5", `"uri":"raw://t/5"`, `{"uri":"raw://t/5"}`, "resources/read"},
 	{"resources/read", "other://x", `"uri":"other://x"`, `{"uri":"other://x"}`, "resources/read"},
 	{"prompts/get", "PROMPT", `"name":"PROMPT","arguments":{"a":"1"}`,
-		`{"name":"ask-me","arguments":{"a":"1"}}`, "prompts/get"},
+		`{"name":"ask_me","arguments":{"a":"1"}}`, "prompts/get"},
 	{"completion/complete", "",
 		`"ref":{"type":"ref/prompt","name":"PROMPT"},"argument":{"name":"a","value":"x"}`,
-		`{"ref":{"type":"ref/prompt","name":"ask-me"},"argument":{"name":"a","value":"x"}}`, "prompts/get"},
+		`{"ref":{"type":"ref/prompt","name":"ask_me"},"argument":{"name":"a","value":"x"}}`, "prompts/get"},
 	{"completion/complete", "",
 		`"ref":{"type":"ref/resource","uri":"raw://t/{id}"},"argument":{"name":"id","value":"x"}`,
 		`{"ref":{"type":"ref/resource","uri":"raw://t/{id}"},"argument":{"name":"id","value":"x"}}`, "resources/read"},
@@ -285,7 +280,7 @@ var decisions = []struct {
 		setup:  requestSetup{approval: approve, rules: `tool_rule(server="raw", tool="ASKS", decision="prompt")`},
 		answer: "once", asked: true, passes: true, record: "ask once ok"},
 	{name: "a list of tools",
-		setup:   requestSetup{approval: approve, published: func(tool string) bool { return tool == "do-it" }},
+		setup:   requestSetup{approval: approve, published: func(tool string) bool { return tool == "do_it" }},
 		refusal: "enabled_tools", record: "deny  refused"},
 }
 
@@ -331,7 +326,7 @@ func checkRequest(t *testing.T, tr transport, setup requestSetup, rq request, an
 	defer done()
 	prompt := "mcp__raw__ask_me"
 	if setup.verbatim {
-		prompt = "ask-me"
+		prompt = "ask_me"
 	}
 	params, name = strings.ReplaceAll(params, "PROMPT", prompt), strings.ReplaceAll(name, "PROMPT", prompt)
 	sent := method
@@ -377,33 +372,15 @@ func withClient(t *testing.T, tr transport, o requestSetup, f func(*testing.T, *
 	})
 }
 
-// A URI that no server lists is asked for at each: each is decided by itself,
-// and a person's no ends it.
-func TestEachServerIsDecidedByItself(t *testing.T) {
-	const read, uri, params = "resources/read", "other://x", `"uri":"other://x"`
-	const toA, toB = `a resources/read {"uri":"other://x"}`, `b resources/read {"uri":"other://x"}`
+// A URI that several servers may have goes to none of them, and is recorded.
+func TestAmbiguousURIReachesNoServer(t *testing.T) {
 	for _, tr := range transports {
-		forbidden := `tool_rule(server="a", tool="resources/*", decision="forbidden")`
-		withClient(t, tr, requestSetup{servers: []string{"a", "b"}, approval: approve, rules: forbidden},
+		withClient(t, tr, requestSetup{servers: []string{"a", "b"}, approval: approve},
 			func(t *testing.T, st *requestStage, ask askFunc) {
-				got, _ := ask(read, uri, params, "")
-				require.Contains(t, string(got.Result), `"from":"b"`)
-				require.Equal(t, []string{toB}, st.reached())
-				require.Equal(t, []string{"a resources/read deny  refused", "b resources/read allow  ok"}, st.recorded())
-			})
-		withClient(t, tr, requestSetup{servers: []string{"a", "b"}},
-			func(t *testing.T, st *requestStage, ask askFunc) {
-				got, _ := ask(read, uri, params, "no")
-				require.Contains(t, string(got.Error), "the user said no")
+				got, _ := ask("resources/read", "other://x", `"uri":"other://x"`, "")
+				require.Contains(t, string(got.Error), "several servers may have the resource")
 				require.Empty(t, st.reached())
-			})
-		allowed := `tool_rule(server="a", tool="resources/*", decision="allow")`
-		withClient(t, tr, requestSetup{servers: []string{"a", "b"}, refuse: "a", rules: allowed},
-			func(t *testing.T, st *requestStage, ask askFunc) {
-				got, asked := ask(read, uri, params, "once")
-				require.True(t, asked)
-				require.Contains(t, string(got.Result), `"from":"b"`)
-				require.Equal(t, []string{toA, toB}, st.reached(), "a retry goes on with the server that was asked about")
+				require.Equal(t, []string{" resources/read deny  invalid"}, st.recorded())
 			})
 	}
 }
@@ -423,7 +400,7 @@ func TestCompletionGoesWithItsPrompt(t *testing.T) {
 			records := st.recorded()
 			require.Equal(t, "raw completion/complete ask remembered ok", records[len(records)-1])
 		})
-		for _, args := range []string{`{"name": "ask-me"}`, `{"arguments": {"a": "x"}}`} {
+		for _, args := range []string{`{"name": "ask_me"}`, `{"arguments": {"a": "x"}}`} {
 			rules := `tool_rule(server="raw", tool="prompts/get", args=` + args + `, decision="forbidden")`
 			withClient(t, tr, requestSetup{approval: approve, rules: rules},
 				func(t *testing.T, st *requestStage, ask askFunc) {
@@ -542,7 +519,7 @@ func TestARequestIsApprovedOnceForAllRounds(t *testing.T) {
 					`"supportedVersions":["2026-07-28"],"capabilities":{"prompts":{}}}}`, m.ID)
 			case "prompts/list":
 				write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",`+
-					`"prompts":[{"name":"ask-me"}],"ttlMs":3600000}}`, m.ID)
+					`"prompts":[{"name":"ask_me"}],"ttlMs":3600000}}`, m.ID)
 			case "prompts/get":
 				got = append(got, string(m.Params))
 				if len(got) == 1 {

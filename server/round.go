@@ -20,12 +20,14 @@ import (
 	"toolgate/wire"
 )
 
-// A round is one tools/call of the stateless era: it may end with a question,
-// and it may bring the answer to the question of an earlier round.
+// A round is one tools/call of the stateless era, or another request that may
+// ask: it may end with a question, and it may bring the answer to the question
+// of an earlier round.
 type round struct {
 	s      *Server
 	caller string
-	req    *mcp.CallToolRequest
+	digest []byte // of the request without its rounds
+	canAsk bool   // the client shows questions
 
 	given  *state            // what the client brought back, nil in a first round
 	answer *mcp.ElicitResult // with it
@@ -42,6 +44,7 @@ type state struct {
 	Digest []byte         `json:"digest"` // of tool and arguments
 	Stage  policy.Stage   `json:"stage"`
 	Action []byte         `json:"action,omitempty"` // digest of what the question was about
+	Server string         `json:"server,omitempty"` // the downstream server that the question or answer is about
 	Denied *policy.Denial `json:"denied,omitempty"`
 	Park   string         `json:"park,omitempty"`  // the parked call that the answers are for
 	Pass   bool           `json:"pass,omitempty"`  // the answers are for the downstream server itself
@@ -50,10 +53,14 @@ type state struct {
 	Until  time.Time      `json:"until"`
 }
 
+func (s *Server) newRound(caller string, digest []byte, req clientRequest) *round {
+	return &round{s: s, caller: caller, digest: digest, canAsk: canAsk(req)}
+}
+
 // openRound reads what the client brought back. An error means that the state
 // is not one of ours, or not for this call any more.
 func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, error) {
-	r := &round{s: s, caller: caller, req: req}
+	r := s.newRound(caller, callDigest(req.Params), req)
 	if req.Params.RequestState == "" {
 		return r, nil // answers without a state answer nothing that we asked
 	}
@@ -61,7 +68,7 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 	if err != nil {
 		return nil, err
 	}
-	if st.Caller != caller || !bytes.Equal(st.Digest, callDigest(req.Params)) {
+	if st.Caller != caller || !bytes.Equal(st.Digest, r.digest) {
 		return nil, errors.New("requestState belongs to another call; send this call again without it")
 	}
 	res := approval(req)
@@ -99,7 +106,7 @@ func (r *round) ask(_ context.Context, q policy.Question) (policy.Answer, error)
 		asked := r.given.Until.Add(-r.s.opts.AskTimeout)
 		return answer(q, r.answer, time.Since(asked))
 	}
-	if !canAsk(r.req) {
+	if !r.canAsk {
 		return policy.No, errCannotAsk
 	}
 	r.asked = &q
@@ -114,7 +121,8 @@ func (r *round) suspend() (mcp.Result, error) {
 	st := state{
 		ID:     rand.Text(),
 		Caller: r.caller,
-		Digest: callDigest(r.req.Params),
+		Digest: r.digest,
+		Server: r.asked.Action.Server,
 		Stage:  r.asked.Stage,
 		Action: actionDigest(r.asked.Action),
 		Until:  time.Now().Add(r.s.opts.AskTimeout),

@@ -120,13 +120,17 @@ func (t *Telemetry) Close() error {
 	return errors.Join(traces, metrics)
 }
 
-// span sends the call's span: "tools/call {tool}", of the kind server.
+// span sends the call's span: "tools/call {tool}" or the method of another
+// request, of the kind server.
 func (t *Telemetry) span(e policy.Event) {
 	ctx := context.Background()
 	if e.TraceParent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.TraceParent})
 	}
-	name := toolName(e)
+	name := method(e) + " " + toolName(e)
+	if e.Action.Request {
+		name = e.Tool
+	}
 	attrs := append(conventions(e),
 		attribute.String("toolgate.call.id", e.ID),
 		attribute.String("toolgate.caller", e.Caller),
@@ -145,7 +149,8 @@ func (t *Telemetry) span(e policy.Event) {
 	if e.Asked != "" {
 		attrs = append(attrs, attribute.String("toolgate.approval", e.Asked), attribute.String("toolgate.approval.by", e.AnsweredBy))
 	}
-	_, span := t.tracer.Start(ctx, "tools/call "+name, trace.WithTimestamp(e.Time), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
+	_, span := t.tracer.Start(ctx, name,
+		trace.WithTimestamp(e.Time), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
 	if errorType(e) != "" {
 		span.SetStatus(codes.Error, "")
 	}
@@ -155,14 +160,25 @@ func (t *Telemetry) span(e policy.Event) {
 // conventions are the attributes that MCP's conventions ask for.
 func conventions(e policy.Event) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
-		attribute.String("mcp.method.name", "tools/call"),
+		attribute.String("mcp.method.name", method(e)),
 		attribute.String("gen_ai.operation.name", "execute_tool"),
 		attribute.String("gen_ai.tool.name", toolName(e)),
+	}
+	if e.Action.Request {
+		attrs = attrs[:1]
 	}
 	if kind := errorType(e); kind != "" {
 		attrs = append(attrs, attribute.String("error.type", kind))
 	}
 	return attrs
+}
+
+// method is the request that the event is about.
+func method(e policy.Event) string {
+	if e.Action.Request {
+		return e.Tool
+	}
+	return "tools/call"
 }
 
 // toolName is the tool's flat name.
