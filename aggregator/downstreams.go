@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -307,8 +308,9 @@ func (s *Downstreams) Status() []Status {
 	for _, d := range s.all() {
 		d.mu.Lock()
 		st := Status{Name: d.spec.Name, State: d.state, Faults: p.faults[d.spec.Name]}
-		if d.err != nil {
-			st.Error = d.err.Error()
+		// Of a server that is being started again, why it did not start before.
+		if err := cmp.Or(d.err, d.failed); err != nil && d.session == nil {
+			st.Error = err.Error()
 		}
 		if d.session != nil {
 			st.Server = d.session.version
