@@ -25,6 +25,7 @@ import (
 	"toolgate/config"
 	"toolgate/console"
 	"toolgate/policy"
+	"toolgate/programs"
 	"toolgate/sandbox"
 	"toolgate/server"
 	"toolgate/tools"
@@ -347,6 +348,30 @@ func (s *settings) protected() (hidden, readOnly []string) {
 // dir is the working folder of what is started.
 func (s *settings) dir() string { return s.policy.Workspace }
 
+// programs finds the programs that the gate starts outside the sandbox. What is
+// kept from commands by mounts alone counts as writable where there are none,
+// and so do names in folders that many programs share, which are not searched.
+func (s *settings) programs() programs.Finder {
+	pol := s.policy
+	f := programs.Finder{Dir: pol.Workspace, Writable: slices.Clone(pol.WritableRoots)}
+	if s.noRoots == "" {
+		f.Writable = append(f.Writable, pol.Workspace)
+	}
+	f.Kept = func(path string) bool {
+		if sandbox.Probe().Level() < sandbox.Bwrap || pol.Mode == policy.DangerFullAccess {
+			return false
+		}
+		below := func(kept string) bool { return policy.Below(path, kept) }
+		if slices.ContainsFunc(pol.Hidden, below) || slices.ContainsFunc(pol.ReadOnlyPaths, below) {
+			return true
+		}
+		return slices.ContainsFunc(pol.WritableRoots, func(root string) bool {
+			return policy.Below(path, root) && !slices.Contains(pol.SharedRoots, root) && pol.ReadOnlyName(root, path)
+		})
+	}
+	return f
+}
+
 // An app is the wired program. Close it.
 type app struct {
 	*settings
@@ -504,6 +529,10 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, what := range plan.Unenforced {
 		a.log.Info("not enforced", "profile", f.String(), "level", plan.Level.String(), "what", what)
 	}
+	environ := slices.Clone(a.environ)
+	if f.Mode == policy.DangerFullAccess && a.policy.Mode != policy.DangerFullAccess {
+		environ = a.outsideEnv(&know.Tools.Shell)
+	}
 	settings, err := json.Marshal(know)
 	if err != nil {
 		return nil, err
@@ -511,7 +540,7 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd := plan.Command(a.self, "worker")
 	cmd.Looks = true
 	cmd.Dir = a.dir()
-	cmd.Env = append(slices.Clone(a.environ), workerEnv+"="+string(settings))
+	cmd.Env = append(environ, workerEnv+"="+string(settings))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -539,6 +568,18 @@ func (a *app) launch(f policy.Profile) (*aggregator.Process, error) {
 		}
 	}
 	return proc, nil
+}
+
+// outsideEnv returns the environment of a worker whose commands run outside
+// the sandbox, where others do not: its PATH has no folder that those can write.
+func (a *app) outsideEnv(o *shell.Options) []string {
+	find := a.programs()
+	o.ShortPath = true
+	o.Environment.Set = maps.Clone(o.Environment.Set)
+	for key, value := range o.Environment.Set {
+		_, o.Environment.Set[key], _ = strings.Cut(find.Env([]string{key + "=" + value})[0], "=")
+	}
+	return find.Env(a.environ)
 }
 
 // instructions is what the model is told about the server. Codex shows the

@@ -101,7 +101,7 @@ func newProbed(t *testing.T, keys string) *probed {
 	probe := filepath.Join(filepath.Dir(d.toolgate), probePeer+filepath.Ext(d.toolgate))
 	require.NoError(t, os.Link(d.toolgate, probe))
 	entry := fmt.Sprintf("[mcp_servers.probe]\ncommand = %q\ndefault_tools_approval_mode = \"approve\"\n%s\n", probe, keys)
-	d.configure(entry + "\n[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n")
+	d.configure(entry)
 	return &probed{desk: d}
 }
 

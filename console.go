@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +104,7 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 	case len(list) > 1:
 		return errors.New("there are several; name the one to open by its process id")
 	}
-	return openBrowser(list[0].link)
+	return p.openBrowser(list[0].link)
 }
 
 var errNoConsole = errors.New("no toolgate with a console runs")
@@ -121,17 +119,12 @@ func printable(s string) string {
 }
 
 // openBrowser shows a link in the user's browser.
-func openBrowser(link string) error {
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.Command("open", link)
-	case "windows":
-		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", link)
-	default:
-		cmd = exec.Command("xdg-open", link)
+func (p *program) openBrowser(link string) error {
+	cmd, err := p.browser("", link)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		return fmt.Errorf("opening the browser: %w; open the link yourself", err)
 	}
 	return cmd.Process.Release()
@@ -162,7 +155,7 @@ func (p *program) serveConsole(ctx context.Context, open bool) error {
 	link := c.Link(url)
 	fmt.Fprintln(p.stdout, link)
 	if open {
-		if err := openBrowser(link); err != nil {
+		if err := p.openBrowser(link); err != nil {
 			s.log.Warn("no browser", "err", err)
 		}
 	}

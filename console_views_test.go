@@ -42,7 +42,8 @@ func wordsServer(t *testing.T, words string) (flags []string, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "words")
 	require.NoError(t, os.WriteFile(file, []byte(words), 0o644))
-	return []string{"-c", fmt.Sprintf(`mcp_servers.words={command=%q, args=[%q], sandbox="none"}`, binaryAs(t, "changing-server"), file)}, file
+	ownTemp := "sandbox_workspace_write={exclude_slash_tmp=true, exclude_tmpdir_env_var=true}"
+	return []string{"-c", ownTemp, "-c", fmt.Sprintf(`mcp_servers.words={command=%q, args=[%q], sandbox="none"}`, binaryAs(t, "changing-server"), file)}, file
 }
 
 func consoleServersView(t *testing.T, b *chrome) {

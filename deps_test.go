@@ -31,7 +31,8 @@ var mayImport = map[string][]string{
 	"audit":      {"lazyregexp", "policy", "golang.org/x/sys"},
 	"approvals":  {"policy"},
 	"oauth":      {"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"},
-	"hooks":      {"lazyregexp", "config", "policy"},
+	"hooks":      {"lazyregexp", "config", "policy", "programs"},
+	"programs":   {},
 	"lazyregexp": {},
 	"npm":        {}, // a program of its own, which makes the npm packages
 	"console":    {"approvals", "audit", "policy", "wire", "golang.org/x/net/netutil"},

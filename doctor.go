@@ -100,6 +100,9 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	if a.observers.audit == nil {
 		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.stateDir))
 	}
+	for _, fault := range a.observers.hooks.Check() {
+		d.Problems = append(d.Problems, fault.Error())
+	}
 	a.diagnoseServers(ctx, &d)
 	a.diagnoseStart(ctx, &d)
 	a.diagnoseClients(ctx, &d)

@@ -18,6 +18,7 @@ import (
 	"toolgate/config"
 	"toolgate/egress"
 	"toolgate/policy"
+	"toolgate/programs"
 	"toolgate/sandbox"
 	"toolgate/server"
 	"toolgate/tools"
@@ -224,12 +225,17 @@ func (s *settings) launchServer(name string, server config.MCPServer, f policy.P
 	for _, what := range plan.Unenforced {
 		s.log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
 	}
-	cmd := plan.Command(append([]string{server.Command}, server.Args...)...)
-	cmd.Dir = s.serverDir(server, own)
-	if root, ok := s.writableAbove(cmd.Dir); ok && cmd.Dir == own {
+	dir := s.serverDir(server, own)
+	if root, ok := s.writableAbove(dir); ok && dir == own {
 		s.log.Warn("commands can write above the folder that the server starts in; set TOOLGATE_HOME to a folder elsewhere", "downstream", name, "writable", root)
 	}
-	cmd.Env = s.serverEnv(server, own, f)
+	env := s.serverEnv(server, own, f)
+	command, err := s.serverProgram(name, server.Command, dir, env, f)
+	if err != nil {
+		return nil, err
+	}
+	cmd := plan.Command(append([]string{command}, server.Args...)...)
+	cmd.Dir, cmd.Env = dir, s.programs().Env(env)
 	proc, err := start(cmd, plan.Level.String())
 	if err != nil {
 		return nil, err
@@ -242,6 +248,23 @@ func (s *settings) launchServer(name string, server config.MCPServer, f policy.P
 		}
 	}
 	return proc, nil
+}
+
+// serverProgram returns the path of a server's program. One that commands can
+// write starts only where the config names its path, and in a sandbox.
+func (s *settings) serverProgram(name, command, dir string, env []string, f policy.Profile) (string, error) {
+	find := s.programs()
+	find.Dir = dir
+	path, err := find.Find(command, env)
+	fault, ok := errors.AsType[*programs.WritableError](err)
+	if !ok || filepath.Base(command) == command {
+		return path, err
+	}
+	if f.Mode == policy.DangerFullAccess && s.policy.Mode != policy.DangerFullAccess {
+		return "", fmt.Errorf("%w, so it does not start without a sandbox", fault)
+	}
+	s.log.Warn("commands can write the program of a server", "downstream", name, "path", fault.Path)
+	return fault.Path, nil
 }
 
 // start starts cmd with pipes. Its output is a pipe of our own and not the

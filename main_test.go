@@ -29,6 +29,10 @@ func unconfinedMain() {
 	main()
 }
 
+// ownTemp is config for tests whose programs lie in the temporary folder: it is
+// not one that commands can write.
+const ownTemp = "\n[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n"
+
 // TestScripts runs the stories in testdata/script: the program as a person or
 // a client runs it, with a home and a workspace of its own.
 func TestScripts(t *testing.T) {

@@ -164,33 +164,43 @@ func (p *program) visit(address string, open bool) {
 		fmt.Fprintln(p.stdout, "If the browser then cannot show its last page, paste the address of that page here.")
 		return
 	}
-	cmd := browser(address)
-	if cmd == nil {
-		return
+	name := os.Getenv("BROWSER")
+	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	if name == "" && !display && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
+		return // there is no screen to open it on
 	}
-	if err := cmd.Start(); err != nil {
+	cmd, err := p.browser(strings.Split(name, string(os.PathListSeparator))[0], address)
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		fmt.Fprintf(p.stderr, "toolgate: note: no browser was opened: %v\n", err)
 		return
 	}
 	go cmd.Wait() // ends with the browser, or with us
 }
 
-// browser returns the command that opens an address, nil where there is no
-// screen to open it on.
-func browser(address string) *exec.Cmd {
-	if name := os.Getenv("BROWSER"); name != "" {
-		return exec.Command(strings.Split(name, string(os.PathListSeparator))[0], address)
+// browser returns the command that opens an address: the program name, "" for
+// the one of this system.
+func (p *program) browser(name, address string) (*exec.Cmd, error) {
+	s, err := p.settings()
+	if err != nil {
+		return nil, err
 	}
-	switch runtime.GOOS {
-	case "darwin":
-		return exec.Command("open", address)
-	case "windows":
-		return exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	argv := []string{"xdg-open", address}
+	switch {
+	case name != "":
+		argv[0] = name
+	case runtime.GOOS == "darwin":
+		argv[0] = "open"
+	case runtime.GOOS == "windows":
+		argv = []string{"rundll32", "url.dll,FileProtocolHandler", address}
 	}
-	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return nil
+	path, err := s.programs().Find(argv[0], s.environ)
+	if err != nil {
+		return nil, err
 	}
-	return exec.Command("xdg-open", address)
+	return &exec.Cmd{Path: path, Args: argv, Env: s.programs().Env(s.environ)}, nil
 }
 
 // lines gives what stands on stdin, line by line.

@@ -55,7 +55,7 @@ func newDesk(t *testing.T, config string) *desk {
 func (d *desk) own() string { return filepath.Join(d.home, ".toolgate") }
 
 func (d *desk) configure(text string) {
-	require.NoError(d.t, os.WriteFile(filepath.Join(d.own(), "config.toml"), []byte(text), 0o600))
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.own(), "config.toml"), []byte(text+ownTemp), 0o600))
 }
 
 func (d *desk) command(args ...string) *exec.Cmd {

@@ -39,6 +39,7 @@ func (s *settings) observe(gate *policy.Gate) (*observers, error) {
 	}
 	o.hooks = hooks.New(s.config.Hooks, hooks.Options{
 		Dir: s.dir(), Approval: s.policy.Approval, Log: s.log, Check: s.control.checkHooks,
+		Programs: s.programs(), AnyPath: s.policy.Mode == policy.DangerFullAccess,
 	})
 	o.hooks.Install(gate)
 	return o, nil

@@ -148,7 +148,7 @@ func proxiedBy(t testing.TB, exe string, peer []string) *exec.Cmd {
 	if len(peer) == 1 {
 		entry += "sandbox = \"none\"\n" // a binary in a folder of the test's own
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(home, "config.toml"), []byte(entry), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "config.toml"), []byte(ownTemp+entry), 0o600))
 	cmd := exec.Command(exe)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TOOLGATE_HOME="+home)

@@ -414,7 +414,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 func BenchmarkFirstAnswerWithServers(b *testing.B) {
 	exe := buildProgram(b)
 	peer := peersOf(b)[rawPeer][0]
-	config := "[mcp_servers.mute]\ncommand = \"sleep\"\nargs = [\"1000\"]\nsandbox = \"none\"\n"
+	config := ownTemp + "[mcp_servers.mute]\ncommand = \"sleep\"\nargs = [\"1000\"]\nsandbox = \"none\"\n"
 	for i := range 5 {
 		config += fmt.Sprintf("[mcp_servers.peer%d]\ncommand = %q\nsandbox = \"none\"\n", i, peer)
 	}

@@ -25,7 +25,7 @@ func TestServersFollowTheConfig(t *testing.T) {
 	require.NoError(t, os.WriteFile(inner, binary, 0o755))
 	file := filepath.Join(home, "config.toml")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
-	write("")
+	write(ownTemp)
 
 	cmd := exec.Command(inner, "-C", t.TempDir())
 	inW, err := cmd.StdinPipe()
@@ -65,7 +65,7 @@ func TestServersFollowTheConfig(t *testing.T) {
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	require.NotContains(t, listed(), "mcp__")
 
-	table := fmt.Sprintf("[mcp_servers.inner]\ncommand = %q\nsandbox = \"none\"\n", inner)
+	table := ownTemp + fmt.Sprintf("[mcp_servers.inner]\ncommand = %q\nsandbox = \"none\"\n", inner)
 	write(table)
 	for !strings.Contains(listed(), "mcp__inner__read_file") {
 		change()
@@ -77,7 +77,7 @@ func TestServersFollowTheConfig(t *testing.T) {
 		change()
 	}
 
-	write("")
+	write(ownTemp)
 	for strings.Contains(listed(), "mcp__") {
 		change()
 	}

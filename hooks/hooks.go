@@ -17,7 +17,9 @@
 // PermissionRequest takes the place of a person's.
 //
 // Hooks run in the workspace, with the gate's environment and outside the
-// sandbox: they come from the user's config alone, never from a workspace.
+// sandbox: they come from the user's config alone, never from a workspace. Nor
+// do their programs: PATH has no folder that commands in the sandbox can write,
+// and a command that names a program or script there does not run.
 package hooks
 
 import (
@@ -34,6 +36,7 @@ import (
 
 	"toolgate/config"
 	"toolgate/policy"
+	"toolgate/programs"
 )
 
 // Options say where hooks run and what they are told.
@@ -42,6 +45,10 @@ type Options struct {
 	Approval policy.Approval
 	Log      *slog.Logger // nil: nothing is logged
 	Check    func() error // why no hook may run now; may be nil
+
+	Programs programs.Finder // where hooks find programs
+	// AnyPath lets a hook name by its path a file that commands can write.
+	AnyPath bool
 }
 
 // A Set is the hooks of a gate. Close it. It may be used concurrently.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 
@@ -29,17 +30,16 @@ type printed struct {
 
 // run runs the hook's command. An error means that it did not end by itself.
 func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (printed, error) {
-	if s.opts.Check != nil {
-		if err := s.opts.Check(); err != nil {
-			return printed{}, err
-		}
+	if err := s.check(h); err != nil {
+		return printed{}, err
 	}
 	limit := h.TimeLimit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it ran longer than %v and was ended", limit))
 	defer cancel()
 	stdout, stderr := &bounded{max: maxStdout}, &bounded{max: maxStderr}
-	cmd := shellCommand(ctx, h)
+	cmd := s.shellCommand(ctx, h)
 	cmd.Dir = s.opts.Dir
+	cmd.Env = s.opts.Programs.Env(os.Environ())
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = pipeWait

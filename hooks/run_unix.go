@@ -12,7 +12,7 @@ import (
 
 // shellCommand hands the command to sh. Not to the user's login shell, as
 // Codex does: a profile that prints something would break every answer.
-func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
+func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
 }
 

@@ -3,7 +3,9 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -11,8 +13,8 @@ import (
 )
 
 // shellCommand hands the command to cmd, unquoted: cmd has its own rules.
-func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "cmd.exe")
+func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(systemFolder(), "cmd.exe"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`}
 	return cmd
 }
@@ -21,10 +23,16 @@ func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
 	cmd.Cancel = func() error {
-		err := exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
+		taskkill := filepath.Join(systemFolder(), "taskkill.exe")
+		err := exec.Command(taskkill, "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
 		if err != nil {
 			err = cmd.Process.Kill()
 		}
 		return err
 	}
+}
+
+// systemFolder returns the folder of the system's own programs.
+func systemFolder() string {
+	return filepath.Join(cmp.Or(os.Getenv("SystemRoot"), `C:\Windows`), "System32")
 }

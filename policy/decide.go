@@ -537,6 +537,13 @@ func (p *Policy) protected(root, w string) (string, bool) {
 	return "", false
 }
 
+// ReadOnlyName reports whether w is, or lies below, a name directly below root
+// that stays read-only.
+func (p *Policy) ReadOnlyName(root, w string) bool {
+	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
+	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool { return names(parts, strings.Split(sub, "/")) })
+}
+
 // names reports whether parts begins with what the parts of a pattern name.
 func names(parts, pattern []string) bool {
 	if len(parts) < len(pattern) {

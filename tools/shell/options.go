@@ -15,6 +15,10 @@ type Options struct {
 	// Aliases are those of [AliasNames] that are offered beside shell.
 	Aliases []string `json:"aliases,omitempty"`
 
+	// ShortPath says that PATH lacks the folders that commands in the sandbox
+	// can write, because commands run outside it here.
+	ShortPath bool `json:"short_path,omitempty"`
+
 	// Limits bound what a command may use.
 	Limits Limits `json:"limits"`
 

@@ -94,6 +94,9 @@ func sizeOf(rows, cols int) (terminalSize, error) {
 // the model.
 func (h *host) run(l launch) (*process, error) {
 	cmd, err := command(l)
+	if errors.Is(err, errNotOnPath) && h.options.ShortPath {
+		err = fmt.Errorf("%w, which outside the sandbox has no folder that commands can write; give its path", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -301,13 +304,15 @@ func command(l launch) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: path, Args: l.argv, Dir: l.dir, Env: l.env}, nil
 }
 
+var errNotOnPath = errors.New("not found on PATH")
+
 // lookup returns the file that the program name is, for a command that runs
 // with env.
 func lookup(name string, env []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		path, err := lookupOnWindows(name, env)
 		if err != nil {
-			return "", fmt.Errorf("cannot start %s: not found on PATH", name)
+			return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 		}
 		return path, nil
 	}
@@ -323,7 +328,7 @@ func lookup(name string, env []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("cannot start %s: not found on PATH", name)
+	return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 }
 
 // startError returns err of starting l in words for the model.

@@ -1,0 +1,180 @@
+// Package programs finds the programs that toolgate itself starts outside the
+// sandbox: hooks, servers, a browser. None comes from a folder that commands
+// in the sandbox can write, wherever such a folder stands in PATH.
+//
+//	f := programs.Finder{Dir: workspace, Writable: []string{workspace, "/tmp"}}
+//	cmd.Env = f.Env(os.Environ())
+//	cmd.Path, err = f.Find("python3", os.Environ())
+//
+// It judges by paths and symlinks. A second mount of a writable folder at
+// another path is not seen.
+package programs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// A Finder finds programs. It may be used concurrently.
+type Finder struct {
+	Dir      string   // relative paths count from here
+	Writable []string // folders that commands can write, absolute and without symlinks
+
+	// Kept reports whether commands cannot write the path although it lies in
+	// a folder of Writable. nil keeps nothing.
+	Kept func(path string) bool
+}
+
+// A WritableError says that commands can write the program.
+type WritableError struct {
+	Name string // as it was asked for
+	Path string // the program
+}
+
+func (e *WritableError) Error() string {
+	if isPath(e.Name) {
+		return fmt.Sprintf("%s lies in a folder that commands can write", e.Name)
+	}
+	return fmt.Sprintf("%s is only at %s, in a folder that commands can write", e.Name, e.Path)
+}
+
+// Find returns the absolute path of the program name: a path, or a name that
+// is looked up in the PATH of env. The error is a *[WritableError] if commands
+// can write the program.
+func (f Finder) Find(name string, env []string) (string, error) {
+	if isPath(name) {
+		file := f.abs(name)
+		if f.CanWrite(file) {
+			return "", &WritableError{Name: name, Path: file}
+		}
+		return file, nil
+	}
+	writable := ""
+	for _, dir := range filepath.SplitList(pathOf(env)) {
+		file, err := exec.LookPath(filepath.Join(f.abs(dir), name))
+		if err != nil {
+			continue
+		}
+		if filepath.IsAbs(dir) && !f.CanWrite(dir) && !f.CanWrite(file) {
+			return file, nil
+		}
+		if writable == "" {
+			writable = file
+		}
+	}
+	if writable != "" {
+		return "", &WritableError{Name: name, Path: writable}
+	}
+	return "", fmt.Errorf("%s: program not found in PATH", name)
+}
+
+// Env returns env with a PATH that has no relative folder and none that
+// commands can write.
+func (f Finder) Env(env []string) []string {
+	clean := make([]string, 0, len(env)+1)
+	for _, v := range env {
+		key, value, _ := strings.Cut(v, "=")
+		if isPathVariable(key) {
+			v = key + "=" + f.clean(value)
+		}
+		clean = append(clean, v)
+	}
+	if runtime.GOOS == "windows" {
+		// Without it cmd.exe looks in its working folder first.
+		clean = append(clean, "NoDefaultCurrentDirectoryInExePath=1")
+	}
+	return clean
+}
+
+// clean is [Finder.Env] for the value of PATH.
+func (f Finder) clean(path string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return !filepath.IsAbs(dir) || f.CanWrite(dir)
+	})
+	return strings.Join(dirs, string(os.PathListSeparator))
+}
+
+// maxLinks is how many symlinks a path may lead through, as on Linux.
+const maxLinks = 40
+
+// CanWrite reports whether commands can write the path or replace what it
+// leads to: a symlink on the way that lies in a writable folder counts. So
+// does a path with too many links.
+func (f Finder) CanWrite(path string) bool {
+	path = f.abs(path)
+	at := filepath.VolumeName(path) + string(filepath.Separator)
+	rest := parts(path[len(filepath.VolumeName(path)):])
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == ".." {
+			if at != f.Dir && f.below(at) { // what stands here could be made a link
+				return true
+			}
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks || f.below(next) {
+			return true
+		}
+		if filepath.IsAbs(target) {
+			at = filepath.VolumeName(target) + string(filepath.Separator)
+		}
+		rest = append(parts(target[len(filepath.VolumeName(target)):]), rest...)
+	}
+	return f.below(at)
+}
+
+// below reports whether the path, which has no symlinks, can be written.
+func (f Finder) below(path string) bool {
+	in := slices.ContainsFunc(f.Writable, func(root string) bool {
+		rel, err := filepath.Rel(root, path)
+		return err == nil && filepath.IsLocal(rel)
+	})
+	return in && (f.Kept == nil || !f.Kept(path))
+}
+
+// abs does not clean the path: behind a symlink ".." means another folder.
+func (f Finder) abs(path string) string {
+	if !filepath.IsAbs(path) {
+		path = f.Dir + string(filepath.Separator) + path
+	}
+	return path
+}
+
+// parts returns the names in a path. Unlike [filepath.Clean] it keeps "..",
+// which a symlink before it gives another meaning.
+func parts(path string) []string {
+	names := strings.Split(filepath.ToSlash(path), "/")
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" || name == "." })
+}
+
+// isPath reports whether a program is named by a path.
+func isPath(name string) bool { return filepath.Base(name) != name }
+
+// pathOf returns the value of PATH in env, where the last one counts.
+func pathOf(env []string) string {
+	for _, v := range slices.Backward(env) {
+		if key, value, _ := strings.Cut(v, "="); isPathVariable(key) {
+			return value
+		}
+	}
+	return ""
+}
+
+func isPathVariable(key string) bool {
+	return key == "PATH" || runtime.GOOS == "windows" && strings.EqualFold(key, "PATH")
+}
