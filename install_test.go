@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,13 +37,6 @@ func TestInstallDocument(t *testing.T) {
 		require.True(t, sameTable(want, tables["toolgate"]), "%s: setup writes %v, the document says %v", c.Title, want, tables["toolgate"])
 	}
 
-	// Through npx it is what setup writes for a program in npx's cache.
-	for _, goos := range []string{"linux", "windows"} {
-		s, err := startOf("/x/_npx/1/node_modules/toolgate", goos)
-		require.NoError(t, err)
-		require.Contains(t, text, `"command": "`+s.Command+`", "args": ["`+strings.Join(s.Args, `", "`)+`"]`)
-	}
-
 	// The steps for Ubuntu are doctor's own.
 	steps := namespaceAdvice(surroundings{AppArmorRestricts: true}, "/usr/bin/toolgate")
 	for _, line := range steps {
@@ -54,6 +48,22 @@ func TestInstallDocument(t *testing.T) {
 	for _, option := range strings.Fields(strings.Join(container, " ")) {
 		if strings.Contains(option, "=unconfined") {
 			require.True(t, slices.Contains(strings.Fields(text), option), option)
+		}
+	}
+}
+
+// TestNoDocumentStartsUsByARunner: a package runner takes a program of the
+// workspace first, so no entry and no command in a project's folder names one.
+func TestNoDocumentStartsUsByARunner(t *testing.T) {
+	runner := regexp.MustCompile(`(?:npx|bunx|dlx|npm exec|npm x)["',\[ ]+(?:-y["', ]+)?@?toolgate`)
+	files, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range append(files, "README.md", "npm/README.md") {
+		for line := range strings.Lines(readDocument(t, name)) {
+			if !strings.Contains(line, "cd ~ && npx -y toolgate setup") {
+				require.NotRegexp(t, runner, line, name)
+			}
 		}
 	}
 }
