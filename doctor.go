@@ -103,6 +103,10 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	for _, fault := range a.observers.hooks.Check() {
 		d.Problems = append(d.Problems, fault.Error())
 	}
+	if a.programs().CanWrite(self) {
+		fault := fmt.Sprintf("commands can write toolgate itself: %s; install it in another folder", self)
+		d.Problems = append(d.Problems, fault)
+	}
 	a.diagnoseServers(ctx, &d)
 	a.diagnoseStart(ctx, &d)
 	a.diagnoseClients(ctx, &d)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"toolgate/clients"
 	"toolgate/config"
 	"toolgate/policy"
+	"toolgate/programs"
 )
 
 // A checkedClient is an entry for toolgate in a client's file.
@@ -75,7 +77,7 @@ func (a *app) checkEntries(ctx context.Context, c clients.Client, f clients.File
 		e := checkedClient{Client: c.Title, File: f.Path, Name: name, Start: start.URL}
 		if start.URL == "" {
 			e.Start = strings.Join(append([]string{start.Command}, start.Args...), " ")
-			e.check(ctx, start, tables[name])
+			e.check(ctx, a.programs(), c.Name, start, tables[name])
 		}
 		e.checkKeys(c, tables[name])
 		found = append(found, e)
@@ -103,23 +105,40 @@ func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
 }
 
 // check finds out whether the command starts, with flags that we take.
-func (e *checkedClient) check(ctx context.Context, s clients.Start, table map[string]any) {
+func (e *checkedClient) check(
+	ctx context.Context, find programs.Finder, client string, s clients.Start, table map[string]any,
+) {
 	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
-	path, err := exec.LookPath(s.Command)
-	if err != nil {
+	path, fault := find.Find(s.Command, os.Environ())
+	writable, _ := errors.AsType[*programs.WritableError](fault)
+	if writable != nil {
+		path = writable.Path
+	}
+	runner, words := throughRunner(s)
+	if runner == "" {
+		words = s.Args
+	}
+	var err error
+	if path, err = exec.LookPath(path); err != nil && runner == "" {
 		problem("there is no program %s; `toolgate setup` writes the path of this one", s.Command)
 		return
 	}
-	words := s.Args
-	through := -1 // npx and the like
-	if i := slices.IndexFunc(words, func(w string) bool { return w == "toolgate" || strings.HasPrefix(w, "toolgate@") }); i >= 0 && !isUs(clients.Start{Command: s.Command}) {
-		through, words = i, words[i+1:]
+	switch {
+	case runner != "":
+		problem("it starts toolgate through %s, which takes a program of the workspace before toolgate's; "+
+			"`toolgate setup %s` writes the path of this one", runner, client)
+	case writable != nil:
+		problem("%v; `toolgate setup %s` writes the path of a program that they cannot write", writable, client)
+	}
+	if i := slices.Index(words, "toolgate"); i >= 0 && commandName(s.Command) == "cmd" {
+		words = words[i+1:]
 	}
 	if err := checkWords(words); err != nil {
 		problem("it would not start: %v", err)
 		return
 	}
-	if through >= 0 || !isUs(clients.Start{Command: s.Command}) || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${") }) {
+	if runner != "" || writable != nil || !isUs(clients.Start{Command: s.Command}) ||
+		slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${") }) {
 		return // starting it may fetch something, or is the client's alone
 	}
 	env := os.Environ()

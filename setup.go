@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -24,7 +23,11 @@ import (
 	"toolgate/config"
 	"toolgate/lazyregexp"
 	"toolgate/policy"
+	"toolgate/programs"
 )
+
+// defaultName is the name of our entry unless --name gives another.
+const defaultName = "toolgate"
 
 // setupFlags say what setup may do.
 type setupFlags struct {
@@ -52,8 +55,8 @@ they are started once then, as with mcp add.
 --undo takes all of it back.
 
 The workspace and the flags given to setup are those that the client starts
-toolgate with. Most clients start it in the project's folder; Claude Desktop
-and Windsurf do not, and need -C.`,
+toolgate with; without flags an entry keeps those it has. Most clients start it
+in the project's folder; Claude Desktop and Windsurf do not, and need -C.`,
 		Example: `  toolgate setup
   toolgate setup claude-desktop -C ~/src/app --move
   toolgate setup codex --dry-run
@@ -69,7 +72,7 @@ and Windsurf do not, and need -C.`,
 	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
 	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
 	fl.BoolVar(&f.meet, "start", true, "start the servers that were moved once; --start=false does not")
-	fl.StringVar(&f.name, "name", "toolgate", "`NAME` of the entry")
+	fl.StringVar(&f.name, "name", defaultName, "`NAME` of the entry")
 	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
 	return cmd
 }
@@ -82,6 +85,8 @@ type setup struct {
 	start clients.Start
 	log   setupLog
 	moved []string // servers, by their names in our config
+
+	source string // program to copy to where start has it, "" when it is there
 }
 
 func (s *setup) run(cmd *cobra.Command, names []string) error {
@@ -172,8 +177,8 @@ func installed(c clients.Client) bool {
 	})
 }
 
-// entry returns how clients are to start this program: as it was started
-// itself, with the flags that were given.
+// entry returns how clients are to start this program, with the flags that
+// were given.
 func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
 	if s.url != "" {
 		u, err := url.Parse(s.url)
@@ -182,51 +187,80 @@ func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
 		}
 		return clients.Start{URL: s.url}, nil
 	}
-	if _, err := s.settings(); err != nil { // the flags are good
+	set, err := s.settings()
+	if err != nil {
 		return clients.Start{}, err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return clients.Start{}, err
 	}
-	start, err := startOf(lasting(self), runtime.GOOS)
+	start, err := s.startOf(self, set.programs())
 	if err != nil {
 		return start, err
 	}
-	more, err := s.flagWords(cmd)
-	start.Args = append(start.Args, more...)
+	start.Args, err = s.flagWords(cmd)
 	return start, err
 }
 
 // lasting returns the path that will lead to the program at self after an
 // update, too: the one on the path where that is a link to it, as Homebrew and
-// others make them, or a script that starts it, as pnpm does.
-func lasting(self string) string {
-	found, err := exec.LookPath("toolgate")
-	if err != nil || !filepath.IsAbs(found) {
+// others make them.
+func lasting(self string, find programs.Finder) string {
+	found, err := find.Find("toolgate", os.Environ())
+	if err != nil {
 		return self
 	}
 	a, err1 := os.Stat(found)
 	b, err2 := os.Stat(self)
-	if err1 == nil && err2 == nil && (os.SameFile(a, b) || strings.Contains(filepath.ToSlash(self), "/.pnpm/")) {
+	if err1 == nil && err2 == nil && os.SameFile(a, b) {
 		return found
 	}
 	return self
 }
 
-// startOf returns how to start the program at self.
-func startOf(self, goos string) (clients.Start, error) {
-	slashed := strings.ReplaceAll(self, `\`, "/")
-	switch {
-	case strings.Contains(slashed, "/_npx/"): // a cache, cleared at any time
-		if goos == "windows" {
-			return clients.Start{Command: "cmd", Args: []string{"/c", "npx", "-y", "toolgate"}}, nil
-		}
-		return clients.Start{Command: "npx", Args: []string{"-y", "toolgate"}}, nil
-	case strings.Contains(slashed, "/go-build"):
+// startOf returns how to start the program at self: always by an absolute path.
+// A package runner would take a program of the workspace first, or one that it
+// finds there on the way, such as node. A program that does not stay where it
+// is, or that commands can write, is copied to the state folder for that.
+func (s *setup) startOf(self string, find programs.Finder) (clients.Start, error) {
+	if strings.Contains(filepath.ToSlash(self), "/go-build") {
 		return clients.Start{}, &config.Error{File: self, Msg: "this program will be gone in a moment", Hint: "build it first, with `go build -o ~/bin/toolgate .`, and run the setup of that"}
 	}
-	return clients.Start{Command: self}, nil
+	if path := lasting(self, find); !inProject(path) && !find.CanWrite(path) {
+		return clients.Start{Command: path}, nil
+	}
+	s.source = self
+	return clients.Start{Command: filepath.Join(filepath.Dir(s.log.file), "bin", "toolgate"+filepath.Ext(self))}, nil
+}
+
+// inProject reports whether the program belongs to a project, or to the cache
+// of a package runner, which is one: beside their node_modules is a
+// package.json. pnpm keeps each version in a folder of its own.
+func inProject(path string) bool {
+	root, _, ok := strings.Cut(filepath.ToSlash(path), "/node_modules/")
+	cached := strings.Contains(root, "/_npx/") || strings.Contains(root, "/.pnpm/")
+	return ok && (cached || fileThere(filepath.Join(root, "package.json")))
+}
+
+// copyProgram copies the program to where the entries start it, if it is not
+// there already.
+func (s *setup) copyProgram() error {
+	if s.source == "" || s.dryRun {
+		return nil
+	}
+	text, err := os.ReadFile(s.source)
+	if err != nil {
+		return err
+	}
+	if have, err := os.ReadFile(s.start.Command); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	if err := replaceFile(s.start.Command, text, 0o755); err != nil {
+		return fmt.Errorf("copying the program: %w", err)
+	}
+	fmt.Fprintf(s.stdout, "the program is copied to %s; after an update run setup again\n", s.start.Command)
+	return nil
 }
 
 // flagWords returns the common flags that were given, with paths that mean the
@@ -266,9 +300,47 @@ func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	return words, nil
 }
 
-// attach writes the entry into the client's file.
+// attach writes the entry into the client's file, and mends those that start
+// toolgate through a package runner.
 func (s *setup) attach(c clients.Client) error {
-	w := c.Files[0]
+	for i, w := range c.Files {
+		names, err := s.entries(w, i == 0)
+		if err != nil {
+			return err
+		}
+		for n, name := range names {
+			if err := s.attachAs(c, w, name, i+n == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entries returns the names of the entries to write into the client's file. In
+// the first one that is ours, unless one of another name is mended.
+func (s *setup) entries(w clients.File, first bool) ([]string, error) {
+	text, _, err := readIfThere(w.Path)
+	if err != nil {
+		return nil, err
+	}
+	tables, _ := w.Tables(text) // attachAs tells what is wrong with the first file
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(tables)) {
+		runner, _ := throughRunner(clients.StartOf(tables[key]))
+		if key != s.name && s.start.URL == "" && (runner != "" || s.log.wrote(w.Path, key)) {
+			names = append(names, key)
+		}
+	}
+	if first && (len(names) == 0 || tables[s.name] != nil || s.name != defaultName) {
+		names = append([]string{s.name}, names...)
+	}
+	return names, nil
+}
+
+// attachAs writes the entry called name. With move it moves the other servers
+// of the file behind us.
+func (s *setup) attachAs(c clients.Client, w clients.File, name string, move bool) error {
 	before, existed, err := readIfThere(w.Path)
 	if err != nil {
 		return err
@@ -277,19 +349,25 @@ func (s *setup) attach(c clients.Client) error {
 	if err != nil {
 		return &config.Error{File: w.Path, Msg: err.Error(), Hint: "mend the file first; nothing was changed"}
 	}
-	table, err := c.Table(s.name, s.start, tables[s.name])
+	start := s.start
+	if start.URL == "" && len(start.Args) == 0 {
+		start.Args = ownWords(clients.StartOf(tables[name]))
+	}
+	table, err := c.Table(name, start, tables[name])
 	if err != nil {
 		return err
 	}
 	after := before
-	if !sameTable(table, tables[s.name]) {
-		if after, err = w.Put(before, s.name, table); err != nil {
+	if !sameTable(table, tables[name]) {
+		if after, err = w.Put(before, name, table); err != nil {
 			return &config.Error{File: w.Path, Msg: err.Error()}
 		}
 	}
-	moved, err := s.movable(c, w.Path, before, tables)
-	if err != nil {
-		return err
+	var moved map[string]config.MCPServer
+	if move {
+		if moved, err = s.movable(c, w.Path, before, tables); err != nil {
+			return err
+		}
 	}
 	for key := range moved {
 		if after, err = w.Remove(after, key); err != nil {
@@ -298,13 +376,17 @@ func (s *setup) attach(c clients.Client) error {
 	}
 	if bytes.Equal(before, after) {
 		fmt.Fprintf(s.stdout, "%s: nothing to change in %s\n", c.Title, w.Path)
-		return nil
+		return s.copyProgram()
 	}
 	s.show(c, w.Path, before, after, tables)
 	if !s.confirm("Write it?", s.yes) {
 		return nil
 	}
-	change := setupChange{Client: c.Name, File: w.Path, Name: s.name, Existed: existed, Old: tables[s.name], Moved: map[string]map[string]any{}}
+	if err := s.copyProgram(); err != nil {
+		return err
+	}
+	change := setupChange{Client: c.Name, File: w.Path, Name: name, Existed: existed, Old: tables[name]}
+	change.Moved = map[string]map[string]any{}
 	if change.Added, err = s.takeOver(moved); err != nil {
 		return err
 	}
@@ -409,17 +491,18 @@ func fillsIn(m config.MCPServer) bool {
 
 // isUs reports whether the server is toolgate.
 func isUs(s clients.Start) bool {
-	name := func(path string) string {
-		path = path[strings.LastIndexAny(path, `/\`)+1:]
-		return strings.TrimSuffix(strings.ToLower(path), ".exe")
+	name := commandName(s.Command)
+	runner, _ := throughRunner(s)
+	return name == "toolgate" || runner != "" || name == "cmd" && slices.Contains(s.Args, "toolgate")
+}
+
+// ownWords returns the words that an entry of ours starts toolgate with.
+func ownWords(s clients.Start) []string {
+	runner, words := throughRunner(s)
+	if runner == "" && commandName(s.Command) == "toolgate" {
+		words = s.Args
 	}
-	switch name(s.Command) {
-	case "toolgate":
-		return true
-	case "npx", "cmd", "npx.cmd", "bunx", "pnpm":
-		return slices.ContainsFunc(s.Args, func(a string) bool { return a == "toolgate" || strings.HasPrefix(a, "toolgate@") })
-	}
-	return false
+	return words
 }
 
 // takeOver adds the servers to our config and returns their tables there.

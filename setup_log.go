@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,11 @@ func (l *setupLog) has(c clients.Client) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
 }
 
+// wrote reports whether the entry called name in the file is setup's.
+func (l *setupLog) wrote(file, name string) bool {
+	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
+}
+
 // write replaces the client's file and remembers the change. It returns where
 // the file as it was is kept, "" when there was none.
 func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
@@ -91,6 +97,9 @@ func (l *setupLog) write(c setupChange, before, after []byte) (backup string, er
 		c.Backup = filepath.Join(filepath.Dir(l.file), "setup", c.Client+"-"+filepath.Base(c.File))
 		if c.After == "" {
 			c.Backup += ".later"
+		}
+		if slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Backup == c.Backup }) {
+			c.Backup += "." + url.PathEscape(c.Name) // of another entry in that file
 		}
 		if err := replaceFile(c.Backup, before, 0o600); err != nil {
 			return "", fmt.Errorf("keeping the old file: %w", err)
@@ -159,7 +168,7 @@ func replaceFile(file string, text []byte, mode fs.FileMode) error {
 // undoClient takes back what was written into the client's files.
 func (s *setup) undoClient(c clients.Client) error {
 	found := false
-	for _, change := range slices.Clone(s.log.Changes) {
+	for _, change := range slices.Backward(slices.Clone(s.log.Changes)) { // the last first: it knows the file as it is
 		if change.Client != c.Name {
 			continue
 		}

@@ -4,43 +4,52 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"toolgate/clients"
 	"toolgate/config"
+	"toolgate/programs"
 )
 
-func TestSetupStartsWhatItWasStartedAs(t *testing.T) {
-	for _, tt := range []struct {
-		self, goos string
-		want       clients.Start
-	}{
-		{"/usr/local/bin/toolgate", "linux", clients.Start{Command: "/usr/local/bin/toolgate"}},
-		{`C:\Program Files\toolgate\toolgate.exe`, "windows", clients.Start{Command: `C:\Program Files\toolgate\toolgate.exe`}},
-		{"/home/u/.npm/_npx/1a2b/node_modules/@toolgate/linux-x64/bin/toolgate", "linux", clients.Start{Command: "npx", Args: []string{"-y", "toolgate"}}},
-		{`C:\Users\u\AppData\Local\npm-cache\_npx\1a\node_modules\@toolgate\win32-x64\bin\toolgate.exe`, "windows", clients.Start{Command: "cmd", Args: []string{"/c", "npx", "-y", "toolgate"}}},
-		{"/usr/lib/node_modules/@toolgate/linux-x64/bin/toolgate", "linux", clients.Start{Command: "/usr/lib/node_modules/@toolgate/linux-x64/bin/toolgate"}},
+func TestSetupStartsAProgramThatStays(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	global := filepath.Join(dir, "lib", "node_modules", "@toolgate", "linux-x64", "bin", "toolgate")
+	project := filepath.Join(dir, "project", "node_modules", "@toolgate", "linux-x64", "bin", "toolgate")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "project"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "project", "package.json"), []byte("{}"), 0o644))
+	writable := filepath.Join(dir, "ws")
+	find := programs.Finder{Writable: []string{writable}}
+	copied := filepath.Join(dir, "state", "bin", "toolgate")
+	for self, want := range map[string]string{
+		"/usr/local/bin/toolgate": "/usr/local/bin/toolgate",
+		global:                    global,
+		project:                   copied,
+		filepath.Join(writable, "bin", "toolgate"):                                   copied,
+		"/home/u/.npm/_npx/1a2b/node_modules/@toolgate/linux-x64/bin/toolgate":       copied,
+		"/home/u/p/global/5/.pnpm/t@1/node_modules/@toolgate/linux-x64/bin/toolgate": copied,
+		`C:\Program Files\toolgate\toolgate.exe`:                                     `C:\Program Files\toolgate\toolgate.exe`,
 	} {
-		got, err := startOf(tt.self, tt.goos)
+		s := &setup{log: setupLog{file: filepath.Join(dir, "state", "setup.json")}}
+		got, err := s.startOf(self, find)
 		require.NoError(t, err)
-		require.Equal(t, tt.want, got)
-		if tt.want.Command != tt.self {
-			require.True(t, isUs(got), "%v", got)
-		}
+		require.Equal(t, clients.Start{Command: want}, got)
+		require.Equal(t, want == copied, s.source == self)
 	}
-	_, err := startOf("/tmp/go-build123/b001/exe/toolgate", "linux")
+	_, err = (&setup{}).startOf("/tmp/go-build123/b001/exe/toolgate", find)
 	require.ErrorContains(t, err, "gone in a moment")
 }
 
 // TestSetupWritesAPathThatLasts: the name that stays, not the version's folder
-// behind it.
+// behind it, unless commands can write it.
 func TestSetupWritesAPathThatLasts(t *testing.T) {
-	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
 	self := filepath.Join(dir, "Caskroom", "toolgate", "1.2.3", "toolgate")
-	store := filepath.Join(dir, ".pnpm", "toolgate")
-	for _, file := range []string{self, store, filepath.Join(dir, "elsewhere", "toolgate")} {
+	for _, file := range []string{self, filepath.Join(dir, "elsewhere", "toolgate")} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755))
 	}
@@ -50,13 +59,39 @@ func TestSetupWritesAPathThatLasts(t *testing.T) {
 	if err := os.Symlink(self, link); err != nil || runtime.GOOS == "windows" {
 		t.Skip("links and programs without .exe are needed")
 	}
+	var find programs.Finder
 	t.Setenv("PATH", bin)
-	require.Equal(t, link, lasting(self))
-	require.Equal(t, link, lasting(store))
+	require.Equal(t, link, lasting(self, find))
+	require.Equal(t, self, lasting(self, programs.Finder{Writable: []string{bin}}))
 	t.Setenv("PATH", filepath.Join(dir, "elsewhere"))
-	require.Equal(t, self, lasting(self), "that is another program")
+	require.Equal(t, self, lasting(self, find), "that is another program")
 	t.Setenv("PATH", dir)
-	require.Equal(t, self, lasting(self))
+	require.Equal(t, self, lasting(self, find))
+}
+
+func TestThroughRunner(t *testing.T) {
+	for _, tt := range []struct{ entry, runner, words string }{
+		{"npx -y toolgate", "npx", ""},
+		{"npx -y toolgate@1.2.3 -C /p", "npx", "-C /p"},
+		{"npx -y -p toolgate toolgate -s read-only", "npx", "-s read-only"},
+		{"/usr/bin/npx @toolgate/linux-x64", "npx", ""},
+		{`cmd /c npx -y toolgate -C .`, "npx", "-C ."},
+		{"npm exec toolgate -- -C .", "npm", "-C ."},
+		{"bunx toolgate", "bunx", ""},
+		{"bun x toolgate", "bun", ""},
+		{"pnpm dlx toolgate", "pnpm", ""},
+		{"yarn dlx toolgate", "yarn", ""},
+		{"env npx toolgate", "npx", ""},
+		{"npx -y toolgate-viewer", "", ""},
+		{"toolgate wrap -- npx -y x", "", ""},
+		{"cmd /c toolgate", "", ""},
+		{"wsl -- npx -y toolgate", "", ""},
+	} {
+		words := strings.Fields(tt.entry)
+		runner, rest := throughRunner(clients.Start{Command: words[0], Args: words[1:]})
+		require.Equal(t, tt.runner, runner, tt.entry)
+		require.Equal(t, tt.words, strings.Join(rest, " "), tt.entry)
+	}
 }
 
 func TestWhatPointsToUs(t *testing.T) {
