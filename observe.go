@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -71,30 +70,26 @@ func (o *observers) close(log *slog.Logger) {
 	}
 }
 
-// telemetry starts what sends traces and metrics, nil when the config names
-// no receiver.
+// telemetry returns what sends traces, nil when the config names no receiver.
 func (s *settings) telemetry() (*telemetry.Telemetry, error) {
-	traces, sendTraces, err1 := s.config.Otel.Traces()
-	metrics, sendMetrics, err2 := s.config.Otel.Metrics()
-	if err := errors.Join(err1, err2); err != nil || !sendTraces && !sendMetrics {
+	traces, ok, err := s.config.Otel.Traces()
+	if err != nil || !ok {
 		return nil, err
 	}
-	o := telemetry.Options{Version: version(), Environment: s.config.Otel.Environment, Log: s.log}
-	if sendTraces {
-		o.Traces = receiver(traces, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")
-	}
-	if sendMetrics {
-		o.Metrics = receiver(metrics, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/metrics")
-	}
-	return telemetry.Start(o)
+	return telemetry.Start(telemetry.Options{
+		Version:     version(),
+		Environment: s.config.Otel.Environment,
+		Traces:      receiver(traces),
+		Log:         s.log,
+	}), nil
 }
 
-// receiver completes e from the environment: an endpoint that the config
-// leaves open, by OpenTelemetry's variables, and variables in headers.
-func receiver(e config.Exporter, variable, path string) *telemetry.Exporter {
+// receiver completes e from the environment: the endpoint, if the config leaves
+// it open, from OpenTelemetry's variables, and the variables named in headers.
+func receiver(e config.Exporter) telemetry.Exporter {
 	base := strings.TrimSuffix(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318"), "/")
-	to := &telemetry.Exporter{
-		Endpoint: cmp.Or(e.Endpoint, os.Getenv(variable), base+path),
+	to := telemetry.Exporter{
+		Endpoint: cmp.Or(e.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), base+"/v1/traces"),
 		Headers:  map[string]string{},
 	}
 	for k, v := range e.Headers {

@@ -89,40 +89,46 @@ func TestHookFaults(t *testing.T) {
 func TestOtel(t *testing.T) {
 	to := func(url string) *config.Exporter { return &config.Exporter{Endpoint: url} }
 	for _, tt := range []struct {
-		name, text      string
-		traces, metrics *config.Exporter
+		name, text string
+		traces     *config.Exporter
 	}{
-		{"nothing", ``, nil, nil},
-		{"none", `exporter = "none"`, nil, nil},
-		{"both, by the environment", `exporter = "otlp-http"`, to(""), to("")},
-		{"both", `exporter = {otlp-http = {endpoint = "http://h:4318"}}`, to("http://h:4318/v1/traces"), to("http://h:4318/v1/metrics")},
-		{"Codex's for logs", `exporter = {otlp-http = {endpoint = "https://h/x/v1/logs", protocol = "binary"}}`, to("https://h/x/v1/traces"), to("https://h/x/v1/metrics")},
-		{"one each", "trace_exporter = {otlp-http = {endpoint = \"http://t/a\"}}\nmetrics_exporter = {otlp-http = {endpoint = \"http://m/b\"}}", to("http://t/a"), to("http://m/b")},
-		{"one against all", "exporter = \"otlp-http\"\nmetrics_exporter = \"none\"\nlog_user_prompt = true", to(""), nil},
-		{"headers", `trace_exporter = {otlp-http = {headers = {k = "${V}"}}}`, &config.Exporter{Headers: map[string]string{"k": "${V}"}}, nil},
+		{"nothing", ``, nil},
+		{"none", `exporter = "none"`, nil},
+		{"by the environment", `exporter = "otlp-http"`, to("")},
+		{"for all signals", `exporter = {otlp-http = {endpoint = "http://h:4318"}}`, to("http://h:4318/v1/traces")},
+		{"Codex's for logs", `exporter = {otlp-http = {endpoint = "https://h/x/v1/logs", protocol = "binary"}}`, to("https://h/x/v1/traces")},
+		{"traces", "trace_exporter = {otlp-http = {endpoint = \"http://t/a\"}}", to("http://t/a")},
+		{"traces override", "exporter = \"otlp-http\"\ntrace_exporter = \"none\"\nlog_user_prompt = true", nil},
+		{"headers", `trace_exporter = {otlp-http = {headers = {k = "${V}"}}}`, &config.Exporter{Headers: map[string]string{"k": "${V}"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := loadConfig(t, "[otel]\n"+tt.text)
 			require.NoError(t, err)
-			for _, k := range []struct {
-				want *config.Exporter
-				get  func() (config.Exporter, bool, error)
-			}{{tt.traces, c.Otel.Traces}, {tt.metrics, c.Otel.Metrics}} {
-				got, ok, err := k.get()
-				require.NoError(t, err)
-				require.Equal(t, k.want != nil, ok)
-				if ok {
-					require.Equal(t, *k.want, got)
-				}
+			got, ok, err := c.Otel.Traces()
+			require.NoError(t, err)
+			require.Equal(t, tt.traces != nil, ok)
+			if ok {
+				require.Equal(t, *tt.traces, got)
 			}
 		})
+	}
+}
+
+func TestMetricsExporterHasNoEffect(t *testing.T) {
+	for text, want := range map[string][]string{
+		`metrics_exporter = "none"`:    nil,
+		`metrics_exporter = "statsig"`: {"otel.metrics_exporter"},
+	} {
+		c, err := loadConfig(t, "[otel]\n"+text)
+		require.NoError(t, err)
+		require.Equal(t, want, c.WithoutEffect())
 	}
 }
 
 func TestOtelFaults(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"grpc", `exporter = "otlp-grpc"`, "c.toml:2: exporter: otlp-grpc is not built in; every receiver of it also takes otlp-http"},
-		{"statsig", `metrics_exporter = "statsig"`, `c.toml:2: metrics_exporter: unknown exporter "statsig"`},
+		{"statsig", `trace_exporter = "statsig"`, `c.toml:2: trace_exporter: unknown exporter "statsig"`},
 		{"two", `trace_exporter = {none = {}, otlp-http = {}}`, "c.toml:2: trace_exporter: one exporter is named"},
 		{"number", `exporter = 1`, "c.toml:2: exporter: one exporter is named"},
 		{"no URL", `exporter = {otlp-http = {endpoint = "localhost:4318"}}`, `c.toml:2: exporter: endpoint "localhost:4318" is not a URL`},

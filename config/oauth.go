@@ -68,5 +68,8 @@ func (c *Config) WithoutEffect() []string {
 	if c.MCPOAuthCredentialsStore == "keyring" {
 		keys = append(keys, "mcp_oauth_credentials_store")
 	}
+	if c.Otel.MetricsExporter != nil && c.Otel.MetricsExporter != "none" {
+		keys = append(keys, "otel.metrics_exporter")
+	}
 	return keys
 }

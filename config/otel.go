@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Otel is [otel]: where traces and metrics of calls go. Its keys are Codex's.
-// Nothing is sent without it.
+// Otel is [otel]: where traces of calls are sent. Its keys are Codex's. Nothing
+// is sent without it.
 type Otel struct {
 	Environment string `toml:"environment"` // named in all that is sent, such as "staging"
 
-	// Exporters are "none" (default), "otlp-http", or a table
-	// {otlp-http = {endpoint = URL, headers = {NAME = VALUE}}}. Exporter is
-	// for both kinds; the others are for one and win.
-	Exporter        any `toml:"exporter"`
-	TraceExporter   any `toml:"trace_exporter"`
-	MetricsExporter any `toml:"metrics_exporter"`
+	// An exporter is "none" (default), "otlp-http", or a table
+	// {otlp-http = {endpoint = URL, headers = {NAME = VALUE}}}. TraceExporter
+	// overrides Exporter.
+	Exporter      any `toml:"exporter"`
+	TraceExporter any `toml:"trace_exporter"`
 
-	// Read for Codex's sake: prompts and outputs are never sent.
-	LogUserPrompt bool           `toml:"log_user_prompt"`
-	ToolResult    map[string]any `toml:"tool_result"`
+	// Accepted for Codex's sake, without effect: metrics are served at /metrics,
+	// and prompts and outputs are never sent.
+	MetricsExporter any            `toml:"metrics_exporter"`
+	LogUserPrompt   bool           `toml:"log_user_prompt"`
+	ToolResult      map[string]any `toml:"tool_result"`
 }
 
-// An Exporter is where one kind of telemetry goes.
+// An Exporter is where traces are sent.
 type Exporter struct {
 	// Endpoint is the whole URL that is posted to. "" means the standard
 	// variables, or else the standard port of this machine.
@@ -31,32 +32,23 @@ type Exporter struct {
 	Headers  map[string]string // values may hold ${VARIABLE}
 }
 
-// Traces returns where traces go; ok is false when they go nowhere. A config
-// that was read holds no error.
+// Traces returns where traces are sent; ok is false when they are not. Err is nil
+// for a config that was read from a file.
 func (o Otel) Traces() (e Exporter, ok bool, err error) {
-	return o.exporter("trace_exporter", o.TraceExporter, "/v1/traces")
-}
-
-// Metrics returns where metrics go; ok is false when they go nowhere.
-func (o Otel) Metrics() (e Exporter, ok bool, err error) {
-	return o.exporter("metrics_exporter", o.MetricsExporter, "/v1/metrics")
-}
-
-func (o Otel) exporter(key string, own any, path string) (Exporter, bool, error) {
-	if own != nil {
-		return parseExporter(key, own)
+	if o.TraceExporter != nil {
+		return parseExporter("trace_exporter", o.TraceExporter)
 	}
 	if o.Exporter == nil {
 		return Exporter{}, false, nil
 	}
-	e, ok, err := parseExporter("exporter", o.Exporter)
+	e, ok, err = parseExporter("exporter", o.Exporter)
 	if e.Endpoint != "" {
-		// Codex's exporter is for logs, and names their path.
+		// Codex's exporter is for logs, and its URL ends in their path.
 		base := strings.TrimSuffix(e.Endpoint, "/")
 		for _, p := range []string{"/v1/logs", "/v1/traces", "/v1/metrics"} {
 			base = strings.TrimSuffix(base, p)
 		}
-		e.Endpoint = base + path
+		e.Endpoint = base + "/v1/traces"
 	}
 	return e, ok, err
 }
@@ -125,7 +117,7 @@ func headers(v any) (map[string]string, bool) {
 
 // checkOtel refuses exporters that cannot be used.
 func (c *Config) checkOtel(text []byte, name string) error {
-	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter, "metrics_exporter": c.Otel.MetricsExporter} {
+	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter} {
 		if v == nil {
 			continue
 		}

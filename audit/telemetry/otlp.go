@@ -13,38 +13,31 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// A poster posts OTLP's JSON to one receiver.
-type poster struct {
+// A spanExporter posts spans to a receiver as OTLP JSON.
+type spanExporter struct {
 	to     Exporter
 	client *http.Client
 }
 
-func newPoster(e Exporter) *poster {
-	return &poster{to: e, client: &http.Client{Timeout: 10 * time.Second}}
-}
-
-// tries is how often a batch is sent; retryWait is the first pause between.
+// A batch is sent at most tries times, with a pause of retryWait that doubles.
 const (
 	tries     = 3
 	retryWait = 500 * time.Millisecond
 )
 
-// post sends one message; it tries again where the protocol says that this is
-// of use.
-func (p *poster) post(ctx context.Context, message any) error {
+// post sends one message. It retries on the status codes that OTLP calls retryable.
+func (x *spanExporter) post(ctx context.Context, message any) error {
 	body, err := json.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("writing telemetry: %w", err)
 	}
 	wait := retryWait
 	for try := 1; ; try++ {
-		again, err := p.postOnce(ctx, body)
+		again, err := x.postOnce(ctx, body)
 		if err == nil || !again || try == tries {
 			return err
 		}
@@ -57,16 +50,16 @@ func (p *poster) post(ctx context.Context, message any) error {
 	}
 }
 
-func (p *poster) postOnce(ctx context.Context, body []byte) (again bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.to.Endpoint, bytes.NewReader(body))
+func (x *spanExporter) postOnce(ctx context.Context, body []byte) (again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.to.Endpoint, bytes.NewReader(body))
 	if err != nil {
 		return false, fmt.Errorf("sending telemetry: %w", err)
 	}
-	for k, v := range p.to.Headers {
+	for k, v := range x.to.Headers {
 		req.Header.Set(k, v)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := p.client.Do(req)
+	res, err := x.client.Do(req)
 	if err != nil {
 		return true, fmt.Errorf("sending telemetry: %w", err)
 	}
@@ -78,19 +71,17 @@ func (p *poster) postOnce(ctx context.Context, body []byte) (again bool, err err
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 		return false, nil
 	}
-	return again, fmt.Errorf("sending telemetry to %s: %s", p.to.Endpoint, res.Status)
+	return again, fmt.Errorf("sending telemetry to %s: %s", x.to.Endpoint, res.Status)
 }
 
-func (p *poster) Shutdown(context.Context) error {
-	p.client.CloseIdleConnections()
+func (x *spanExporter) Shutdown(context.Context) error {
+	x.client.CloseIdleConnections()
 	return nil
 }
 
 // object is a JSON object of OTLP. In OTLP's JSON, ids are hex, enumerations
 // are numbers, and 64-bit numbers are strings.
 type object = map[string]any
-
-type spanExporter struct{ *poster }
 
 func (x *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if len(spans) == 0 {
@@ -128,72 +119,6 @@ func spanObject(s sdktrace.ReadOnlySpan) object {
 	return o
 }
 
-type metricExporter struct{ *poster }
-
-func (*metricExporter) Temporality(sdkmetric.InstrumentKind) metricdata.Temporality {
-	return metricdata.CumulativeTemporality
-}
-
-func (*metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
-	return sdkmetric.DefaultAggregationSelector(k)
-}
-
-func (*metricExporter) ForceFlush(context.Context) error { return nil }
-
-func (x *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
-	var scopes []object
-	for _, s := range rm.ScopeMetrics {
-		var list []object
-		for _, m := range s.Metrics {
-			o, err := metricObject(m)
-			if err != nil {
-				return err
-			}
-			list = append(list, o)
-		}
-		scopes = append(scopes, object{"scope": scopeObject(s.Scope), "metrics": list})
-	}
-	if len(scopes) == 0 {
-		return nil
-	}
-	return x.post(ctx, object{"resourceMetrics": []object{{"resource": resourceObject(rm.Resource), "scopeMetrics": scopes}}})
-}
-
-// metricObject writes the two kinds of metrics that there are here.
-func metricObject(m metricdata.Metrics) (object, error) {
-	o := object{"name": m.Name, "description": m.Description, "unit": m.Unit}
-	const cumulative = 2
-	var points []object
-	switch data := m.Data.(type) {
-	case metricdata.Sum[int64]:
-		for _, p := range data.DataPoints {
-			points = append(points, object{
-				"attributes": attributeList(p.Attributes.ToSlice()), "startTimeUnixNano": nano(p.StartTime), "timeUnixNano": nano(p.Time),
-				"asInt": strconv.FormatInt(p.Value, 10),
-			})
-		}
-		o["sum"] = object{"dataPoints": points, "aggregationTemporality": cumulative, "isMonotonic": data.IsMonotonic}
-	case metricdata.Histogram[float64]:
-		for _, p := range data.DataPoints {
-			point := object{
-				"attributes": attributeList(p.Attributes.ToSlice()), "startTimeUnixNano": nano(p.StartTime), "timeUnixNano": nano(p.Time),
-				"count": decimal(p.Count), "sum": p.Sum, "explicitBounds": p.Bounds, "bucketCounts": decimals(p.BucketCounts),
-			}
-			if v, ok := p.Min.Value(); ok {
-				point["min"] = v
-			}
-			if v, ok := p.Max.Value(); ok {
-				point["max"] = v
-			}
-			points = append(points, point)
-		}
-		o["histogram"] = object{"dataPoints": points, "aggregationTemporality": cumulative}
-	default:
-		return nil, fmt.Errorf("bug: no way to send a %T", data)
-	}
-	return o, nil
-}
-
 func resourceObject(r *resource.Resource) object {
 	return object{"attributes": attributeList(r.Attributes())}
 }
@@ -223,13 +148,3 @@ func valueObject(v attribute.Value) object {
 }
 
 func nano(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
-
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
-func decimals(list []uint64) []string {
-	out := make([]string, len(list))
-	for i, n := range list {
-		out[i] = decimal(n)
-	}
-	return out
-}

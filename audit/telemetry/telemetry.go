@@ -1,34 +1,28 @@
-// Package telemetry sends a span and metrics for each call to an OpenTelemetry
-// receiver, by OTLP over HTTP.
+// Package telemetry sends a span for each call to an OpenTelemetry receiver, over
+// OTLP/HTTP.
 //
-//	t, err := telemetry.Start(telemetry.Options{Traces: &telemetry.Exporter{Endpoint: url}})
+//	t := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: url}})
 //	gate.Record = t.Record
 //	defer t.Close()
 //
-// Names are those of the semantic conventions for MCP, and Codex's counters
-// beside them. What is sent says which tool was called and what became of it;
-// arguments, results and messages are never sent.
+// Attribute names follow the semantic conventions for MCP. A span names the tool
+// and the outcome of the call; arguments, results and messages are never sent.
+// Metrics are Prometheus's: see package metrics.
 //
-// The SDK does the batching and counting; what it gives is written as OTLP's
-// JSON here, because the SDK's own exporters bring gRPC and weigh seven times
-// the SDK itself.
+// The SDK batches; this package encodes the batches as OTLP JSON, because the SDK's
+// own exporters depend on gRPC and are seven times the size of the SDK.
 package telemetry
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -36,35 +30,31 @@ import (
 	"toolgate/policy"
 )
 
-// An Exporter is a receiver of one kind of telemetry.
+// An Exporter is where spans are sent.
 type Exporter struct {
-	Endpoint string            // the whole URL that is posted to
+	Endpoint string            // full URL
 	Headers  map[string]string // sent with it
 }
 
-// Options say what is sent where.
+// Options configure [Start].
 type Options struct {
-	Version     string        // of the program
-	Environment string        // "" is not sent
-	Traces      *Exporter     // nil: no traces
-	Metrics     *Exporter     // nil: no metrics
-	Interval    time.Duration // between two exports of metrics; 0 means a minute
-	Log         *slog.Logger  // nil: nothing is logged
+	Version     string // of the program
+	Environment string // "" is not sent
+	Traces      Exporter
+	Log         *slog.Logger // nil: nothing is logged
 }
 
-// A Telemetry sends what it is told. Close it. It may be used concurrently.
+// A Telemetry sends spans. The caller closes it. It may be used concurrently.
 type Telemetry struct {
-	traces  *sdktrace.TracerProvider
-	metrics *sdkmetric.MeterProvider
-	tracer  trace.Tracer // nil: no traces
-	meters  *meters      // nil: no metrics
+	traces *sdktrace.TracerProvider
+	tracer trace.Tracer
 }
 
 const scope = "toolgate"
 
-// Start begins to send. It does not wait for a receiver: what cannot be sent
-// is logged and lost.
-func Start(o Options) (*Telemetry, error) {
+// Start returns a Telemetry. It does not wait for the receiver; spans that cannot
+// be sent are logged and dropped.
+func Start(o Options) *Telemetry {
 	log := o.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -74,55 +64,27 @@ func Start(o Options) (*Telemetry, error) {
 	if o.Environment != "" {
 		about = append(about, attribute.String("deployment.environment.name", o.Environment))
 	}
-	res := resource.NewSchemaless(about...)
-	t := &Telemetry{}
-	if o.Traces != nil {
-		t.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(&spanExporter{poster: newPoster(*o.Traces)}))
-		t.tracer = t.traces.Tracer(scope, trace.WithInstrumentationVersion(o.Version))
-	}
-	if o.Metrics != nil {
-		reader := sdkmetric.NewPeriodicReader(&metricExporter{poster: newPoster(*o.Metrics)}, sdkmetric.WithInterval(cmp.Or(o.Interval, time.Minute)))
-		t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader))
-		var err error
-		if t.meters, err = newMeters(t.metrics.Meter(scope, metric.WithInstrumentationVersion(o.Version))); err != nil {
-			return nil, fmt.Errorf("starting telemetry: %w", errors.Join(err, t.Close()))
-		}
-	}
-	return t, nil
+	t := &Telemetry{traces: sdktrace.NewTracerProvider(
+		sdktrace.WithResource(resource.NewSchemaless(about...)),
+		sdktrace.WithBatcher(&spanExporter{to: o.Traces, client: &http.Client{Timeout: 10 * time.Second}}),
+	)}
+	t.tracer = t.traces.Tracer(scope, trace.WithInstrumentationVersion(o.Version))
+	return t
 }
 
-// Record sends one call, by and by.
-func (t *Telemetry) Record(e policy.Event) {
-	if t.tracer != nil {
-		t.span(e)
-	}
-	if t.meters != nil {
-		t.meters.count(e)
-	}
-}
-
-// closeWait is how long the end waits for the receivers.
+// closeWait bounds how long Close waits for the receiver.
 const closeWait = 3 * time.Second
 
-// Close sends what was not sent yet, for which it does not wait long.
+// Close sends the spans still queued, waiting up to 3 seconds.
 func (t *Telemetry) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	var traces, metrics error
-	var ends sync.WaitGroup
-	if t.traces != nil {
-		ends.Go(func() { traces = t.traces.Shutdown(ctx) })
-	}
-	if t.metrics != nil {
-		ends.Go(func() { metrics = t.metrics.Shutdown(ctx) })
-	}
-	ends.Wait()
-	return errors.Join(traces, metrics)
+	return t.traces.Shutdown(ctx)
 }
 
-// span sends the call's span: "tools/call {tool}" or the method of another
-// request, of the kind server.
-func (t *Telemetry) span(e policy.Event) {
+// Record queues the span of one call, of kind server: "tools/call TOOL", or the
+// method of another request.
+func (t *Telemetry) Record(e policy.Event) {
 	ctx := context.Background()
 	if e.TraceParent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.TraceParent})
@@ -200,56 +162,4 @@ func errorType(e policy.Event) string {
 		return "tool_error"
 	}
 	return e.Outcome
-}
-
-// meters are the counters and histograms.
-type meters struct {
-	operation    metric.Float64Histogram // MCP's
-	calls        metric.Int64Counter     // from here on Codex's
-	callTimes    metric.Float64Histogram
-	mcpCalls     metric.Int64Counter
-	mcpCallTimes metric.Float64Histogram
-	approvals    metric.Int64Counter
-}
-
-func newMeters(m metric.Meter) (*meters, error) {
-	var errs [6]error
-	ms := &meters{}
-	// The boundaries are the conventions'.
-	ms.operation, errs[0] = m.Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
-		metric.WithDescription("MCP request duration as observed on the receiver"),
-		metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
-	ms.calls, errs[1] = m.Int64Counter("codex.tool.call", metric.WithDescription("calls of tools"))
-	ms.callTimes, errs[2] = m.Float64Histogram("codex.tool.call.duration_ms", metric.WithUnit("ms"))
-	ms.mcpCalls, errs[3] = m.Int64Counter("codex.mcp.call", metric.WithDescription("calls of other servers' tools"))
-	ms.mcpCallTimes, errs[4] = m.Float64Histogram("codex.mcp.call.duration_ms", metric.WithUnit("ms"))
-	ms.approvals, errs[5] = m.Int64Counter("codex.approval.requested", metric.WithDescription("questions to a person"))
-	return ms, errors.Join(errs[:]...)
-}
-
-func (m *meters) count(e policy.Event) {
-	if e.Outcome == "suspended" {
-		return // the call comes again with the answer
-	}
-	ctx := context.Background()
-	ms := float64(e.Duration) / float64(time.Millisecond)
-	m.operation.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(conventions(e)...))
-
-	success := e.Outcome == "ok"
-	tool := metric.WithAttributes(attribute.String("tool", toolName(e)), attribute.Bool("success", success), attribute.String("sandbox", cmp.Or(e.Level, "none")), attribute.String("sandbox_policy", e.Profile))
-	m.calls.Add(ctx, 1, tool)
-	m.callTimes.Record(ctx, ms, tool)
-	if e.Server != "" {
-		status := "ok"
-		if !success {
-			status = "error"
-		}
-		mcp := metric.WithAttributes(attribute.String("server", e.Server), attribute.String("tool", e.Tool), attribute.String("status", status))
-		m.mcpCalls.Add(ctx, 1, mcp)
-		m.mcpCallTimes.Record(ctx, ms, mcp)
-	}
-	if e.Asked != "" && e.AnsweredBy != "memory" {
-		yes := e.Asked == string(policy.Once) || e.Asked == string(policy.Session) || e.Asked == string(policy.Always)
-		m.approvals.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", toolName(e)), attribute.Bool("approved", yes)))
-	}
 }

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	collectmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	collecttrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -34,7 +32,6 @@ type sink struct {
 	bodies  []string
 	headers http.Header
 	spans   []*tracepb.ResourceSpans
-	metrics []*metrics.ResourceMetrics // of the last message
 }
 
 func newSink(t *testing.T) *sink {
@@ -44,12 +41,6 @@ func newSink(t *testing.T) *sink {
 		var m collecttrace.ExportTraceServiceRequest
 		if s.take(w, r, func(b []byte) error { return protojson.Unmarshal(b, &m) }) {
 			s.spans = append(s.spans, m.ResourceSpans...)
-		}
-	})
-	mux.HandleFunc("POST /v1/metrics", func(w http.ResponseWriter, r *http.Request) {
-		var m collectmetrics.ExportMetricsServiceRequest
-		if s.take(w, r, func(b []byte) error { return protojson.Unmarshal(b, &m) }) {
-			s.metrics = m.ResourceMetrics
 		}
 	})
 	s.Server = httptest.NewServer(mux)
@@ -81,11 +72,8 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request, parse func([]byte) e
 func (s *sink) start(o telemetry.Options) *telemetry.Telemetry {
 	h := map[string]string{"X-Key": "k"}
 	o.Version, o.Environment = "1.2.3", "staging"
-	o.Traces = &telemetry.Exporter{Endpoint: s.URL + "/v1/traces", Headers: h}
-	o.Metrics = &telemetry.Exporter{Endpoint: s.URL + "/v1/metrics", Headers: h}
-	t, err := telemetry.Start(o)
-	require.NoError(s.t, err)
-	return t
+	o.Traces = telemetry.Exporter{Endpoint: s.URL + "/v1/traces", Headers: h}
+	return telemetry.Start(o)
 }
 
 func plain(list []*common.KeyValue) map[string]any {
@@ -162,7 +150,7 @@ func TestACallReachesTheReceiver(t *testing.T) {
 	}
 	for _, b := range s.bodies {
 		require.NotContains(t, b, "secret-command", "arguments stay here")
-		require.NoError(t, json.Unmarshal([]byte(b), &ids)) // one of them has spans
+		require.NoError(t, json.Unmarshal([]byte(b), &ids))
 	}
 	id := ids.ResourceSpans[0].ScopeSpans[0].Spans[0]
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", id.TraceID, "the client's trace goes on")
@@ -175,39 +163,12 @@ func TestACallReachesTheReceiver(t *testing.T) {
 	require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, spans[1].Status.Code)
 	require.Equal(t, "refused", plain(spans[2].Attributes)["error.type"])
 	require.NotContains(t, plain(spans[3].Attributes), "error.type")
-
-	byName := map[string]*metrics.Metric{}
-	for _, m := range s.metrics[0].ScopeMetrics[0].Metrics {
-		byName[m.Name] = m
-	}
-	require.Len(t, byName, 6)
-	calls := byName["codex.tool.call"].GetSum()
-	require.True(t, calls.IsMonotonic)
-	require.Equal(t, metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, calls.AggregationTemporality)
-	require.Len(t, calls.DataPoints, 3, "what waits for its answer is not counted twice")
-	got := map[string]any{}
-	for _, p := range calls.DataPoints {
-		require.Equal(t, int64(1), p.GetAsInt())
-		a := plain(p.Attributes)
-		got[a["tool"].(string)] = a["success"]
-	}
-	require.Equal(t, map[string]any{"shell": true, "mcp__git__log": false, "apply_patch": false}, got)
-	require.Equal(t, map[string]any{"server": "git", "tool": "log", "status": "error"}, plain(byName["codex.mcp.call"].GetSum().DataPoints[0].Attributes))
-	require.Len(t, byName["codex.approval.requested"].GetSum().DataPoints, 2)
-	h := byName["mcp.server.operation.duration"].GetHistogram().DataPoints
-	require.Equal(t, "s", byName["mcp.server.operation.duration"].Unit)
-	require.Len(t, h, 3)
-	require.Len(t, h[0].ExplicitBounds, 14)
-	require.Len(t, h[0].BucketCounts, 15)
-	require.Equal(t, uint64(1), h[0].Count)
-	require.Positive(t, h[0].GetSum())
 }
 
 func TestABusyReceiverIsTriedAgain(t *testing.T) {
 	s := newSink(t)
 	s.busy = 1
-	tel, err := telemetry.Start(telemetry.Options{Traces: &telemetry.Exporter{Endpoint: s.URL + "/v1/traces"}})
-	require.NoError(t, err)
+	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: s.URL + "/v1/traces"}})
 	tel.Record(policy.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
 	require.NoError(t, tel.Close())
 	require.Equal(t, 2, s.posts)
@@ -217,7 +178,7 @@ func TestABusyReceiverIsTriedAgain(t *testing.T) {
 func TestAReceiverThatIsNotThereHoldsUpNothing(t *testing.T) {
 	s := newSink(t)
 	s.Close()
-	tel := s.start(telemetry.Options{Interval: time.Hour})
+	tel := s.start(telemetry.Options{})
 	for range 5_000 { // more than are kept
 		tel.Record(policy.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
 	}
@@ -228,9 +189,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	to := &telemetry.Exporter{Endpoint: srv.URL}
-	tel, err := telemetry.Start(telemetry.Options{Traces: to, Metrics: to})
-	require.NoError(b, err)
+	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: srv.URL}})
 	defer tel.Close()
 	e := policy.Event{Time: time.Now(), ID: "1", Tool: "shell", Outcome: "ok", Duration: time.Second}
 	for b.Loop() {
