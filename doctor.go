@@ -91,7 +91,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	}
 	self, _ := os.Executable()
 	d.Advice = advice(sys, d.At, self)
-	for _, name := range []string{"rg", "bash", "git", "bwrap"} {
+	for _, name := range []string{"bash", "git", "bwrap"} {
 		d.Found[name], _ = exec.LookPath(name)
 	}
 	if a.noRoots != "" {
@@ -157,7 +157,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 	out("config           %s", d.Config)
 	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
-	for _, name := range []string{"rg", "bash", "git", "bwrap"} {
+	for _, name := range []string{"bash", "git", "bwrap"} {
 		where := d.Found[name]
 		if where == "" {
 			where = "not found; toolgate works without it"

@@ -61,26 +61,6 @@ function findProgram({ env, platform, arch, dir, resolve = resolveFrom, exists =
   };
 }
 
-// findRipgrep returns the folder of the rg program that came with us, "" when
-// none did.
-function findRipgrep({ platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync }) {
-  const at = platform === "win32" ? path.win32 : path.posix;
-  const own = resolve("@vscode/ripgrep", dir);
-  const manifest = own && resolve(`@vscode/ripgrep-${platform}-${arch}/package.json`, at.dirname(own));
-  if (!manifest) return "";
-  const bin = at.join(at.dirname(manifest), "bin");
-  return exists(at.join(bin, programName("rg", platform))) ? bin : "";
-}
-
-// withPath returns env with dir as the last folder of its path: an rg of the
-// user's own comes first. On Windows the variable's name is in any case.
-function withPath(env, dir, platform) {
-  if (!dir) return { ...env };
-  const key = platform === "win32" ? Object.keys(env).find((k) => k.toUpperCase() === "PATH") || "Path" : "PATH";
-  const parts = env[key] ? [env[key], dir] : [dir];
-  return { ...env, [key]: parts.join(platform === "win32" ? ";" : ":") };
-}
-
 function fail(fault, hint) {
   process.stderr.write(`toolgate: error: ${fault}\n`);
   if (hint) process.stderr.write(`toolgate: hint: ${hint}\n`);
@@ -89,8 +69,8 @@ function fail(fault, hint) {
 
 // runBeside starts the program as a child with our streams, passes signals on,
 // and ends as it ends.
-function runBeside(file, args, env) {
-  const child = spawn(file, args, { stdio: "inherit", env, windowsHide: true });
+function runBeside(file, args) {
+  const child = spawn(file, args, { stdio: "inherit", windowsHide: true });
   const forward = (signal) => child.kill(signal);
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const s of signals) process.on(s, forward);
@@ -106,7 +86,6 @@ function main() {
   const here = { env: process.env, platform: process.platform, arch: process.arch, dir: __dirname };
   const { file, fault, hint } = findProgram(here);
   if (fault) return fail(fault, hint);
-  const env = withPath(process.env, findRipgrep(here), process.platform);
   const args = process.argv.slice(2);
   // A failing execve would abort, so what can be seen beforehand is looked at.
   try {
@@ -115,10 +94,10 @@ function main() {
     return fail(`${file} does not start: ${err.message}`);
   }
   if (typeof process.execve === "function" && process.platform !== "win32") {
-    process.execve(file, [file, ...args], env);
+    process.execve(file, [file, ...args], process.env);
   }
-  runBeside(file, args, env);
+  runBeside(file, args);
 }
 
 if (require.main === module) main();
-else module.exports = { findProgram, findRipgrep, withPath, platforms };
+else module.exports = { findProgram, platforms };

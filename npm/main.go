@@ -34,7 +34,6 @@ const (
 	scope      = "@toolgate" // of the platform packages; the launcher knows it too
 	repository = "https://github.com/toolgate/toolgate"
 	mcpName    = "io.github.toolgate/toolgate" // in the MCP registry, proof that the package is ours
-	ripgrep    = "1.18.0"                      // version of @vscode/ripgrep, whose packages hold the program rg
 )
 
 // A target is a platform in Go's words and in Node's.
@@ -149,7 +148,7 @@ func mainPackage(version, dir string, license []byte) error {
 		Files:           []string{"bin/toolgate.js"},
 		Engines:         map[string]string{"node": ">=18"},
 		PreferUnplugged: true,
-		Optional:        map[string]string{"@vscode/ripgrep": ripgrep},
+		Optional:        map[string]string{},
 	}
 	for _, t := range targets {
 		m.Optional[t.packageName()] = version

@@ -116,43 +116,6 @@ cd /packages
 	}
 }
 
-// TestRipgrepOfThePackage: the worker searches with the rg that came along,
-// where the user has none.
-func TestRipgrepOfThePackage(t *testing.T) {
-	packed(t)
-	dir := installed(t, built.platform, built.main)
-	// As the packages of @vscode/ripgrep lie, with this machine's rg in them.
-	modules := filepath.Join(dir, "node_modules", "@vscode")
-	require.NoError(t, os.RemoveAll(modules))
-	bin := filepath.Join(modules, "ripgrep-"+here(), "bin")
-	writeFiles(t, modules, map[string]string{
-		"ripgrep/package.json":                `{"name":"@vscode/ripgrep","type":"module","main":"./lib/index.js","exports":{".":{"default":"./lib/index.js"}}}`,
-		"ripgrep/lib/index.js":                "throw new Error('nobody runs this')",
-		"ripgrep-" + here() + "/package.json": `{"name":"@vscode/ripgrep-` + here() + `"}`,
-		"ripgrep-" + here() + "/bin/rg":       "#!/bin/sh\necho a program\n",
-	})
-	require.NoError(t, os.Chmod(filepath.Join(bin, "rg"), 0o755))
-	for _, node := range nodes(t) {
-		cmd := exec.Command(node, launcherIn(dir), "-C", t.TempDir(), "-s", "danger-full-access", "call", "shell", `{"command":["sh","-c","command -v rg; echo $PATH"]}`)
-		cmd.Env = []string{"PATH=" + onlyShell(t), "HOME=" + t.TempDir(), "TOOLGATE_HOME=" + t.TempDir()}
-		cmd.Stderr = t.Output()
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		require.Contains(t, string(out), filepath.Join(bin, "rg")+"\n")
-		require.Contains(t, string(out), ":"+bin+"\n", "it is the last of the path")
-	}
-}
-
-// onlyShell returns a folder with sh in it and nothing else.
-func onlyShell(t *testing.T) string {
-	t.Helper()
-	sh, err := filepath.EvalSymlinks("/bin/sh")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.Symlink(sh, filepath.Join(dir, "sh")))
-	return dir
-}
-
 const working = listing + `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_dir","arguments":{"dir_path":"."}}}
 `
 

@@ -20,15 +20,13 @@ func TestDenied(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, []byte("needle"), 0o644))
-	for engine, rg := range engines(t) {
-		for _, path := range []string{dir, file} {
-			var res *mcp.CallToolResult
-			call := args(t, map[string]any{"pattern": "needle", "path": path})
-			onUnreadingThread(t, func() { res = grep.RunWith(t.Context(), rg, call) })
-			require.True(t, res.IsError)
-			require.Equal(t, "grep_files: denied by the sandbox: read "+path+": it is outside what the sandbox opens for that", text(res), engine)
-			require.Equal(t, path, res.Meta[tools.DeniedKey].(*tools.Denial).Path)
-		}
+	for _, path := range []string{dir, file} {
+		var res *mcp.CallToolResult
+		args := args(t, map[string]any{"pattern": "needle", "path": path})
+		onUnreadingThread(t, func() { res = grep.Tool.Run(t.Context(), args) })
+		require.True(t, res.IsError)
+		require.Equal(t, "grep_files: denied by the sandbox: read "+path+": it is outside what the sandbox opens for that", text(res))
+		require.Equal(t, path, res.Meta[tools.DeniedKey].(*tools.Denial).Path)
 	}
 }
 

@@ -3,9 +3,7 @@
 //
 //	catalog := []tools.Tool{grep.Tool}
 //
-// What counts as a match is decided here, by the rules of ripgrep; a ripgrep
-// program, when there is one, only makes finding the files faster. So the
-// answer is the same with it and without.
+// What counts as a match follows the rules of ripgrep; the tests compare the two.
 //
 // Expressions are of RE2's syntax. Beyond it, \w, \d, \s and \b know the
 // letters, digits and spaces of all scripts, as in ripgrep, and \u1234 is a
@@ -165,20 +163,14 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	return tools.Text(text), nil
 }
 
-// search returns the files that match, by ripgrep or by ourselves.
+// search returns the files that match.
 func search(ctx context.Context, q query, folder bool) (*results, error) {
 	f, err := openNonblocking(q.root())
 	if err != nil {
 		return nil, explain(q.root(), err)
 	}
 	f.Close()
-	if rg := ripgrep(); rg != "" {
-		found, err := searchRipgrep(ctx, rg, q)
-		if err == nil || !errors.Is(err, errRipgrep) {
-			return found, err
-		}
-	}
-	return searchOurselves(ctx, q, folder)
+	return searchTree(ctx, q, folder)
 }
 
 // explain turns an error of the file system into words for the model.

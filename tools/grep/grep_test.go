@@ -19,19 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the tool answers into testdata")
 
-// engines are the ways to search: our own, and ripgrep when there is one.
-func engines(t *testing.T) map[string]string {
-	t.Helper()
-	all := map[string]string{"own": ""}
-	if rg := grep.Ripgrep(); rg != "" {
-		all["rg"] = rg
-	} else if os.Getenv("REQUIRE_RG") != "" {
-		t.Fatal("REQUIRE_RG is set, but there is no rg program")
-	}
-	return all
-}
-
-// TestGolden runs the calls of testdata/*.txtar with every engine. A file
+// TestGolden runs the calls of testdata/*.txtar. A file
 // named "call" holds arguments, the file after it, "want" or "error", what the
 // model reads; the others are the workspace, each file older than the one
 // before it.
@@ -40,22 +28,20 @@ func TestGolden(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, cases)
 	for _, name := range cases {
-		for engine, rg := range engines(t) {
-			t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar")+"/"+engine, func(t *testing.T) {
-				path, err := filepath.Abs(name)
-				require.NoError(t, err)
-				ar, err := txtar.ParseFile(path)
-				require.NoError(t, err)
-				if got := golden(t, ar, rg); *update {
-					require.NoError(t, os.WriteFile(path, got, 0o644))
-				}
-			})
-		}
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			path, err := filepath.Abs(name)
+			require.NoError(t, err)
+			ar, err := txtar.ParseFile(path)
+			require.NoError(t, err)
+			if got := golden(t, ar); *update {
+				require.NoError(t, os.WriteFile(path, got, 0o644))
+			}
+		})
 	}
 }
 
 // golden runs the calls of ar and returns it with the answers they got.
-func golden(t *testing.T, ar *txtar.Archive, rg string) []byte {
+func golden(t *testing.T, ar *txtar.Archive) []byte {
 	work := t.TempDir()
 	age := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, f := range ar.Files {
@@ -80,7 +66,7 @@ func golden(t *testing.T, ar *txtar.Archive, rg string) []byte {
 		if f.Name != "call" {
 			continue
 		}
-		res := grep.RunWith(t.Context(), rg, strings.ReplaceAll(string(f.Data), "$WORK", work))
+		res := grep.Tool.Run(t.Context(), json.RawMessage(strings.ReplaceAll(string(f.Data), "$WORK", work)))
 		got := txtar.File{Name: "want", Data: []byte(strings.ReplaceAll(text(res), work, "$WORK") + "\n")}
 		if res.IsError {
 			got.Name = "error"

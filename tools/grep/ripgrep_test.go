@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"toolgate/tools/grep"
@@ -20,8 +21,8 @@ import (
 // needRipgrep returns the rg program, or skips the test.
 func needRipgrep(t testing.TB) string {
 	t.Helper()
-	rg := grep.Ripgrep()
-	if rg == "" {
+	rg, err := exec.LookPath("rg")
+	if err != nil {
 		if os.Getenv("REQUIRE_RG") != "" {
 			t.Fatal("REQUIRE_RG is set, but there is no rg program")
 		}
@@ -47,20 +48,26 @@ func run(t testing.TB, rg, dir string, args ...string) (out string, ok bool) {
 }
 
 // args returns the arguments of a call.
-func args(t testing.TB, v map[string]any) string {
+func args(t testing.TB, v map[string]any) json.RawMessage {
 	t.Helper()
 	b, err := json.Marshal(v)
 	require.NoError(t, err)
-	return string(b)
+	return b
 }
 
-// lines returns what our own engine prints in output mode content, in the form
+// call calls the tool.
+func call(t testing.TB, v map[string]any) *mcp.CallToolResult {
+	t.Helper()
+	return grep.Tool.Run(t.Context(), args(t, v))
+}
+
+// lines returns what the tool prints in output mode content, in the form
 // of rg: nothing for no match.
 func lines(t testing.TB, v map[string]any) string {
 	t.Helper()
 	v["output_mode"] = "content"
 	v["limit"] = 2000
-	res := grep.RunWith(t.Context(), "", args(t, v))
+	res := call(t, v)
 	require.False(t, res.IsError, "%s", text(res))
 	if text(res) == "No matches found." {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"toolgate/tools/ignore"
 )
 
-// searchOurselves finds the files without ripgrep.
-func searchOurselves(ctx context.Context, q query, folder bool) (*results, error) {
+// searchTree finds the files.
+func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
 	found := &results{limit: q.limit}
 	root := q.root()
 	if !folder {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// rust returns the pattern as ripgrep's regular expressions write it. Ok is
+// rust returns the pattern in the syntax of ripgrep's regular expressions. Ok is
 // false for one that they cannot express.
 func (p *pattern) rust() (expr string, ok bool) {
 	if p.multiline && !mentions(p.tree, matchesNewline) {
