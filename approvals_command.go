@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/approvals"
+	"toolgate/internal/approvals"
 	"toolgate/policy"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/audit"
+	"toolgate/internal/audit"
 	"toolgate/policy"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/console"
-	"toolgate/egress"
+	"toolgate/internal/console"
+	"toolgate/internal/netproxy"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/server"
@@ -324,7 +324,7 @@ func (p *program) startSandboxed(s *settings, sys sandbox.System, argv []string)
 	cmd.Env = s.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	if f := s.policy.Profile(); f.Network == policy.NetworkHosts {
-		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ("", f.Hosts)...)
+		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)
 	}
 	return cmd, cmd.Start()
 }

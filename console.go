@@ -18,10 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/aggregator"
-	"toolgate/approvals"
-	"toolgate/audit"
-	"toolgate/console"
-	"toolgate/lazyregexp"
+	"toolgate/internal/approvals"
+	"toolgate/internal/audit"
+	"toolgate/internal/console"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 

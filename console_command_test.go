@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/approvals"
+	"toolgate/internal/approvals"
 )
 
 // run runs another command of toolgate with the client's environment.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/console"
+	"toolgate/internal/console"
 )
 
 // apps returns the gates of the callers that are there.

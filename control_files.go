@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 	"toolgate/policy"
 	"toolgate/sandbox"
 )

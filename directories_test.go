@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"toolgate/config"
-	"toolgate/door"
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
 )
 
 // commandArguments are good arguments of the commands that need some.
@@ -125,7 +125,7 @@ func TestWorkspaceOfACallerIsGone(t *testing.T) {
 	t.Setenv("TOOLGATE_HOME", t.TempDir())
 	p := &program{flags: flags{logLevel: "warn"}}
 	gone := config.Visitor{Workspace: filepath.Join(t.TempDir(), "gone")}
-	_, err := p.visitedBy(door.Caller{Name: "token:n"}, gone).open()
+	_, err := p.visitedBy(httpauth.Caller{Name: "token:n"}, gone).open()
 	require.ErrorContains(t, err, "gone: no such directory")
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 	"toolgate/policy"
 	"toolgate/tools"
 	"toolgate/tools/shell"

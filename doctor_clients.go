@@ -15,10 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"toolgate/clients"
-	"toolgate/config"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+	"toolgate/internal/programs"
 	"toolgate/policy"
-	"toolgate/programs"
 )
 
 // A checkedClient is an entry for toolgate in a client's file.

@@ -15,10 +15,10 @@ import (
 	"strings"
 
 	"toolgate/aggregator"
-	"toolgate/config"
-	"toolgate/egress"
+	"toolgate/internal/config"
+	"toolgate/internal/netproxy"
+	"toolgate/internal/programs"
 	"toolgate/policy"
-	"toolgate/programs"
 	"toolgate/sandbox"
 	"toolgate/server"
 	"toolgate/tools"
@@ -333,7 +333,7 @@ func (s *settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 	}
 	maps.Copy(vars, server.Env)
 	if f.Network == policy.NetworkHosts {
-		for _, v := range egress.Environ("", f.Hosts) {
+		for _, v := range netproxy.Environ("", f.Hosts) {
 			key, value, _ := strings.Cut(v, "=")
 			vars[key] = value
 		}

@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/audit/metrics"
-	"toolgate/config"
-	"toolgate/console"
-	"toolgate/door"
+	"toolgate/internal/audit/metrics"
+	"toolgate/internal/config"
+	"toolgate/internal/console"
+	"toolgate/internal/httpauth"
 	"toolgate/policy"
 )
 
@@ -62,26 +62,26 @@ const tokenVariable = "TOOLGATE_HTTP_TOKEN"
 
 // defaultToken returns the token of the caller "default": the environment's,
 // else one that is made once and kept in a file.
-func (p *program) defaultToken(secret, stateDir string) (door.Token, error) {
+func (p *program) defaultToken(secret, stateDir string) (httpauth.Token, error) {
 	if secret != "" {
-		if len(secret) < door.MinToken {
-			return door.Token{}, fmt.Errorf("%s is shorter than %d characters", tokenVariable, door.MinToken)
+		if len(secret) < httpauth.MinToken {
+			return httpauth.Token{}, fmt.Errorf("%s is shorter than %d characters", tokenVariable, httpauth.MinToken)
 		}
-		return door.TokenOf("default", secret), nil
+		return httpauth.TokenOf("default", secret), nil
 	}
 	path := filepath.Join(stateDir, "http-token")
-	secret, err := door.KeptToken(path)
+	secret, err := httpauth.KeptToken(path)
 	if err != nil {
-		return door.Token{}, fmt.Errorf("reading the token: %w", err)
+		return httpauth.Token{}, fmt.Errorf("reading the token: %w", err)
 	}
 	fmt.Fprintf(p.stderr, "toolgate: the token is in %s\n", path)
-	return door.TokenOf("default", secret), nil
+	return httpauth.TokenOf("default", secret), nil
 }
 
 // An httpServer is the gate over HTTP.
 type httpServer struct {
 	log        *slog.Logger
-	door       *door.Door
+	door       *httpauth.Door
 	households *households
 	metrics    *metrics.Metrics
 	mux        *http.ServeMux
@@ -128,7 +128,7 @@ func (p *program) serveHTTP(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	limited := door.Limit(l, min(maxConnections, max(openFiles()/2, 64)))
+	limited := httpauth.Limit(l, min(maxConnections, max(openFiles()/2, 64)))
 	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
 	scheme := "http"
 	if p.http.tlsCert != "" {
@@ -153,7 +153,7 @@ func (p *program) serveHTTP(ctx context.Context) error {
 }
 
 // newHTTPServer puts the parts together. stop ends what is beside it.
-func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *httpServer, stop func(), err error) {
+func (p *program) newHTTPServer(s *settings, own httpauth.Token, loopback bool) (h *httpServer, stop func(), err error) {
 	c := s.config.HTTP
 	h = &httpServer{log: s.log, metrics: metrics.New(), mux: http.NewServeMux()}
 	p.onEvent = h.metrics.Record
@@ -162,7 +162,7 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 	if err != nil {
 		return nil, nil, err
 	}
-	o := door.Options{
+	o := httpauth.Options{
 		Tokens:   tokens,
 		Loopback: loopback && !p.http.behindProxy,
 		Hosts:    c.Hosts,
@@ -173,7 +173,7 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 	}
 	o.Burst = cmp.Or(c.RateBurst, int(4*o.Rate))
 	if c.OAuth.Enabled() {
-		o.OAuth = &door.OAuth{
+		o.OAuth = &httpauth.OAuth{
 			Issuer:   c.OAuth.Issuer,
 			Audience: cmp.Or(c.OAuth.Audience, c.OAuth.Resource),
 			Resource: c.OAuth.Resource,
@@ -181,7 +181,7 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 			Scopes:   c.OAuth.Scopes,
 		}
 	}
-	h.door = door.New(o)
+	h.door = httpauth.New(o)
 	h.households = newHouseholds(p, c, s.log)
 	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.", func() float64 { return float64(h.households.sessions()) })
 	h.metrics.Gauge("http_callers", "Callers that have something here.", func() float64 { return float64(h.households.count()) })
@@ -192,12 +192,12 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaders,
-		ConnContext:       door.ConnContext,
+		ConnContext:       httpauth.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	// The first caller finds everything started, and what is wrong with the
 	// config shows before anybody has come.
-	_, done, err := h.households.enter(door.Caller{Name: "token:" + own.Name, Token: own.Name})
+	_, done, err := h.households.enter(httpauth.Caller{Name: "token:" + own.Name, Token: own.Name})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,9 +207,9 @@ func (p *program) newHTTPServer(s *settings, own door.Token, loopback bool) (h *
 }
 
 // reread makes the tokens of the config file those that let in.
-func (h *httpServer) reread(p *program, file string, own door.Token) {
+func (h *httpServer) reread(p *program, file string, own httpauth.Token) {
 	c, err := p.configAt(file)
-	var tokens []door.Token
+	var tokens []httpauth.Token
 	if err == nil {
 		tokens, err = tokensOf(own, c.HTTP)
 	}
@@ -225,10 +225,10 @@ func (h *httpServer) reread(p *program, file string, own door.Token) {
 }
 
 // tokensOf returns the tokens that let in: our own and those of the config.
-func tokensOf(own door.Token, c config.HTTP) ([]door.Token, error) {
-	tokens := []door.Token{own}
+func tokensOf(own httpauth.Token, c config.HTTP) ([]httpauth.Token, error) {
+	tokens := []httpauth.Token{own}
 	for name, t := range c.Tokens {
-		token, err := door.ParseToken(name, t.Hash)
+		token, err := httpauth.ParseToken(name, t.Hash)
 		if err != nil {
 			return nil, err
 		}

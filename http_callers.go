@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/config"
-	"toolgate/door"
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
 	"toolgate/server"
 )
 
@@ -69,14 +69,14 @@ func newHouseholds(p *program, c config.HTTP, log *slog.Logger) *households {
 
 // ServeHTTP serves MCP to the caller that the door has let in.
 func (hs *households) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	caller, ok := door.From(r.Context())
+	caller, ok := httpauth.From(r.Context())
 	if !ok {
 		http.Error(w, "bug: nobody was let in", http.StatusInternalServerError)
 		return
 	}
 	h, done, err := hs.enter(caller)
 	if err != nil {
-		hs.log.Error("a caller cannot be served", "caller", caller.Name, "request", r.Header.Get(door.RequestID), "err", err)
+		hs.log.Error("a caller cannot be served", "caller", caller.Name, "request", r.Header.Get(httpauth.RequestID), "err", err)
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "you cannot be served now; the log says why", http.StatusServiceUnavailable)
 		return
@@ -89,7 +89,7 @@ var errAllTaken = errors.New("there are as many callers as there may be (http.ma
 
 // enter returns the household of a caller, which is there until done is
 // called.
-func (hs *households) enter(c door.Caller) (h *household, done func(), err error) {
+func (hs *households) enter(c httpauth.Caller) (h *household, done func(), err error) {
 	hs.mu.Lock()
 	if hs.closed {
 		hs.mu.Unlock()
@@ -127,7 +127,7 @@ func (hs *households) enter(c door.Caller) (h *household, done func(), err error
 }
 
 // visitor returns what is different for a caller; hs.mu is held.
-func (hs *households) visitor(c door.Caller) config.Visitor {
+func (hs *households) visitor(c httpauth.Caller) config.Visitor {
 	switch {
 	case c.OAuth:
 		return hs.config.OAuth.Visitor
@@ -171,7 +171,7 @@ func (hs *households) remove(name string) {
 }
 
 // start opens the household with the settings of its caller.
-func (h *household) start(p *program, c door.Caller, o server.EndpointOptions) {
+func (h *household) start(p *program, c httpauth.Caller, o server.EndpointOptions) {
 	defer close(h.ready)
 	if h.app, h.err = p.open(); h.err != nil {
 		return
@@ -284,7 +284,7 @@ func (hs *households) drain(ctx context.Context) {
 
 // visitedBy returns the program as it is for one caller: its own settings win
 // over those of the command line.
-func (p *program) visitedBy(c door.Caller, v config.Visitor) *program {
+func (p *program) visitedBy(c httpauth.Caller, v config.Visitor) *program {
 	q := *p
 	q.caller = c.Name
 	if v.Workspace != "" {
@@ -309,7 +309,7 @@ func (p *program) visitedBy(c door.Caller, v config.Visitor) *program {
 // any of them comes.
 func (p *program) checkVisitors(c config.HTTP) error {
 	check := func(what string, v config.Visitor) error {
-		s, err := p.visitedBy(door.Caller{Name: what}, v).settings()
+		s, err := p.visitedBy(httpauth.Caller{Name: what}, v).settings()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

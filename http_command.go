@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/config"
-	"toolgate/door"
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
 )
 
 func (p *program) httpCommand() *cobra.Command {
@@ -73,8 +73,8 @@ func (p *program) addToken(name string, t config.HTTPToken) error {
 		}
 		t.Workspace = abs
 	}
-	secret := door.NewToken()
-	t.Hash = door.TokenOf(name, secret).HashText()
+	secret := httpauth.NewToken()
+	t.Hash = httpauth.TokenOf(name, secret).HashText()
 	file, text, err := configFile()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/clients"
+	"toolgate/internal/clients"
 )
 
 // TestInstallDocument: the block of each client in docs/install.md says what

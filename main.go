@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/server"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"toolgate/approvals"
+	"toolgate/internal/approvals"
 	"toolgate/sandbox"
 )
 

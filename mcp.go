@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/aggregator"
-	"toolgate/clients"
-	"toolgate/config"
-	"toolgate/oauth"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+	"toolgate/internal/oauth"
 	"toolgate/policy"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/config"
-	"toolgate/oauth"
+	"toolgate/internal/config"
+	"toolgate/internal/oauth"
 	"toolgate/policy"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/oauth/oauthtest"
+	"toolgate/internal/oauth/oauthtest"
 	"toolgate/sandbox"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/egress"
+	"toolgate/internal/netproxy"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/tools"
@@ -23,7 +23,7 @@ import (
 // A way is the way out of one worker's network namespace: its proxy, and the
 // calls that its worker runs.
 type way struct {
-	proxy *egress.Proxy
+	proxy *netproxy.Proxy
 	gate  *policy.Gate
 
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ func openWay(cmd *sandbox.Cmd, f policy.Profile, rules func() *policy.Rules, gat
 		return nil
 	}
 	w := &way{gate: gate}
-	w.proxy = egress.New(egress.Options{Hosts: f.Hosts, Rules: rules, Ask: w.ask, Log: log})
+	w.proxy = netproxy.New(netproxy.Options{Hosts: f.Hosts, Rules: rules, Ask: w.ask, Log: log})
 	go w.proxy.Serve(l) // ends with the process, and with close
 	return w
 }
@@ -117,7 +117,7 @@ func (w *way) current() *passing {
 func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		name, began := rand.Text(), time.Now()
-		cmd.Env = append(slices.Clip(cmd.Env), egress.Environ(name, hosts)...)
+		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ(name, hosts)...)
 		refused, err := start(cmd)
 		return func() []tools.Denial {
 			var list []tools.Denial
@@ -126,7 +126,7 @@ func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
-			uses, err := egress.Uses(ctx, name, began)
+			uses, err := netproxy.Uses(ctx, name, began)
 			if err != nil {
 				log.Warn("what was refused to a command is not known", "err", err)
 			}

@@ -6,11 +6,11 @@ import (
 	"os"
 	"strings"
 
-	"toolgate/audit"
-	"toolgate/audit/telemetry"
-	"toolgate/config"
-	"toolgate/hooks"
-	"toolgate/lazyregexp"
+	"toolgate/internal/audit"
+	"toolgate/internal/audit/telemetry"
+	"toolgate/internal/config"
+	"toolgate/internal/hooks"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 

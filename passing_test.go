@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/audit"
+	"toolgate/internal/audit"
 )
 
 // moodyPeer is a downstream server that does with a call what its arguments

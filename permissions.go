@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 	"toolgate/policy"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 )
 
 // TestReadmeTellsTheTruth: the commands and tools that it names are there, and

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/clients"
+	"toolgate/internal/clients"
 )
 
 // runsPackage reports whether the command is a package runner: it fetches a

@@ -19,11 +19,11 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"toolgate/clients"
-	"toolgate/config"
-	"toolgate/lazyregexp"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+	"toolgate/internal/lazyregexp"
+	"toolgate/internal/programs"
 	"toolgate/policy"
-	"toolgate/programs"
 )
 
 // defaultName is the name of our entry unless --name gives another.

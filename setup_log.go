@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"toolgate/clients"
-	"toolgate/config"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
 )
 
 // A setupChange is what setup wrote into one client's file: enough to take it

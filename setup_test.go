@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/clients"
-	"toolgate/config"
-	"toolgate/programs"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+	"toolgate/internal/programs"
 )
 
 func TestSetupStartsAProgramThatStays(t *testing.T) {

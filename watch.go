@@ -9,7 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 )
 
 // settleTime is how long a file must have been left alone before it is read:

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/config"
+	"toolgate/internal/config"
 	"toolgate/policy"
 )
 

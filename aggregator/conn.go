@@ -22,9 +22,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/relay"
-	"toolgate/wire"
 )
 
 // A Conn is the client's end of an MCP connection that keeps results as the
@@ -61,7 +61,7 @@ type handlers struct {
 	request func(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
 
 	// junk receives lines that are no messages.
-	junk func(*wire.LineError)
+	junk func(*stdio.LineError)
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -109,7 +109,7 @@ type envelope struct {
 
 // envelopeOf returns the message with these members, as slices of the line.
 // ok is false for what is no message.
-func envelopeOf(members []wire.Member) (m envelope, ok bool) {
+func envelopeOf(members []stdio.Member) (m envelope, ok bool) {
 	for _, f := range members {
 		switch string(f.Key) {
 		case "id":
@@ -133,7 +133,7 @@ func envelopeOf(members []wire.Member) (m envelope, ok bool) {
 
 // NewConn returns a connection that reads in until it ends and writes to out.
 // A nil notify drops what comes unasked.
-func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method string, params json.RawMessage)) *Conn {
+func NewConn(in io.Reader, out io.Writer, l stdio.Limits, notify func(method string, params json.RawMessage)) *Conn {
 	var h handlers
 	if notify != nil {
 		h.notify = func(_ *request, method string, params json.RawMessage) { notify(method, params) }
@@ -141,10 +141,10 @@ func NewConn(in io.Reader, out io.Writer, l wire.Limits, notify func(method stri
 	return newConn(in, out, l, h)
 }
 
-func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
+func newConn(in io.Reader, out io.Writer, l stdio.Limits, h handlers) *Conn {
 	c := &Conn{
 		out:      out,
-		now:      wire.WithoutWaiting(out),
+		now:      stdio.WithoutWaiting(out),
 		handle:   h,
 		write:    make(chan struct{}, 1),
 		waiting:  map[string]*waiter{},
@@ -152,7 +152,7 @@ func newConn(in io.Reader, out io.Writer, l wire.Limits, h handlers) *Conn {
 		logs:     map[string]*request{},
 		done:     make(chan struct{}),
 	}
-	go c.readLoop(wire.NewReader(in, l)) // ends when in ends
+	go c.readLoop(stdio.NewReader(in, l)) // ends when in ends
 	return c
 }
 
@@ -181,11 +181,11 @@ func (c *Conn) Close(cause error) {
 
 // readLoop reads until in ends. A call that an answer is for goes on in here,
 // and should not block; if one does, another goroutine reads on.
-func (c *Conn) readLoop(r *wire.Reader) {
+func (c *Conn) readLoop(r *stdio.Reader) {
 	readOn := func() { c.readLoop(r) }
 	for {
 		_, err := r.Next()
-		if bad, ok := errors.AsType[*wire.LineError](err); ok {
+		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
 			if c.handle.junk != nil { // a banner, a stack trace: not for us
 				c.handle.junk(bad)
 			}
@@ -260,7 +260,7 @@ func (c *Conn) answered(id string) *waiter {
 
 // onBadAnswer fails the call that a line of no use was to answer: nothing
 // better will come. Servers write NaN where JSON has none, or more than we take.
-func (c *Conn) onBadAnswer(bad *wire.LineError) {
+func (c *Conn) onBadAnswer(bad *stdio.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
 	}

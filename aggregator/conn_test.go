@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/relay"
-	"toolgate/wire"
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 )
 
 // TestACallThatBlocksHoldsUpNoOther: the first call, which the goroutine that
@@ -32,7 +32,7 @@ func TestACallThatBlocksHoldsUpNoOther(t *testing.T) {
 			}
 			inW.Close()
 		}()
-		conn := aggregator.NewConn(inR, outW, wire.Limits{}, nil)
+		conn := aggregator.NewConn(inR, outW, stdio.Limits{}, nil)
 		var team relay.Team
 		last := make(chan struct{})
 		var all sync.WaitGroup

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/relay"
-	"toolgate/wire"
 )
 
 // A Spec is what the config says of one downstream server.
@@ -353,7 +353,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.proc = proc
-	conn := newConn(proc.Out, proc.In, wire.Limits{Line: maxMessage}, s.handlers())
+	conn := newConn(proc.Out, proc.In, stdio.Limits{Line: maxMessage}, s.handlers())
 	s.link = conn
 	if proc.Err != nil {
 		go logLines(d.log, proc.Err) // ends with the process's stderr

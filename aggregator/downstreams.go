@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // DownstreamOptions configure [Downstreams].
@@ -481,7 +481,7 @@ func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
 		return false, nil // by far the most, without reading it through
 	}
-	members, err := wire.Members(res, maxDepth, nil)
+	members, err := stdio.Members(res, maxDepth, nil)
 	is := false
 	for _, m := range members {
 		if string(m.Key) == "isError" {

@@ -18,9 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"toolgate/oauth"
-	"toolgate/relay"
-	"toolgate/wire"
+	"toolgate/internal/oauth"
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 )
 
 // An HTTP says how a server over streamable HTTP is reached.
@@ -615,7 +615,7 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 
 func (l *httpLink) junk(data []byte, err error) {
 	if l.handle.junk != nil && len(bytes.TrimSpace(data)) > 0 {
-		l.handle.junk(&wire.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
+		l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
 	}
 }
 
@@ -737,7 +737,7 @@ func (s *session) connectSSE(ctx context.Context) error {
 		}
 	}()
 	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
-	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, wire.Limits{Line: maxMessage}, s.handlers())
+	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, stdio.Limits{Line: maxMessage}, s.handlers())
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection
 		<-conn.Done()

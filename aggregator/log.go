@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/relay"
+	"toolgate/internal/relay"
 )
 
 // A talk is how much a server of the older era is to log: what its clients

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/oauth"
-	"toolgate/oauth/oauthtest"
+	"toolgate/internal/oauth"
+	"toolgate/internal/oauth/oauthtest"
 )
 
 // A guarded is a set with one server that asks for a login.

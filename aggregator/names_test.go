@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/config"
+	"toolgate/internal/config"
 )
 
 // A namedServer is a server as far as the names of its tools depend on it.

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/relay"
-	"toolgate/wire"
 )
 
 // Protocol revisions that we speak to downstream servers.
@@ -378,7 +378,7 @@ func (s *session) callers() []string {
 	return list
 }
 
-func (s *session) onJunk(bad *wire.LineError) {
+func (s *session) onJunk(bad *stdio.LineError) {
 	s.d.log.Info("line on stdout that is no message", "why", bad.Msg, "line", bad.Text)
 }
 

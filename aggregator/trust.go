@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 // A server's tools are what the user saw when the server was added: a tool

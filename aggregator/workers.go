@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // A Process is a started backend that speaks MCP on its standard streams.
@@ -207,7 +207,7 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 	if proc.Err != nil {
 		go w.logLines(proc.Err) // ends with the worker's stderr
 	}
-	conn := NewConn(proc.Out, proc.In, wire.Limits{Line: 80 << 20}, nil)
+	conn := NewConn(proc.Out, proc.In, stdio.Limits{Line: 80 << 20}, nil)
 	if err := handshake(conn); err != nil {
 		proc.Kill()
 		wk.err = errors.Join(err, proc.Wait())

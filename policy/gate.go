@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"toolgate/relay"
+	"toolgate/internal/relay"
 )
 
 // An Answer is what a person said. The zero value is no.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 var fstringName = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 // KnownReadOnly reports whether argv, one simple command, is on the list of

@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // A behind is one connection's view of what is behind the gate: it passes
@@ -151,7 +151,7 @@ func (b *behind) notice(n aggregator.Notice) {
 		var p struct {
 			URI string `json:"uri"`
 		}
-		if wire.Unmarshal(n.Params, &p) != nil || p.URI == "" {
+		if stdio.Unmarshal(n.Params, &p) != nil || p.URI == "" {
 			return
 		}
 		uri := b.s.opts.Downstreams.PublicURI(n.Server, p.URI)
@@ -182,7 +182,7 @@ func (b *behind) wantsLog(n aggregator.Notice) bool {
 	var p struct {
 		Level string `json:"level"`
 	}
-	return wire.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
+	return stdio.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
 }
 
 // forwarded are the methods whose requests go to a server behind as they are.

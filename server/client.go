@@ -16,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // A client is the far end of a connection, to which requests of downstream
@@ -181,7 +181,7 @@ func supports(caps *mcp.ClientCapabilities, method string, params json.RawMessag
 				Mode string `json:"mode"`
 			}
 			e := caps.Elicitation
-			isURL := wire.Unmarshal(params, &p) == nil && p.Mode == "url"
+			isURL := stdio.Unmarshal(params, &p) == nil && p.Mode == "url"
 			// Neither form nor url declared means form, as before URL mode existed.
 			ok = e != nil && (isURL && e.URL != nil || !isURL && (e.Form != nil || e.URL == nil))
 		}
@@ -239,7 +239,7 @@ func keepRaw(msg jsonrpc.Message) {
 		Answers json.RawMessage `json:"inputResponses"`
 		Task    json.RawMessage `json:"task"`
 	}
-	if wire.Unmarshal(req.Params, &p) != nil {
+	if stdio.Unmarshal(req.Params, &p) != nil {
 		return
 	}
 	h := http.Header{}

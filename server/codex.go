@@ -7,8 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // sandboxStateKey is Codex's: a server that lists it among its experimental
@@ -60,7 +60,7 @@ func limitOf(meta mcp.Meta, tmpdir string) *policy.Limit {
 		return &policy.Limit{Unknown: "a state that cannot be read"}
 	}
 	var s codexState
-	if err := wire.Unmarshal(b, &s); err != nil || s.Profile == nil {
+	if err := stdio.Unmarshal(b, &s); err != nil || s.Profile == nil {
 		return &policy.Limit{Unknown: "a state that cannot be read"}
 	}
 	l := &policy.Limit{Network: s.Profile.Network == "enabled"}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/relay"
-	"toolgate/wire"
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 )
 
 // A direct leads the calls of one stdio client to the gate and the results
@@ -49,8 +49,8 @@ func (d *direct) close() {
 	d.team.Close()
 }
 
-// take is a [wire.Transport]'s Direct.
-func (d *direct) take(r *wire.Request) (run func(), taken bool) {
+// take is a [stdio.Transport]'s Direct.
+func (d *direct) take(r *stdio.Request) (run func(), taken bool) {
 	switch {
 	case r.Method == "tools/call" && r.ID != nil:
 		return d.call(r)
@@ -66,7 +66,7 @@ func (d *direct) take(r *wire.Request) (run func(), taken bool) {
 // A call of a downstream tool hardly ever needs more of us than to pass it on
 // and its result back. It is begun at once, by the goroutine that has read it,
 // and ended by the one that reads what the server answers.
-func (d *direct) call(r *wire.Request) (run func(), taken bool) {
+func (d *direct) call(r *stdio.Request) (run func(), taken bool) {
 	req, modern, ok := d.request(r.Params)
 	if !ok {
 		return nil, false
@@ -117,8 +117,8 @@ const maxDepth = 10_000
 // SDK should see: of a session that it has not opened yet, or with parts of
 // other kinds than the usual. modern tells the client's era.
 func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, modern, ok bool) {
-	var room [8]wire.Member
-	members, err := wire.Members(params, maxDepth, room[:0])
+	var room [8]stdio.Member
+	members, err := stdio.Members(params, maxDepth, room[:0])
 	if err != nil {
 		return nil, false, false
 	}
@@ -184,7 +184,7 @@ func knowsItself(req *mcp.CallToolRequest) bool {
 }
 
 // answer writes what a call gave, as the SDK would but for the bytes.
-func (d *direct) answer(ctx context.Context, r *wire.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
+func (d *direct) answer(ctx context.Context, r *stdio.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
 	raw, ok := res.(*rawResult)
 	if err == nil && !ok {
 		err = errors.New("bug: a call gave no result")
@@ -211,7 +211,7 @@ func (d *direct) cancelled(params json.RawMessage) bool {
 		ID     json.RawMessage `json:"requestId"`
 		Reason string          `json:"reason"`
 	}
-	if wire.Unmarshal(params, &p) != nil {
+	if stdio.Unmarshal(params, &p) != nil {
 		return false
 	}
 	d.mu.Lock()

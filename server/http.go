@@ -19,7 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/wire"
+	"toolgate/internal/stdio"
 )
 
 // EndpointOptions configure an [Endpoint]. Zero fields mean their defaults.
@@ -194,10 +194,10 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if err := wire.Check(body, wire.Limits{}); err != nil {
-		bad, ok := errors.AsType[*wire.LineError](err)
+	if err := stdio.Check(body, stdio.Limits{}); err != nil {
+		bad, ok := errors.AsType[*stdio.LineError](err)
 		if !ok {
-			bad = &wire.LineError{Code: jsonrpc.CodeInvalidRequest, Msg: err.Error()}
+			bad = &stdio.LineError{Code: jsonrpc.CodeInvalidRequest, Msg: err.Error()}
 		}
 		writeError(w, http.StatusBadRequest, bad.ID, bad.Code, bad.Msg)
 		return

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/wire"
+	"toolgate/internal/stdio"
 )
 
 // logTo returns what passes log messages on to the client of a request of the
@@ -27,7 +27,7 @@ func (s *Server) logTo(ctx context.Context, c *client, req mcp.Request) func(jso
 			Logger string          `json:"logger"`
 			Data   json.RawMessage `json:"data"`
 		}
-		if ctx.Err() != nil || wire.Unmarshal(params, &p) != nil || slices.Index(severities, p.Level) < least {
+		if ctx.Err() != nil || stdio.Unmarshal(params, &p) != nil || slices.Index(severities, p.Level) < least {
 			return false
 		}
 		var err error

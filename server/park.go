@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/relay"
-	"toolgate/wire"
 )
 
 // A parked call is one of a stateless client that a downstream server has
@@ -180,7 +180,7 @@ func (s *Server) passQuestions(res *rawResult, caller, server string, digest []b
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
 	}
-	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || wire.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
+	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || stdio.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
 		return res, nil
 	}
 	st := state{ID: rand.Text(), Caller: caller, Server: server, Digest: digest, Pass: true, Bare: top.State == nil}

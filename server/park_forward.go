@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // mayAsk are the forwarded methods whose result may be a question: those and
@@ -117,7 +117,7 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 		r.answers = nil // "missing answers: ask again"
 	}
 	r.server = st.Server
-	if asked && (wire.Unmarshal(r.answers[approvalRequest], &r.answer) != nil || r.answer == nil) {
+	if asked && (stdio.Unmarshal(r.answers[approvalRequest], &r.answer) != nil || r.answer == nil) {
 		return r, nil // the state stays good
 	}
 	if !b.s.seal.use(st) {
@@ -154,7 +154,7 @@ func stateIn(params json.RawMessage) string {
 	var p struct {
 		State string `json:"requestState"`
 	}
-	if !mayName(params, "requestState") || wire.Unmarshal(params, &p) != nil {
+	if !mayName(params, "requestState") || stdio.Unmarshal(params, &p) != nil {
 		return ""
 	}
 	return p.State

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/audit"
+	"toolgate/internal/audit"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"

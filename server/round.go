@@ -16,8 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // A round is one tools/call of the stateless era, or another request that may
@@ -93,7 +93,7 @@ func approval(req *mcp.CallToolRequest) *mcp.ElicitResult {
 	if json.Unmarshal(rawPart(req.Extra, rawAnswers), &answers) != nil {
 		return nil
 	}
-	if wire.Unmarshal(answers[approvalRequest], &res) != nil || res.Action == "" {
+	if stdio.Unmarshal(answers[approvalRequest], &res) != nil || res.Action == "" {
 		return nil
 	}
 	return &res

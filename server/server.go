@@ -26,10 +26,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/relay"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/relay"
 	"toolgate/tools"
-	"toolgate/wire"
 )
 
 // Options configure a [Server]. With a nil Gate every call is refused.
@@ -108,7 +108,7 @@ const stdioCaller = "stdio"
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client := newClient(nil)
 	direct := newDirect(ctx, s, stdioCaller, client)
-	conn, err := (&wire.Transport{In: in, Out: out, Limits: wire.Limits{Line: MaxLine}, Direct: direct.take}).Connect(ctx)
+	conn, err := (&stdio.Transport{In: in, Out: out, Limits: stdio.Limits{Line: MaxLine}, Direct: direct.take}).Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMes
 	}
 	call := policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
 	// Those of a client have been through its transport.
-	if err := wire.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
+	if err := stdio.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
 		call.Arguments = nil // a record of them would show one value
 		return s.invalid(tool, call, fmt.Errorf("arguments: %w", err)), nil
 	}
@@ -301,7 +301,7 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) {
 		// A hook's arguments have been through no transport.
-		if err := wire.Unique(args); err != nil {
+		if err := stdio.Unique(args); err != nil {
 			return policy.Action{}, err
 		}
 		return s.describe(tool, args)
@@ -360,7 +360,7 @@ func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolReque
 			err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
 		} else {
 			var p mcp.ProgressNotificationParams
-			if wire.Unmarshal(params, &p) != nil {
+			if stdio.Unmarshal(params, &p) != nil {
 				return
 			}
 			p.ProgressToken = token // tokens belong to a hop

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/wire"
+	"toolgate/internal/stdio"
 )
 
 // Serve is the worker's loop: an MCP server over in and out that offers the
@@ -36,10 +36,10 @@ func Serve(ctx context.Context, version string, catalog []Tool, in io.Reader, ou
 			return t.RunCall(ctx, call, req.Params.Arguments), nil
 		})
 	}
-	ss, err := srv.Connect(ctx, &wire.Transport{
+	ss, err := srv.Connect(ctx, &stdio.Transport{
 		In:     in,
 		Out:    out,
-		Limits: wire.Limits{Line: MaxMessage},
+		Limits: stdio.Limits{Line: MaxMessage},
 		Drain:  time.Nanosecond,
 	}, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 const (

@@ -3,7 +3,7 @@ package applypatch
 import (
 	"strings"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 // Parse reads a patch in either format; which one is told from the text.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sourcegraph/go-diff/diff"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 )
 
 // devNull is the name that a diff gives to a file that is not there.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/ignore"
 	"toolgate/policy"
 	"toolgate/tools"
-	"toolgate/tools/ignore"
 )
 
 type listInput struct {

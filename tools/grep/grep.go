@@ -28,9 +28,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/ignore"
 	"toolgate/policy"
 	"toolgate/tools"
-	"toolgate/tools/ignore"
 )
 
 type input struct {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"toolgate/tools/ignore"
+	"toolgate/internal/ignore"
 )
 
 // searchTree finds the files.

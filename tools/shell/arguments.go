@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
-	"toolgate/wire"
 )
 
 // A commandArgument is a program with its arguments, or a script: a model that
@@ -121,7 +121,7 @@ type additional struct {
 func (a *additional) UnmarshalJSON(b []byte) error {
 	type plain additional
 	*a = additional{}
-	if err := wire.UnmarshalKnown(b, (*plain)(a)); err != nil {
+	if err := stdio.UnmarshalKnown(b, (*plain)(a)); err != nil {
 		return fmt.Errorf("additional_permissions: %w; it is {\"network\": {\"enabled\": true}, \"file_system\": {\"read\": [...], \"write\": [...]}}", err)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 	"toolgate/tools"
 )
 

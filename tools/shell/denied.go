@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 	"toolgate/tools"
 )

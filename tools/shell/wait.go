@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"toolgate/lazyregexp"
+	"toolgate/internal/lazyregexp"
 	"toolgate/tools"
 )
 

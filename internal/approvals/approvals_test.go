@@ -1,0 +1,231 @@
+package approvals_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/internal/approvals"
+	"toolgate/policy"
+)
+
+func open(t *testing.T) *approvals.List {
+	t.Helper()
+	l, err := approvals.Open(t.TempDir())
+	require.NoError(t, err)
+	l.Words = func(q policy.Question) string { return "may " + q.Action.Tool + " run?" }
+	return l
+}
+
+func question(binding string) policy.Waiting {
+	return policy.Waiting{Binding: binding, Caller: "c", Question: policy.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}}
+}
+
+func TestAnAnswerWhileItWaits(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		got := make(chan policy.Answer)
+		go func() {
+			a, err := l.Ask(t.Context(), question("b"))
+			require.NoError(t, err)
+			got <- a
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		require.Equal(t, "may shell run?", waiting[0].Message)
+		_, err = l.Decide(waiting[0].ID, policy.Session)
+		require.NoError(t, err)
+		require.Equal(t, policy.Session, <-got)
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		require.Empty(t, waiting)
+	})
+}
+
+func TestAnAnswerForTheNextTime(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	_, err := l.Ask(t.Context(), question("b"))
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "%v", err)
+	_, err = l.Ask(t.Context(), question("b"))
+	again, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok)
+	require.Equal(t, still.ID, again.ID, "the same question is asked once")
+
+	_, err = l.Decide(still.ID[:4], policy.Once)
+	require.NoError(t, err)
+	_, err = l.Ask(t.Context(), question("other arguments"))
+	require.Error(t, err, "an answer holds for its binding")
+	a, err := l.Ask(t.Context(), question("b"))
+	require.NoError(t, err)
+	require.Equal(t, policy.Once, a)
+	_, err = l.Ask(t.Context(), question("b"))
+	require.Error(t, err, "and once")
+}
+
+func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	w := question("b")
+	w.Question.Each, w.Question.Always = true, ""
+	_, err := l.Ask(t.Context(), w)
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok)
+	for _, a := range []policy.Answer{policy.Always, policy.Session, "", "yes"} {
+		_, err := l.Decide(still.ID, a)
+		require.Error(t, err, "%q", a)
+	}
+	_, err = l.Decide("zzz", policy.Once)
+	require.ErrorIs(t, err, approvals.ErrUnknown)
+	_, err = l.Decide("", policy.Once)
+	require.ErrorIs(t, err, approvals.ErrUnknown)
+}
+
+func TestQuestionsAndAnswersExpire(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	synctest.Test(t, func(t *testing.T) {
+		_, err := l.Ask(t.Context(), question("b"))
+		still, ok := errors.AsType[*policy.StillWaiting](err)
+		require.True(t, ok)
+		_, err = l.Decide(still.ID, policy.Once)
+		require.NoError(t, err)
+		<-time.After(approvals.Lifetime + time.Second)
+		_, err = l.Ask(t.Context(), question("b"))
+		require.Error(t, err, "the answer is too old")
+	})
+}
+
+func TestACallerThatGoesAwayWaitsNoLonger(t *testing.T) {
+	l := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Ask(ctx, question("b"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTheListIsItsOwnersAlone(t *testing.T) {
+	dir := t.TempDir() + "/list"
+	_, err := approvals.Open(dir)
+	require.NoError(t, err)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// Of two answers the first holds, whoever gives them and however they meet.
+func TestTheFirstAnswerHolds(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	_, err := l.Ask(t.Context(), question("b"))
+	still, ok := errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "%v", err)
+	answers := []policy.Answer{policy.Once, policy.No, policy.Session, policy.No, policy.Once, policy.Session}
+	won := make(chan policy.Answer, len(answers))
+	var all sync.WaitGroup
+	for _, a := range answers {
+		all.Go(func() {
+			_, err := l.Decide(still.ID, a)
+			if err == nil {
+				won <- a
+				return
+			}
+			if !errors.Is(err, approvals.ErrAnswered) {
+				require.ErrorIs(t, err, approvals.ErrUnknown)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, won, 1)
+	a, err := l.Ask(t.Context(), question("b"))
+	require.NoError(t, err)
+	require.Equal(t, <-won, a)
+	_, err = l.Ask(t.Context(), question("b"))
+	_, ok = errors.AsType[*policy.StillWaiting](err)
+	require.True(t, ok, "an answer is spent once: %v", err)
+}
+
+func TestTheListSaysWhatItIsAbout(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := question("b")
+		w.Agent, w.Workspace, w.Rule = "some client", "/ws", "default.rules:3"
+		w.Profile = policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{"/ws"}}
+		w.Question.Action.Command, w.Question.Reason = []string{"rm", "-rf", "x"}, "it destroys"
+		w.Question.Action.Preview = strings.Repeat("é", 200_000)
+		done := make(chan struct{})
+		go func() {
+			l.Ask(t.Context(), w)
+			close(done)
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		e := waiting[0]
+		require.Equal(t, e.Asked.Add(20*time.Second).UnixMilli(), e.Held.UnixMilli())
+		require.Equal(t, "some client", e.About.Agent)
+		require.Equal(t, []string{"rm", "-rf", "x"}, e.About.Command)
+		require.Equal(t, "workspace-write", e.About.Mode)
+		require.Equal(t, "none", e.About.Network)
+		require.Equal(t, "default.rules:3", e.About.Rule)
+		require.True(t, utf8.ValidString(e.About.Preview))
+		require.Equal(t, 400_000, len(e.About.Preview)-len("\n…\n")+e.About.Cut)
+		<-done
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		require.Zero(t, waiting[0].Held, "nothing waits for it any more")
+	})
+}
+
+// A question beside the client's own is on the list while that is open, and
+// its answer is nobody else's.
+func TestBeside(t *testing.T) {
+	l := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Beside(ctx, question("b"))
+			ended <- err
+		}()
+		synctest.Wait()
+		waiting, err := l.Waiting()
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		require.True(t, waiting[0].About.Beside)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		_, err = l.Decide(waiting[0].ID, policy.Once)
+		require.ErrorIs(t, err, approvals.ErrUnknown, "it is off the list")
+
+		got := make(chan policy.Answer, 1)
+		go func() {
+			a, err := l.Beside(t.Context(), question("b"))
+			require.NoError(t, err)
+			got <- a
+		}()
+		synctest.Wait()
+		waiting, err = l.Waiting()
+		require.NoError(t, err)
+		_, err = l.Decide(waiting[0].ID, policy.Once)
+		require.NoError(t, err)
+		require.Equal(t, policy.Once, <-got)
+		later := question("b")
+		later.NoWait = true
+		_, err = l.Ask(t.Context(), later)
+		_, ok := errors.AsType[*policy.StillWaiting](err)
+		require.True(t, ok, "the answer was for that call alone: %v", err)
+	})
+}

@@ -1,0 +1,265 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"toolgate/internal/lazyregexp"
+	"toolgate/policy"
+)
+
+// Limits on what of a call is kept.
+const (
+	maxString   = 2 << 10 // bytes of one value
+	maxArgs     = 8 << 10 // bytes of a call's arguments
+	maxItems    = 64      // of a list
+	maxDecoded  = 1 << 20 // bytes of arguments that are looked into
+	shortString = 200     // bytes of one value, where maxArgs is passed
+	shortItems  = 8
+	redacted    = "[redacted]"
+)
+
+// clean returns e without secrets and without what is too long.
+func clean(e policy.Event) policy.Event {
+	e.Args, e.Rewritten = cleanArgs(e.Args), cleanArgs(e.Rewritten)
+	a := &e.Action
+	a.Command, a.PrefixRule = cleanWords(a.Command), cleanWords(a.PrefixRule)
+	a.Reads, a.Writes = cleanWords(a.Reads), cleanWords(a.Writes)
+	a.Justification = cleanString(a.Justification, maxString)
+	a.Arguments, a.Preview = nil, ""
+	e.Tool, e.Server = cleanString(e.Tool, shortString), cleanString(e.Server, shortString)
+	a.Tool, a.Server = e.Tool, e.Server
+	e.Agent = cleanString(e.Agent, shortString)
+	e.Reason, e.Error = cleanString(e.Reason, maxString), cleanString(e.Error, maxString)
+	e.Rule = cleanString(e.Rule, maxString)
+	if e.Denied != nil {
+		d := *e.Denied
+		d.Path, d.Why = cleanString(d.Path, maxString), cleanString(d.Why, maxString)
+		e.Denied = &d
+	}
+	return e
+}
+
+// cleanArgs returns arguments for the record, nil for none.
+func cleanArgs(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return nil
+	}
+	note := func(what string) json.RawMessage {
+		b, _ := json.Marshal(fmt.Sprintf("%d bytes, %s", len(args), what)) // a string marshals
+		return b
+	}
+	if len(args) > maxDecoded {
+		return note("not kept")
+	}
+	if staysAsItIs(args) {
+		return args
+	}
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return note("not JSON")
+	}
+	for _, l := range []limits{{maxString, maxItems}, {shortString, shortItems}} {
+		b, err := json.Marshal(l.clean("", v))
+		if err == nil && len(b) <= maxArgs {
+			return b
+		}
+	}
+	return note("not kept")
+}
+
+// staysAsItIs reports whether args have nothing to hide and nothing to cut, as
+// most do, where that can be told without decoding them.
+func staysAsItIs(args json.RawMessage) bool {
+	return len(args) <= maxString && bytes.IndexByte(args, '\\') < 0 && bytes.Count(args, []byte(",")) < maxItems &&
+		!hinted(string(args)) && utf8.Valid(args) && json.Valid(args)
+}
+
+// limits say how much of a value is kept.
+type limits struct{ text, items int }
+
+// clean returns a copy of v for the record; name is what it is called.
+func (l limits) clean(name string, v any) any {
+	switch v := v.(type) {
+	case string:
+		if namesSecret(name) && v != "" {
+			return redacted
+		}
+		return cleanString(v, l.text)
+	case []any:
+		var list []any
+		words := true
+		for i, x := range v {
+			if i == l.items {
+				list = append(list, fmt.Sprintf("[%d more]", len(v)-i))
+				break
+			}
+			_, isWord := x.(string)
+			words = words && isWord
+			list = append(list, l.clean(name, x))
+		}
+		if words && !namesSecret(name) {
+			return hideOptionValues(list)
+		}
+		return list
+	case map[string]any:
+		m := map[string]any{}
+		for k, x := range v {
+			if len(m) == l.items {
+				m["…"] = fmt.Sprintf("[%d more]", len(v)-len(m))
+				break
+			}
+			m[cleanString(k, l.text)] = l.clean(k, x)
+		}
+		return m
+	}
+	return v
+}
+
+// hideOptionValues hides the word behind an option with a secret's name, as in
+// ["--password", "x"].
+func hideOptionValues(list []any) []any {
+	for i := 1; i < len(list); i++ {
+		option, _ := list[i-1].(string)
+		if value, ok := list[i].(string); ok && hinted(option) && secretOption.MatchString(option) && !strings.HasPrefix(value, "-") {
+			list[i] = redacted
+		}
+	}
+	return list
+}
+
+func cleanWords(words []string) []string {
+	var list []any
+	for i, w := range words {
+		if i == maxItems {
+			list = append(list, fmt.Sprintf("[%d more]", len(words)-i))
+			break
+		}
+		list = append(list, cleanString(w, maxString))
+	}
+	var out []string
+	for _, w := range hideOptionValues(list) {
+		out = append(out, w.(string))
+	}
+	return out
+}
+
+// cleanString redacts s and cuts it to about n bytes.
+func cleanString(s string, n int) string {
+	// Only what can be kept is looked through. The last of a part is left out
+	// below, because a secret that is cut in two has no shape any more.
+	const edge = 256
+	window, whole := s, true
+	if len(s) > 2*n+edge {
+		window, whole = s[:2*n+edge], false
+	}
+	text := Redact(window)
+	if !whole {
+		text = text[:max(0, len(text)-edge)]
+	}
+	if len(text) > n {
+		text, whole = text[:n], false
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if !whole {
+		text += fmt.Sprintf("[… of %d bytes]", len(s))
+	}
+	return text
+}
+
+// Redact returns text with what looks like a secret taken out: well-known
+// shapes of tokens, private keys, passwords in URLs, values of variables,
+// options, headers and fields with a secret's name. It is no proof that
+// nothing is left: a password that stands alone has no shape.
+func Redact(text string) string {
+	if !mayHoldSecret(text) {
+		return text
+	}
+	text = shapes.ReplaceAllString(text, redacted)
+	text = urlPassword.ReplaceAllString(text, "${1}"+redacted+"${2}")
+	return named.ReplaceAllString(text, "${1}"+redacted)
+}
+
+// mayHoldSecret is a cheap look before the expensive one. It errs on the side
+// of yes.
+func mayHoldSecret(text string) bool { return len(text) >= 6 && hinted(text) }
+
+// namesSecret reports whether a field of this name holds a secret.
+func namesSecret(name string) bool { return hinted(name) && secretName.MatchString(name) }
+
+func hinted(text string) bool {
+	by := hints()
+	for i := range len(text) {
+		for _, h := range by[text[i]] {
+			if len(text)-i >= len(h) && strings.EqualFold(text[i:i+len(h)], h) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hints are what some secret holds, by the first byte in either case.
+var hints = sync.OnceValue(func() *[256][]string {
+	var by [256][]string
+	words := []string{"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://", "akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg."}
+	for _, kind := range []string{"p", "o", "u", "s", "r"} {
+		words = append(words, "gh"+kind+"_")
+	}
+	for _, kind := range []string{"pat", "dt", "rt", "soat"} {
+		words = append(words, "gl"+kind+"-")
+	}
+	words = append(words, "sk-", "sk_", "rk-", "rk_")
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789_-" {
+		words = append(words, "ey"+string(c)) // a JSON Web Token
+	}
+	for _, w := range words {
+		by[w[0]] = append(by[w[0]], w)
+		if up := strings.ToUpper(w[:1])[0]; up != w[0] {
+			by[up] = append(by[up], w)
+		}
+	}
+	return &by
+})
+
+const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|authorization|cookie|bearer|private[_-]?key|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|signing[_-]?key|encryption[_-]?key|token|jwt`
+
+var (
+	// secretName is for names of fields. The last word counts: max_tokens_used
+	// is none.
+	secretName = lazyregexp.New(`(?i)(?:` + secretWords + `)s?$`)
+
+	secretOption = lazyregexp.New(`(?i)^--?[a-z0-9_-]*(?:` + secretWords + `)$`)
+
+	shapes = lazyregexp.New(strings.Join([]string{
+		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`,
+		`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`,                              // AWS
+		`\bgh[pousr]_[A-Za-z0-9]{20,}`,                               // GitHub
+		`\bgithub_pat_[A-Za-z0-9_]{20,}`,                             //
+		`\bgl(?:pat|dt|rt|soat)-[A-Za-z0-9_-]{16,}`,                  // GitLab
+		`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`,                           // Slack
+		`\bxapp-[A-Za-z0-9-]{10,}`,                                   //
+		`\b[sr]k[-_](?:[A-Za-z]+[-_])*[A-Za-z0-9_-]{16,}`,            // OpenAI, Anthropic, Stripe
+		`\bAIza[A-Za-z0-9_-]{30,}`,                                   // Google
+		`\bya29\.[A-Za-z0-9_-]{20,}`,                                 //
+		`\bnpm_[A-Za-z0-9]{30,}`,                                     //
+		`\bpypi-[A-Za-z0-9_-]{30,}`,                                  //
+		`\bhf_[A-Za-z0-9]{20,}`,                                      // Hugging Face
+		`\bdop_v1_[a-f0-9]{32,}`,                                     // DigitalOcean
+		`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`,               // SendGrid
+		`\bey[A-Za-z0-9_-]{8,}\.ey[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`, // JWT
+	}, "|"))
+
+	urlPassword = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"]+(@)`)
+
+	// named is NAME=value, "name": "value" and --name value. A value that is
+	// a variable is none.
+	named = lazyregexp.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
+		`(?:(?:bearer|basic|token)\s+)?(?:"[^"$]{3,}"|'[^']{3,}'|[^\s"'\[$;|&][^\s"';|&]{2,})`)
+)

@@ -1,0 +1,180 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"toolgate/internal/lazyregexp"
+)
+
+// setYAML replaces, adds or, for a nil table, removes an extension of Goose.
+// It works on lines, because a YAML library that writes loses comments; what
+// it takes for the extension's lines is checked: the result must differ from
+// the text in this extension alone.
+func setYAML(text []byte, name string, table map[string]any) ([]byte, error) {
+	var before, after map[string]any
+	if err := yaml.Unmarshal(text, &before); err != nil {
+		return nil, err
+	}
+	out, err := replaceExtension(string(text), name, table)
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal([]byte(out), &after); err != nil {
+		return nil, fmt.Errorf("the extension %s cannot be written in place; change it by hand: %w", name, err)
+	}
+	_, there := extensionsOf(after)[name]
+	withoutExtension(before, name)
+	withoutExtension(after, name)
+	if there != (table != nil) || len(before)+len(after) > 0 && !reflect.DeepEqual(before, after) {
+		return nil, fmt.Errorf("the extension %s cannot be changed in place; change it by hand", name)
+	}
+	return []byte(out), nil
+}
+
+func extensionsOf(c map[string]any) map[string]any {
+	list, _ := c["extensions"].(map[string]any)
+	return list
+}
+
+func withoutExtension(c map[string]any, name string) {
+	delete(extensionsOf(c), name)
+	if v, ok := c["extensions"]; ok && (v == nil || len(extensionsOf(c)) == 0) {
+		delete(c, "extensions")
+	}
+}
+
+var (
+	extensionsLine = lazyregexp.New(`^extensions:[ \t]*(\{[ \t]*\}[ \t]*)?(#.*)?\r?\n?$`)
+	extensionsKey  = lazyregexp.New(`^["']?extensions["']?[ \t]*:`)
+)
+
+// replaceExtension returns text with the extension being table.
+func replaceExtension(text, name string, table map[string]any) (string, error) {
+	nl := newline([]byte(text))
+	lines := slices.Collect(strings.Lines(text))
+	head := slices.IndexFunc(lines, extensionsLine.MatchString)
+	if head < 0 {
+		if slices.ContainsFunc(lines, extensionsKey.MatchString) {
+			return "", errors.New("the extensions are not written line by line; change them by hand")
+		}
+		if table == nil {
+			return text, nil
+		}
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += nl
+		}
+		written, err := extensionLines(name, table, "  ", nl)
+		return text + "extensions:" + nl + written, err
+	}
+	end, indent := extensionsBlock(lines, head)
+	from, to := extensionAt(lines, head+1, end, indent, name)
+	if table == nil {
+		return strings.Join(slices.Delete(lines, from, to), ""), nil
+	}
+	if indent == "" {
+		indent = "  "
+		if i := strings.Index(lines[head], "{"); i >= 0 { // no longer empty
+			lines[head] = lines[head][:i] + strings.TrimLeft(lines[head][strings.Index(lines[head], "}")+1:], " \t")
+		}
+	}
+	written, err := extensionLines(name, table, indent, nl)
+	if err != nil {
+		return "", err
+	}
+	if from > 0 && !strings.HasSuffix(lines[from-1], "\n") {
+		lines[from-1] += nl
+	}
+	return strings.Join(slices.Replace(lines, from, to, written), ""), nil
+}
+
+// content reports whether the line is more than space and comment, and how far
+// it is indented.
+func content(line string) (indent string, ok bool) {
+	rest := strings.TrimLeft(line, " ")
+	trimmed := strings.TrimSpace(rest)
+	return line[:len(line)-len(rest)], trimmed != "" && trimmed[0] != '#'
+}
+
+// extensionsBlock returns where the block below the line head ends, behind its
+// last line that is no comment, and how its keys are indented.
+func extensionsBlock(lines []string, head int) (end int, indent string) {
+	end = head + 1
+	for i := end; i < len(lines); i++ {
+		in, ok := content(lines[i])
+		if !ok {
+			continue
+		}
+		if in == "" {
+			break
+		}
+		if indent == "" {
+			indent = in
+		}
+		end = i + 1
+	}
+	return end, indent
+}
+
+// extensionAt returns the lines of the extension between from and end, or the
+// end twice where it is not.
+func extensionAt(lines []string, from, end int, indent, name string) (int, int) {
+	start, stop := -1, end
+	for i := from; i < end; i++ {
+		in, ok := content(lines[i])
+		switch {
+		case !ok:
+		case start < 0:
+			key, _, _ := strings.Cut(strings.TrimSpace(lines[i]), ":")
+			if in == indent && strings.Trim(strings.TrimSpace(key), `"'`) == name {
+				start, stop = i, i+1
+			}
+		case len(in) <= len(indent):
+			return start, stop
+		default:
+			stop = i + 1
+		}
+	}
+	if start < 0 {
+		return end, end
+	}
+	return start, stop
+}
+
+// extensionLines returns the extension as lines. JSON's values are YAML's.
+func extensionLines(name string, table map[string]any, indent, newline string) (string, error) {
+	var out strings.Builder
+	key, err := yamlValue(name)
+	if err != nil {
+		return "", err
+	}
+	if regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`).MatchString(name) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(name)) {
+		key = name
+	}
+	fmt.Fprintf(&out, "%s%s:%s", indent, key, newline)
+	for _, k := range slices.Sorted(maps.Keys(table)) {
+		v, err := yamlValue(table[k])
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "%s  %s: %s%s", indent, k, v, newline)
+	}
+	return out.String(), nil
+}
+
+func yamlValue(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return strings.TrimSpace(b.String()), err
+}

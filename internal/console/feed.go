@@ -1,0 +1,204 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"toolgate/internal/approvals"
+	"toolgate/internal/audit"
+)
+
+const (
+	maxStreams      = 6  // of a browser
+	maxStreamsAll   = 24 // of all
+	firstCalls      = 200
+	lookInterval    = 250 * time.Millisecond // at what waits
+	slowInterval    = time.Second            // at the rest
+	heartbeat       = 15 * time.Second
+	mostWriteTime   = 10 * time.Second // a reader that takes longer is gone
+	maxEventBytes   = 8 << 20
+	callsBufferSize = 64
+)
+
+var errTooManyStreams = errors.New("too many pages are open; close one")
+
+// events is the stream of server-sent events: "approvals", "servers",
+// "sessions" and "rules" carry the whole of each when it has changed, "call"
+// one call.
+func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
+	if !c.door.openStream(v, &c.busy) {
+		fail(w, http.StatusTooManyRequests, errTooManyStreams)
+		return
+	}
+	defer c.busy.Done()
+	defer c.door.closeStream(v)
+	ctx, cancel := context.WithDeadline(r.Context(), v.until)
+	defer cancel()
+	stop := context.AfterFunc(c.life, cancel)
+	defer stop()
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Time{}) // a server's limit on requests must not end the stream
+	s := &stream{w: w, rc: rc, sent: map[string][]byte{}}
+	calls := c.followCalls(ctx)
+	look, slow, beat := time.NewTicker(lookInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
+	defer look.Stop()
+	defer slow.Stop()
+	defer beat.Stop()
+	s.raw(": open\n\n")
+	c.sendWaiting(s)
+	c.sendRest(ctx, s)
+	for s.err == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.ended:
+			return
+		case call := <-calls:
+			s.send("call", call)
+		case <-look.C:
+			c.sendWaiting(s)
+		case <-slow.C:
+			c.sendRest(ctx, s)
+		case <-beat.C:
+			s.raw(": still here\n\n")
+		}
+	}
+}
+
+// openStream counts one more stream, and adds it to those that [Console.Close]
+// waits for: under the lock, or it might be after that.
+func (d *door) openStream(v *visit, busy *sync.WaitGroup) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := 0
+	for _, other := range d.visits {
+		all += other.streams
+	}
+	if d.closed || v.streams >= maxStreams || all >= maxStreamsAll {
+		return false
+	}
+	v.streams++
+	busy.Add(1)
+	return true
+}
+
+func (d *door) closeStream(v *visit) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v.streams--
+}
+
+// A call is one event of the record, with what a line can show of it.
+type call struct {
+	Event   json.RawMessage `json:"event"`
+	Subject string          `json:"subject"`
+}
+
+// followCalls returns the calls of the record, until ctx ends.
+func (c *Console) followCalls(ctx context.Context) <-chan call {
+	calls := make(chan call, callsBufferSize)
+	if c.opts.Calls == nil {
+		return calls
+	}
+	c.busy.Go(func() { // ends with ctx
+		err := c.opts.Calls.Follow(ctx, firstCalls, func(e audit.Entry) error {
+			select {
+			case calls <- call{bytes.Clone(e.Line), e.Subject()}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("console: the record is not followed", "err", err)
+		}
+	})
+	return calls
+}
+
+func (c *Console) sendWaiting(s *stream) {
+	if c.opts.Approvals == nil {
+		return
+	}
+	list, err := c.opts.Approvals.Waiting()
+	if list == nil {
+		list = []approvals.Entry{}
+	}
+	s.changed("approvals", map[string]any{"list": list, "error": text(err), "lifetime": int(approvals.Lifetime / time.Second)})
+}
+
+func (c *Console) sendRest(ctx context.Context, s *stream) {
+	if c.opts.Servers != nil {
+		list := c.opts.Servers.List()
+		if list == nil {
+			list = []Server{}
+		}
+		s.changed("servers", map[string]any{"list": list})
+	}
+	if c.opts.Sessions != nil {
+		list := c.opts.Sessions.List(ctx)
+		if list == nil {
+			list = []Session{}
+		}
+		s.changed("sessions", map[string]any{"list": list})
+	}
+	if c.opts.Rules != nil {
+		list, err := c.opts.Rules.Files()
+		if list == nil {
+			list = []RuleFile{}
+		}
+		s.changed("rules", map[string]any{"list": list, "error": text(err), "remembered": c.opts.Rules.Remembered()})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A stream writes events to one browser.
+type stream struct {
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	sent map[string][]byte // the last of each
+	err  error
+}
+
+// changed sends v unless it was the last that was sent.
+func (s *stream) changed(event string, v any) {
+	b, err := json.Marshal(v)
+	if err == nil && bytes.Equal(s.sent[event], b) {
+		return
+	}
+	s.sent[event] = b
+	s.send(event, json.RawMessage(b))
+}
+
+func (s *stream) send(event string, v any) {
+	b, err := json.Marshal(v) // on one line
+	if err != nil || len(b) > maxEventBytes {
+		b, _ = json.Marshal(map[string]any{"list": []any{}, "error": fmt.Sprintf("%d bytes are too many to be shown", len(b))})
+	}
+	s.raw("event: " + event + "\ndata: " + string(b) + "\n\n")
+}
+
+func (s *stream) raw(text string) {
+	if s.err != nil {
+		return
+	}
+	s.rc.SetWriteDeadline(time.Now().Add(mostWriteTime)) // where that is not supported the server's own holds
+	if _, s.err = s.w.Write([]byte(text)); s.err == nil {
+		s.err = s.rc.Flush()
+	}
+}

@@ -1,0 +1,38 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"toolgate/internal/config"
+)
+
+// shellCommand hands the command to cmd, unquoted: cmd has its own rules.
+func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(systemFolder(), "cmd.exe"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`}
+	return cmd
+}
+
+// ownGroup lets cmd and all that it starts be ended together.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr.CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
+	cmd.Cancel = func() error {
+		taskkill := filepath.Join(systemFolder(), "taskkill.exe")
+		err := exec.Command(taskkill, "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
+		if err != nil {
+			err = cmd.Process.Kill()
+		}
+		return err
+	}
+}
+
+// systemFolder returns the folder of the system's own programs.
+func systemFolder() string {
+	return filepath.Join(cmp.Or(os.Getenv("SystemRoot"), `C:\Windows`), "System32")
+}

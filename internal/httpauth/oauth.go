@@ -1,0 +1,251 @@
+package httpauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/time/rate"
+)
+
+// OAuth makes the server a resource server of OAuth 2.1: tokens of an
+// authorization server let in who it says.
+type OAuth struct {
+	Issuer   string   // whose tokens are good
+	Audience string   // that they must be made for
+	Resource string   // the URL that clients know the server by
+	JWKSURL  string   // of the issuer's keys; "" means what its metadata say
+	Scopes   []string // that a token must have, all of them
+	Client   *http.Client
+}
+
+// algorithms are those that a token may be signed by: with a key that only
+// the issuer has. None and those with a shared secret are not among them.
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+
+// A verifier checks tokens of an authorization server.
+type verifier struct {
+	o      OAuth
+	client *http.Client
+
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier // nil until the issuer's keys are known
+}
+
+func newVerifier(o OAuth) *verifier {
+	client := o.Client
+	if client == nil {
+		client = &http.Client{Timeout: 10 * time.Second}
+	}
+	// Each token with an unknown key makes the keys be fetched anew; anybody
+	// can make such tokens, so the issuer is asked only so often.
+	fetches := *client
+	fetches.Transport = &slowly{next: client.Transport, turns: rate.NewLimiter(rate.Every(time.Second), 10)}
+	return &verifier{o: o, client: &fetches}
+}
+
+// A slowly is a RoundTripper that refuses what comes too often.
+type slowly struct {
+	next  http.RoundTripper
+	turns *rate.Limiter
+}
+
+func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.turns.Allow() {
+		return nil, errors.New("the authorization server is asked too often")
+	}
+	next := s.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return next.RoundTrip(r)
+}
+
+// A scopeError is a good token that is not good for enough.
+type scopeError struct{ missing []string }
+
+func (e *scopeError) Error() string {
+	return "the token lacks the scope " + strings.Join(e.missing, " ")
+}
+
+// caller returns whose token it is.
+func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
+	check, err := v.ready(ctx)
+	if err != nil {
+		return Caller{}, err
+	}
+	t, err := check.Verify(ctx, token)
+	if err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
+	}
+	var claims struct {
+		Scope  string   `json:"scope"`
+		Scp    []string `json:"scp"`
+		Nonce  string   `json:"nonce"`
+		AtHash string   `json:"at_hash"`
+	}
+	if err := t.Claims(&claims); err != nil || t.Subject == "" || claims.Nonce != "" || claims.AtHash != "" {
+		return Caller{}, fmt.Errorf("%w: it is no access token with a subject", auth.ErrInvalidToken)
+	}
+	have := append(strings.Fields(claims.Scope), claims.Scp...)
+	var missing []string
+	for _, s := range v.o.Scopes {
+		if !slices.Contains(have, s) {
+			missing = append(missing, s)
+		}
+	}
+	if missing != nil {
+		return Caller{}, &scopeError{missing}
+	}
+	return Caller{Name: "oauth:" + t.Subject + "@" + t.Issuer, OAuth: true}, nil
+}
+
+// ready returns what checks signatures, once it is known where the keys are.
+func (v *verifier) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.verifier != nil {
+		return v.verifier, nil
+	}
+	keys := v.o.JWKSURL
+	if keys == "" {
+		var err error
+		if keys, err = v.discover(ctx); err != nil {
+			return nil, fmt.Errorf("finding the keys of %s: %w", v.o.Issuer, err)
+		}
+	}
+	// The set outlives the request that first needs it.
+	set := oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), v.client), keys)
+	v.verifier = oidc.NewVerifier(v.o.Issuer, set, &oidc.Config{ClientID: v.o.Audience, SupportedSigningAlgs: algorithms})
+	return v.verifier, nil
+}
+
+// discover returns where the issuer's keys are, by its metadata (RFC 8414, or
+// OpenID Connect's).
+func (v *verifier) discover(ctx context.Context) (string, error) {
+	issuer, err := url.Parse(v.o.Issuer)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSuffix(issuer.Path, "/")
+	root := issuer.Scheme + "://" + issuer.Host
+	var errs []error
+	for _, u := range []string{
+		root + "/.well-known/oauth-authorization-server" + path,
+		root + "/.well-known/openid-configuration" + path,
+		root + path + "/.well-known/openid-configuration",
+	} {
+		keys, err := v.metadata(ctx, u)
+		if err == nil {
+			return keys, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
+}
+
+func (v *verifier) metadata(ctx context.Context, u string) (keys string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := v.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", u, resp.Status)
+	}
+	var meta struct {
+		Issuer  string `json:"issuer"`
+		JWKSURI string `json:"jwks_uri"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&meta); err != nil {
+		return "", fmt.Errorf("%s: %w", u, err)
+	}
+	if meta.Issuer != v.o.Issuer || meta.JWKSURI == "" {
+		return "", fmt.Errorf("%s: it is the metadata of %q and names the keys %q", u, meta.Issuer, meta.JWKSURI)
+	}
+	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != mustHost(v.o.Issuer) {
+		return "", fmt.Errorf("%s: the keys are at %q, which can be changed on the way", u, meta.JWKSURI)
+	}
+	return meta.JWKSURI, nil
+}
+
+func mustHost(u string) string {
+	p, err := url.Parse(u)
+	if err != nil {
+		return ""
+	}
+	return p.Host
+}
+
+// metadataPath is where clients look for what lets them in (RFC 9728).
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// Mount adds to mux what anybody may ask of the door: the metadata that tell a
+// client where to get a token.
+func (d *Door) Mount(mux *http.ServeMux) {
+	if d.oauth == nil {
+		return
+	}
+	o := d.oauth.o
+	h := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource:               o.Resource,
+		AuthorizationServers:   []string{o.Issuer},
+		ScopesSupported:        o.Scopes,
+		BearerMethodsSupported: []string{"header"},
+		ResourceName:           "toolgate",
+	})
+	closed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(&sameOrigin{w}, r)
+	})
+	mux.Handle(metadataPath, closed)
+	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
+		mux.Handle(metadataPath+strings.TrimSuffix(u.Path, "/"), closed)
+	}
+}
+
+// A sameOrigin takes the headers away that would open a response to pages of
+// other origins.
+type sameOrigin struct{ http.ResponseWriter }
+
+func (s *sameOrigin) WriteHeader(status int) {
+	s.drop()
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *sameOrigin) Write(b []byte) (int, error) {
+	s.drop()
+	return s.ResponseWriter.Write(b)
+}
+
+func (s *sameOrigin) drop() {
+	for name := range s.Header() {
+		if strings.HasPrefix(name, "Access-Control-") {
+			s.Header().Del(name)
+		}
+	}
+}
+
+// metadataURL is where the metadata of the resource are.
+func (o OAuth) metadataURL() string {
+	u, err := url.Parse(o.Resource)
+	if err != nil {
+		return ""
+	}
+	u.Path = metadataPath + strings.TrimSuffix(u.Path, "/")
+	return u.String()
+}

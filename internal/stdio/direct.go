@@ -1,0 +1,144 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/internal/relay"
+)
+
+// A Request is a request or notification of the client, in the bytes it was
+// written in, which [Transport.Direct] may see to by itself. One that is taken
+// must be answered once, by Answer or Fail.
+type Request struct {
+	ID     json.RawMessage // nil for a notification
+	Method string
+	Params json.RawMessage // nil when there are none
+
+	conn *conn
+}
+
+// direct offers the message that r has read to [Transport.Direct]. Anything
+// odd about its envelope is left to the decoder that all others go through.
+func (c *conn) direct(r *Reader, g *got) (taken bool, err error) {
+	req := &Request{conn: c}
+	version := false
+	for _, m := range r.Members() {
+		switch string(m.Key) {
+		case "jsonrpc":
+			if version || string(m.Value) != `"2.0"` {
+				return false, nil
+			}
+			version = true
+		case "id":
+			if req.ID != nil || !plainID(m.Value) {
+				return false, nil
+			}
+			req.ID = m.Value
+		case "method":
+			if req.Method != "" || m.Value[0] != '"' || bytes.IndexByte(m.Value, '\\') >= 0 {
+				return false, nil
+			}
+			req.Method = string(m.Value[1 : len(m.Value)-1])
+		case "params":
+			if req.Params != nil {
+				return false, nil
+			}
+			req.Params = m.Value
+		default:
+			return false, nil
+		}
+	}
+	if !version || req.Method == "" {
+		return false, nil
+	}
+	if req.ID != nil {
+		if err := c.owe(string(req.ID)); err != nil {
+			return false, err
+		}
+	}
+	r.Keep() // it is passed on, or another goroutine reads while it is looked at
+	turn := c.baton.Begin(c.goOn)
+	run, taken := c.t.Direct(req)
+	g.passed = !c.baton.End(turn)
+	if taken {
+		g.run = run
+		return true, nil
+	}
+	g.owed = string(req.ID)
+	return false, nil
+}
+
+func (c *conn) disown(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owed, key)
+}
+
+// plainID reports whether id is written as everybody writes it, so that its
+// bytes name it: a whole number or a string of letters, digits and signs that
+// no encoder escapes.
+func plainID(id []byte) bool {
+	if id[0] == '"' {
+		return bytes.IndexFunc(id[1:len(id)-1], func(r rune) bool {
+			return r <= ' ' || r > '~' || r == '\\' || r == '<' || r == '>' || r == '&'
+		}) < 0
+	}
+	return len(id) <= 15 && id[0] != '0' && len(bytes.Trim(id, "0123456789")) == 0 || string(id) == "0"
+}
+
+// lineBuffers are for lines that are short enough to be put together.
+var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// maxJoined is the longest result that is copied into one piece with its
+// envelope. A longer one is written as it stands.
+const maxJoined = 64 << 10
+
+// Answer writes result, a JSON value, as the answer, byte for byte but for
+// line ends between its parts.
+func (r *Request) Answer(ctx context.Context, result json.RawMessage) error {
+	return r.conn.answer(ctx, r.ID, string(r.ID), result)
+}
+
+// answer writes a result, as [Request.Answer] does. The id is owed under key.
+func (c *conn) answer(ctx context.Context, id []byte, key string, result json.RawMessage) error {
+	if bytes.IndexByte(result, '\n') >= 0 {
+		var line bytes.Buffer
+		if err := json.Compact(&line, result); err != nil {
+			return err
+		}
+		result = line.Bytes()
+	}
+	c.answering(key)
+	defer c.answered()
+	buf := lineBuffers.Get().(*[]byte)
+	defer lineBuffers.Put(buf)
+	b := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"result":`...)
+	if len(result) > maxJoined {
+		return c.writeParts(ctx, b, result, []byte("}\n"))
+	}
+	b = append(b, result...)
+	b = append(b, "}\n"...)
+	*buf = b
+	return c.writeParts(ctx, b)
+}
+
+// Fail writes err as the answer.
+func (r *Request) Fail(ctx context.Context, err error) error {
+	relay.Leave(ctx)
+	var id any
+	if uerr := json.Unmarshal(r.ID, &id); uerr != nil {
+		return uerr
+	}
+	made, merr := jsonrpc.MakeID(id)
+	if merr != nil {
+		return merr
+	}
+	return r.conn.Write(context.Background(), &jsonrpc.Response{ID: made, Error: err})
+}

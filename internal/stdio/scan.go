@@ -1,0 +1,363 @@
+package stdio
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// A Member is one member of a JSON object, as the bytes it is written in.
+type Member struct {
+	Key   []byte // between its quotes, escapes and all
+	Value []byte
+}
+
+// Members appends the members of the JSON object b to into. It reads b once
+// and checks all of it: that it is one JSON object, valid UTF-8, and nests at
+// most depth deep. The parts are slices of b.
+func Members(b []byte, depth int, into []Member) ([]Member, error) {
+	s := scanner{b: b, deepest: depth}
+	return s.whole(into)
+}
+
+// Elements is [Members] for the elements of a JSON array.
+func Elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
+	s := scanner{b: b, deepest: depth}
+	s.space()
+	if s.peek() != '[' {
+		return into, errors.New("not a JSON array")
+	}
+	if err := s.array(func(e []byte) { into = append(into, e) }); err != nil {
+		return into, err
+	}
+	return into, s.end()
+}
+
+// Unique checks that b is one JSON value in which no object has a name twice,
+// at any depth and whatever its escapes: which of the values counts would be
+// up to each reader. Its error for a repeated name is a *[DuplicateNameError].
+func Unique(b []byte) error {
+	s := scanner{b: b, deepest: defaultDepth, unique: true}
+	s.space()
+	if err := s.value(); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// A DuplicateNameError is a JSON object that has a name twice.
+type DuplicateNameError struct{ Name string }
+
+func (e *DuplicateNameError) Error() string {
+	return fmt.Sprintf("duplicate name %q in a JSON object; give each name once", e.Name[:min(len(e.Name), maxText)])
+}
+
+// errDeep is the scanner's error for what nests too deep.
+var errDeep = errors.New("nested too deep")
+
+// A scanner reads JSON without keeping anything of it.
+type scanner struct {
+	b       []byte
+	at      int
+	depth   int
+	deepest int
+
+	unique bool     // a name that an object has twice is an error
+	names  [][]byte // those of the objects being read, unescaped, the outermost first
+}
+
+func (s *scanner) whole(into []Member) ([]Member, error) {
+	s.space()
+	if s.peek() != '{' {
+		return into, errors.New("not a JSON object")
+	}
+	err := s.object(func(m Member) { into = append(into, m) })
+	if err != nil {
+		return into, err
+	}
+	return into, s.end()
+}
+
+// end checks that nothing follows, and that what was read is UTF-8.
+func (s *scanner) end() error {
+	if s.space(); s.at < len(s.b) {
+		return s.unexpected()
+	}
+	if !utf8.Valid(s.b) {
+		return errors.New("not valid UTF-8")
+	}
+	return nil
+}
+
+func (s *scanner) unexpected() error {
+	if s.at >= len(s.b) {
+		return errors.New("JSON ends too early")
+	}
+	return fmt.Errorf("JSON has an unexpected %q", s.b[s.at])
+}
+
+// peek returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.at < len(s.b) {
+		return s.b[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.b) {
+		switch s.b[s.at] {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) enter() error {
+	s.at++
+	if s.depth++; s.depth > s.deepest {
+		return errDeep
+	}
+	return nil
+}
+
+// object reads an object and tells of its members, unless each is nil.
+func (s *scanner) object(each func(Member)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	outer := len(s.names)
+	for first := true; ; first = false {
+		s.space()
+		switch {
+		case first && s.peek() == '}':
+			return s.leave()
+		case s.peek() != '"':
+			return s.unexpected()
+		}
+		start := s.at + 1
+		if err := s.text(); err != nil {
+			return err
+		}
+		key := s.b[start : s.at-1]
+		if s.unique {
+			s.names = append(s.names, unescaped(key))
+		}
+		if s.space(); s.peek() != ':' {
+			return s.unexpected()
+		}
+		s.at++
+		s.space()
+		start = s.at
+		if err := s.value(); err != nil {
+			return err
+		}
+		if each != nil {
+			each(Member{key, s.b[start:s.at:s.at]})
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.at++
+		case '}':
+			if err := distinct(s.names[outer:]); err != nil {
+				return err
+			}
+			s.names = s.names[:outer]
+			return s.leave()
+		default:
+			return s.unexpected()
+		}
+	}
+}
+
+// unescaped returns the name that stands between its quotes as key.
+func unescaped(key []byte) []byte {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return key
+	}
+	var name string
+	_ = json.Unmarshal(slices.Concat([]byte{'"'}, key, []byte{'"'}), &name) // the scanner has checked it
+	return []byte(name)
+}
+
+// fewNames is up to how many names are compared each with each.
+const fewNames = 16
+
+// distinct returns a *[DuplicateNameError] for a name that is there twice. It
+// sorts names that are many.
+func distinct(names [][]byte) error {
+	if len(names) > fewNames {
+		slices.SortFunc(names, bytes.Compare)
+	}
+	for i, name := range names {
+		others := names[:i]
+		if len(names) > fewNames {
+			others = names[max(i-1, 0):i]
+		}
+		for _, other := range others {
+			if bytes.Equal(name, other) {
+				return &DuplicateNameError{string(name)}
+			}
+		}
+	}
+	return nil
+}
+
+// array reads an array and tells of its elements, unless each is nil.
+func (s *scanner) array(each func([]byte)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		s.space()
+		if first && s.peek() == ']' {
+			return s.leave()
+		}
+		start := s.at
+		if err := s.value(); err != nil {
+			return err
+		}
+		if each != nil {
+			each(s.b[start:s.at:s.at])
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.at++
+		case ']':
+			return s.leave()
+		default:
+			return s.unexpected()
+		}
+	}
+}
+
+func (s *scanner) leave() error {
+	s.at++
+	s.depth--
+	return nil
+}
+
+func (s *scanner) value() error {
+	switch c := s.peek(); {
+	case c == '{':
+		return s.object(nil)
+	case c == '[':
+		return s.array(nil)
+	case c == '"':
+		return s.text()
+	case c == '-' || c >= '0' && c <= '9':
+		return s.number()
+	case c == 't':
+		return s.word("true")
+	case c == 'f':
+		return s.word("false")
+	case c == 'n':
+		return s.word("null")
+	}
+	return s.unexpected()
+}
+
+func (s *scanner) word(w string) error {
+	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
+		return s.unexpected()
+	}
+	s.at += len(w)
+	return nil
+}
+
+// plain tells the bytes that mean nothing special in a string.
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return t
+}()
+
+func (s *scanner) text() error {
+	b := s.b
+	for i := s.at + 1; i < len(b); i++ {
+		if plain[b[i]] {
+			continue
+		}
+		s.at = i
+		switch b[i] {
+		case '"':
+			s.at++
+			return nil
+		case '\\':
+			n := escape(b[i+1:])
+			if n == 0 {
+				return s.unexpected()
+			}
+			i += n
+		default:
+			return s.unexpected()
+		}
+	}
+	s.at = len(b)
+	return s.unexpected()
+}
+
+// escape returns how many bytes behind a backslash belong to it, 0 for none
+// that are right.
+func escape(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	switch b[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 1
+	case 'u':
+		if len(b) < 5 {
+			return 0
+		}
+		for _, c := range b[1:5] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 5
+	}
+	return 0
+}
+
+func (s *scanner) number() error {
+	if s.peek() == '-' {
+		s.at++
+	}
+	if s.peek() == '0' {
+		s.at++
+	} else if !s.digits() {
+		return s.unexpected()
+	}
+	if s.peek() == '.' {
+		if s.at++; !s.digits() {
+			return s.unexpected()
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.at++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.at++
+		}
+		if !s.digits() {
+			return s.unexpected()
+		}
+	}
+	return nil
+}
+
+func (s *scanner) digits() bool {
+	start := s.at
+	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
+		s.at++
+	}
+	return s.at > start
+}

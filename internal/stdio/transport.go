@@ -1,0 +1,443 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/internal/relay"
+)
+
+// A Transport is an [mcp.Transport] over two streams. It differs from the
+// SDK's in what happens to input that is wrong and to input that ends:
+//
+//   - a line that is no message gets an error of its own, with the request's
+//     id where one can be told, and the next line is read; so does one in
+//     which an object has a name twice, because the SDK, a hook, the record
+//     and a tool could each read another value of it;
+//   - the end of In is held back until every request read has its answer, for
+//     at most Drain. Questions that the server has put to the client cannot be
+//     answered any more and fail at once. When Out is broken, nobody waits.
+//
+// "Servers SHOULD exit promptly when their standard input is closed"
+// (specification, stdio): Drain is the limit of that promptness.
+type Transport struct {
+	In     io.Reader
+	Out    io.Writer
+	Limits Limits
+
+	// Drain is how long requests already read may go on after In has ended;
+	// zero means one minute. Calls still running then are cancelled.
+	Drain time.Duration
+
+	// Direct, if set, is shown what the client asks before the SDK is, in the
+	// order that it comes, and reports whether it sees to it: then the SDK
+	// never learns of it. It should not block; what takes time it returns as
+	// run, which may be nil. While it does block, other messages are read.
+	Direct func(*Request) (run func(), taken bool)
+}
+
+// Connect returns the connection. It is called once.
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
+	c := &conn{
+		t:       t,
+		now:     WithoutWaiting(t.Out),
+		drain:   t.Drain,
+		lines:   make(chan lineOrErr),
+		closed:  make(chan struct{}),
+		reader:  make(chan *Reader),
+		idle:    make(chan struct{}, 1),
+		owed:    map[string]int{},
+		pending: map[string]jsonrpc.ID{},
+	}
+	if c.drain == 0 {
+		c.drain = time.Minute
+	}
+	limits := t.Limits
+	limits.Unique = true
+	r := NewReader(t.In, limits)
+	c.goOn = func() { c.readOn(r) }
+	go c.readLoop(r) // ends when In ends or fails, or with Close at the next line
+	return c, nil
+}
+
+type lineOrErr struct {
+	msg jsonrpc.Message
+	err error
+}
+
+// A conn is one connection of a [Transport].
+type conn struct {
+	t      *Transport
+	drain  time.Duration
+	lines  chan lineOrErr
+	closed chan struct{}
+	once   sync.Once
+	idle   chan struct{} // signalled when nothing is owed any more
+
+	baton   relay.Baton  // with the goroutine that reads
+	goOn    func()       // has another read on
+	reader  chan *Reader // to who reads on
+	resting atomic.Int32 // goroutines that wait to
+
+	write sync.Mutex // one line at a time
+	now   func([]byte) (int, error)
+
+	mu      sync.Mutex
+	owed    map[string]int        // requests read and not answered, by id
+	writing int                   // answers on their way, no longer owed
+	pending map[string]jsonrpc.ID // requests written and not answered, by id
+	ended   bool                  // In has ended
+	broken  bool                  // Out cannot be written any more
+}
+
+func (c *conn) SessionID() string { return "" }
+
+func (c *conn) readLoop(r *Reader) {
+	for {
+		g, err := c.readMessage(r)
+		switch {
+		case g.run != nil:
+			// The thread that has read the request is awake and gets on with
+			// it; another goroutine reads on.
+			if !g.passed {
+				c.readOn(r)
+			}
+			g.run()
+			g.passed = true
+		case !c.pass(g.msg, err):
+			return
+		}
+		if !g.passed {
+			continue
+		}
+		if r = c.rest(); r == nil {
+			return
+		}
+	}
+}
+
+// pass hands on what was read, nil for what is taken, and reports whether more
+// can come.
+func (c *conn) pass(msg jsonrpc.Message, err error) bool {
+	send := func(l lineOrErr) bool {
+		select {
+		case c.lines <- l:
+			return true
+		case <-c.closed:
+			return false
+		}
+	}
+	if bad, ok := errors.AsType[*LineError](err); ok {
+		c.refuse(bad)
+		return true
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		c.drainAndEnd(send)
+		return false
+	case err != nil:
+		send(lineOrErr{err: err})
+		return false
+	}
+	return msg == nil || send(lineOrErr{msg: msg})
+}
+
+// readOn has r read by another goroutine: one that rests, else a new one.
+func (c *conn) readOn(r *Reader) {
+	select {
+	case c.reader <- r:
+	default:
+		go c.readLoop(r) // ends as the loop would that it goes on with
+	}
+}
+
+// maxResting is how many goroutines may wait for their turn to read. They are
+// kept because their stacks have grown to what a call needs.
+const maxResting = 4
+
+// rest waits for a turn to read. It returns nil when enough others do, or
+// when the connection is closed.
+func (c *conn) rest() *Reader {
+	if c.resting.Add(1) > maxResting {
+		c.resting.Add(-1)
+		return nil
+	}
+	defer c.resting.Add(-1)
+	select {
+	case r := <-c.reader:
+		return r
+	case <-c.closed:
+		return nil
+	}
+}
+
+// A got is what became of a message.
+type got struct {
+	msg    jsonrpc.Message // nil when [Transport.Direct] has taken it
+	run    func()          // what Direct returned
+	passed bool            // it took so long that another goroutine reads on
+	owed   string          // the key under which its answer is owed already
+}
+
+// readMessage reads one message and notes what is owed for it.
+func (c *conn) readMessage(r *Reader) (got, error) {
+	line, err := r.Next()
+	if err != nil {
+		return got{}, err
+	}
+	var g got
+	if c.t.Direct != nil {
+		taken, err := c.direct(r, &g)
+		if taken || err != nil {
+			return g, err
+		}
+	}
+	g.msg, err = c.decode(line, g.owed)
+	return g, err
+}
+
+// decode returns the message in line. The answer to a request is owed from then
+// on, if it is not already, under the key owed: not for a moment may it look as
+// if there was nothing to wait for.
+func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
+	msg, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		var s idScanner
+		s.scan(line)
+		c.disown(owed)
+		return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "not a JSON-RPC 2.0 message: " + err.Error(), ID: s.id()}
+	}
+	switch m := msg.(type) {
+	case *jsonrpc.Request:
+		if !m.IsCall() || owed != "" {
+			break
+		}
+		if err := c.owe(idKey(m.ID)); err != nil {
+			return nil, err
+		}
+	case *jsonrpc.Response:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		key := idKey(m.ID)
+		if _, ok := c.pending[key]; !ok {
+			return nil, errStray
+		}
+		delete(c.pending, key)
+	}
+	return msg, nil
+}
+
+// owe notes a request that must be answered.
+func (c *conn) owe(key string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed[key] > 0 {
+		// "The request ID MUST NOT have been previously used by the
+		// requestor within the same session" (specification, basic).
+		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "a request with this id is still being answered"}
+	}
+	c.owed[key]++
+	return nil
+}
+
+// errStray is an answer to a question that was never asked, or that was given
+// up; it needs no answer itself.
+var errStray = &LineError{}
+
+// refuse answers a line that is no usable message.
+func (c *conn) refuse(bad *LineError) {
+	if bad == errStray {
+		return
+	}
+	id := bad.ID
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	line, err := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   jsonrpc.Error   `json:"error"`
+	}{"2.0", id, jsonrpc.Error{Code: bad.Code, Message: bad.Msg}})
+	if err == nil {
+		c.writeLine(line)
+	}
+}
+
+// drainAndEnd runs when In has ended: it fails the questions nobody can
+// answer any more, waits for the answers owed, and then lets the reader see
+// the end.
+func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
+	timeout := time.NewTimer(c.drain)
+	defer timeout.Stop()
+	gone := watchBroken(c.t.Out, c.closed)
+	for {
+		for _, id := range c.unanswerable() {
+			if !send(lineOrErr{msg: goneResponse(id)}) {
+				return
+			}
+		}
+		if c.settled() {
+			c.end(send)
+			return
+		}
+		select {
+		case <-c.idle:
+		case <-timeout.C:
+			c.end(send)
+			return
+		case <-gone:
+			c.end(send)
+			return
+		case <-c.closed:
+			return
+		}
+	}
+}
+
+// unanswerable returns the questions that wait for an answer, now that none
+// can come, and forgets them.
+func (c *conn) unanswerable() []jsonrpc.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	ids := slices.Collect(maps.Values(c.pending))
+	clear(c.pending)
+	return ids
+}
+
+func (c *conn) end(send func(lineOrErr) bool) { send(lineOrErr{err: io.EOF}) }
+
+// settled reports whether nothing is owed, or nobody is there to take it.
+func (c *conn) settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owed)+c.writing == 0 || c.broken
+}
+
+func goneResponse(id jsonrpc.ID) *jsonrpc.Response {
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end"}}
+}
+
+// Read returns the next message. It implements [mcp.Connection].
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case l := <-c.lines:
+		return l.msg, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closed:
+		return nil, io.EOF
+	}
+}
+
+// Write writes one message. It implements [mcp.Connection].
+func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if resp, ok := msg.(*jsonrpc.Response); ok && resp.Error == nil && len(resp.Result) > 0 {
+		id, err := json.Marshal(resp.ID.Raw())
+		if err != nil {
+			return err
+		}
+		relay.Leave(ctx)
+		return c.answer(ctx, id, idKey(resp.ID), resp.Result)
+	}
+	line, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		c.mu.Lock()
+		c.pending[idKey(req.ID)] = req.ID
+		ended := c.ended
+		c.mu.Unlock()
+		if ended {
+			// An error here would end the session with answers still owed.
+			c.signalIdle()
+			return nil
+		}
+	}
+	if resp, ok := msg.(*jsonrpc.Response); ok {
+		c.answering(idKey(resp.ID))
+		defer c.answered()
+	}
+	return c.writeLine(line)
+}
+
+// answering says that the answer to a request is about to be written. From
+// now on its id is free: a client may use it again as soon as it has read the
+// answer, which can be before we know that it is written.
+func (c *conn) answering(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owed, key)
+	c.writing++
+}
+
+func (c *conn) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing--; c.writing == 0 && len(c.owed) == 0 {
+		c.signalIdle()
+	}
+}
+
+func (c *conn) signalIdle() {
+	select {
+	case c.idle <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conn) writeLine(line []byte) error {
+	return c.writeParts(context.Background(), append(line, '\n'))
+}
+
+// writeParts writes the parts of one line with nothing between them. Work of a
+// relay that ctx is of leaves it unless they can be written at once.
+func (c *conn) writeParts(ctx context.Context, parts ...[]byte) error {
+	passing := relay.Of(ctx) != nil && c.now != nil && len(parts) == 1
+	if passing && c.write.TryLock() {
+		n, err := c.now(parts[0])
+		if err == nil {
+			c.write.Unlock()
+			return nil
+		}
+		relay.Leave(ctx)
+		parts[0] = parts[0][n:] // an error that stays is met again
+	} else {
+		relay.Leave(ctx)
+		c.write.Lock()
+	}
+	defer c.write.Unlock()
+	for _, p := range parts {
+		if _, err := c.t.Out.Write(p); err != nil {
+			c.mu.Lock()
+			c.broken = true
+			c.signalIdle()
+			c.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the connection; the streams stay open, they belong to whoever
+// made the Transport. It implements [mcp.Connection].
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+func idKey(id jsonrpc.ID) string {
+	key, _ := json.Marshal(id.Raw())
+	return string(key)
+}

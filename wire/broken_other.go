@@ -1,9 +1,0 @@
-//go:build !unix
-
-package wire
-
-import "io"
-
-// watchBroken returns a channel that never closes: here a broken output is
-// seen at the next write.
-func watchBroken(io.Writer, <-chan struct{}) <-chan struct{} { return nil }
