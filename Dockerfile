@@ -11,7 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.release=${VERSION}" -o /out/toolgate . \
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X toolgate/internal/app.release=${VERSION}" -o /out/toolgate . \
  && mkdir -p /out/workspace /out/state /out/tmp && chmod 1777 /out/tmp /out/state
 
 FROM scratch

@@ -192,7 +192,7 @@ func build(t target, version, program string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.release="+version, "-o", abs, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X toolgate/internal/app.release="+version, "-o", abs, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.goos, "GOARCH="+t.goarch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -116,7 +116,7 @@ func packed(t *testing.T) {
 		os.Chmod(built.dir, 0o755)
 		// As the generator builds it, but for -trimpath, with which nothing that
 		// was compiled before could be used.
-		build := exec.Command("go", "build", "-ldflags", "-s -w -X main.release="+version, "-o", filepath.Join(built.dir, "bin", runtime.GOOS+"-"+runtime.GOARCH)+string(filepath.Separator), ".")
+		build := exec.Command("go", "build", "-ldflags", "-s -w -X toolgate/internal/app.release="+version, "-o", filepath.Join(built.dir, "bin", runtime.GOOS+"-"+runtime.GOARCH)+string(filepath.Separator), ".")
 		build.Dir = ".."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

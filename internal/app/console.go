@@ -1,0 +1,391 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/aggregator"
+	"toolgate/internal/approvals"
+	"toolgate/internal/audit"
+	"toolgate/internal/console"
+	"toolgate/internal/lazyregexp"
+	"toolgate/policy"
+)
+
+// ConsolesDir is where running consoles write where they are. No tool can
+// read it.
+func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
+
+// A consoleHolder starts the console of a gate when its client has opened its
+// session: nothing may hold up the first answer.
+type consoleHolder struct {
+	once sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	stop   func()
+}
+
+// console starts the console if the config wants one.
+func (a *App) startConsole() {
+	if !a.Config.Console.Enabled || a.caller != "" {
+		return // over HTTP there is one for all callers
+	}
+	a.page.once.Do(func() {
+		a.page.mu.Lock()
+		defer a.page.mu.Unlock()
+		if a.page.closed {
+			return
+		}
+		url, stop, err := a.newConsole().Serve(a.Config.Console.Address, a.ConsolesDir())
+		if err != nil {
+			a.Log.Error("there is no console", "err", err)
+			return
+		}
+		a.page.stop = stop
+		a.Log.Info("the console is there; `toolgate console` prints a link", "url", url)
+	})
+}
+
+func (h *consoleHolder) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.stop != nil {
+		h.stop()
+		h.stop = nil
+	}
+}
+
+// newConsole returns the console of this gate.
+func (a *App) newConsole() *console.Console {
+	one := func() []*App { return []*App{a} }
+	return a.Settings.consoleOf(one, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+}
+
+// consoleOf returns a console of the gates that there are at a time.
+func (s *Settings) consoleOf(gates func() []*App, outputs *console.Outputs, about console.About, hosts []string) *console.Console {
+	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
+	o := console.Options{
+		About:    about,
+		Hosts:    hosts,
+		Calls:    consoleCalls{s.StateDir, outputs},
+		Servers:  consoleServers{s.StateDir, gates},
+		Sessions: consoleSessions{gates},
+		Rules:    consoleRules{s.Rules, gates},
+		Log:      s.Log,
+	}
+	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
+		s.Log.Warn("the console cannot show what waits", "err", err)
+	} else {
+		o.Approvals = waiting
+	}
+	return console.New(o)
+}
+
+// NewConsole returns a console without a gate: it shows the approval queue, the
+// calls of every gate of the user, and the rules.
+func (s *Settings) NewConsole() (*console.Console, error) {
+	waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals"))
+	if err != nil {
+		return nil, err
+	}
+	return console.New(console.Options{
+		About:     console.About{Version: Version(), PID: os.Getpid(), Started: time.Now()},
+		Approvals: waiting,
+		Calls:     consoleCalls{dir: s.StateDir},
+		Rules:     consoleRules{book: s.Rules},
+		Log:       s.Log,
+	}), nil
+}
+
+// consoleCalls is the record, for the console.
+type consoleCalls struct {
+	dir     string
+	outputs *console.Outputs // nil: none are kept
+}
+
+func (c consoleCalls) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
+	return audit.Follow(ctx, c.dir, audit.Filter{Last: last}, each)
+}
+
+func (c consoleCalls) Output(id string) (string, bool) {
+	if c.outputs == nil {
+		return "", false
+	}
+	return c.outputs.Get(id)
+}
+
+// runAndKeep is [app.run], and keeps what the call answered for the console.
+func (a *App) runAndKeep(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+	out, err := a.run(ctx, c, f)
+	if err == nil {
+		a.outputs.Keep(c.ID, out.Result)
+	}
+	return out, err
+}
+
+// consoleRules are the rule files, for the console.
+type consoleRules struct {
+	book  *RuleStore
+	gates func() []*App // nil: there are none
+}
+
+func (c consoleRules) Files() ([]console.RuleFile, error) {
+	names, _, err := new(folderStamp).ruleFiles(c.book.dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []console.RuleFile
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f := console.RuleFile{Name: filepath.Base(name), Text: string(text), Kept: filepath.Base(name) == KeptRules}
+		if _, err := policy.ParseRules(filepath.Base(name), text); err != nil {
+			f.Fault = err.Error()
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func (c consoleRules) Remove(line int, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("which rule?")
+	}
+	_, err := c.book.Remove(line, text)
+	return err
+}
+
+func (c consoleRules) Remembered() (list []policy.Memory) {
+	if c.gates == nil {
+		return nil
+	}
+	for _, a := range c.gates() {
+		list = append(list, a.Gate.Remembered()...)
+	}
+	return list
+}
+
+func (c consoleRules) Forget(m policy.Memory) error {
+	if c.gates != nil {
+		for _, a := range c.gates() {
+			if a.Gate.Forget(m) {
+				return nil
+			}
+		}
+	}
+	return errors.New("that answer is not remembered any more")
+}
+
+// consoleServers are the downstream servers, for the console. Those of
+// callers over HTTP have the caller before their names.
+type consoleServers struct {
+	stateDir string
+	gates    func() []*App
+}
+
+func (c consoleServers) List() []console.Server {
+	var list []console.Server
+	for _, a := range c.gates() {
+		for _, st := range a.Downstreams.Status() {
+			s := console.Server{Name: a.serverKey(st.Name), State: string(st.State), Error: st.Error, Tools: st.Tools, Faults: st.Faults, Level: st.Level, Version: st.Server}
+			for _, f := range st.Faults {
+				if strings.Contains(f, "changed: run toolgate mcp review") {
+					s.Changed++
+				}
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// serverKey is what a server is called on the page.
+func (a *App) serverKey(name string) string {
+	if a.caller == "" {
+		return name
+	}
+	return a.caller + " " + name
+}
+
+// find returns a server by its key. A name that came over the wire becomes
+// no path unless it is one of ours.
+func (c consoleServers) find(key string) (*App, string, error) {
+	for _, a := range c.gates() {
+		for _, name := range a.Downstreams.Names() {
+			if a.serverKey(name) == key {
+				return a, name, nil
+			}
+		}
+	}
+	return nil, "", fmt.Errorf("there is no server %s", strconv.Quote(key))
+}
+
+func (c consoleServers) Tools(key string) ([]console.ServerTool, string, error) {
+	_, name, err := c.find(key)
+	if err != nil {
+		return nil, "", err
+	}
+	reviews, err := aggregator.ReviewServer(c.stateDir, name)
+	if errors.Is(err, aggregator.ErrNotSeen) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var list []console.ServerTool
+	for _, r := range reviews {
+		list = append(list, console.ServerTool{Name: r.Tool, Changed: r.Changed, Flags: r.Flags, Before: r.Before, Now: r.Now})
+	}
+	return list, digestOf(reviews), nil
+}
+
+func (c consoleServers) Accept(key, seen string) error {
+	_, name, err := c.find(key)
+	if err != nil {
+		return err
+	}
+	reviews, err := aggregator.ReviewServer(c.stateDir, name)
+	if err != nil {
+		return err
+	}
+	if digestOf(reviews) != seen {
+		return errors.New("its tools have changed again since you looked; look once more")
+	}
+	if err := aggregator.AcceptSeen(c.stateDir, name, reviews); err != nil {
+		return err
+	}
+	for _, a := range c.gates() { // what is trusted is the user's, whoever calls
+		a.Downstreams.Reviewed()
+	}
+	return nil
+}
+
+func (c consoleServers) Restart(key string) error {
+	a, name, err := c.find(key)
+	if err != nil {
+		return err
+	}
+	return a.Downstreams.Restart(name)
+}
+
+// consoleSessions are the commands of the workers, for the console.
+type consoleSessions struct{ gates func() []*App }
+
+// sessionLine is a line of list_sessions.
+var sessionLine = lazyregexp.New(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
+
+// peekTime bounds how long a worker may take that is looked at.
+const peekTime = 2 * time.Second
+
+func (c consoleSessions) running() (list []aggregator.Running) {
+	for _, a := range c.gates() {
+		list = append(list, a.Workers.Running()...)
+	}
+	return list
+}
+
+func (c consoleSessions) List(ctx context.Context) []console.Session {
+	var list []console.Session
+	for _, w := range c.running() {
+		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
+		if err != nil {
+			continue // it is ending, or the config leaves the tool out
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if m := sessionLine.FindStringSubmatch(line); m != nil {
+				list = append(list, console.Session{
+					Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
+					ID: m[1], State: m[2], Age: m[3], Command: m[4],
+				})
+			}
+		}
+	}
+	return list
+}
+
+// outputHead is the first line of read_output, and notKept the second where a
+// part was too much to be kept.
+var (
+	outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
+	notKept    = lazyregexp.New(`(?m)^Not kept: the bytes from here to (\d+)$`)
+)
+
+func (c consoleSessions) Output(ctx context.Context, worker, id string, from int64) (console.Output, error) {
+	var o console.Output
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return o, errors.New("there is no such session")
+	}
+	text, err := c.peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
+	if err != nil {
+		return o, err
+	}
+	head, output, ok := strings.Cut(text, "Output:\n")
+	m := outputHead.FindStringSubmatch(head)
+	if !ok || m == nil {
+		return o, errors.New("bug: the worker's answer is not read")
+	}
+	for i, p := range []*int64{&o.From, &o.To, &o.Total} {
+		if *p, err = strconv.ParseInt(m[i+1], 10, 64); err != nil {
+			return o, err
+		}
+	}
+	if m := notKept.FindStringSubmatch(head); m != nil {
+		next, err := strconv.ParseInt(m[1], 10, 64)
+		if err != nil || next <= o.From {
+			return o, errors.New("bug: the worker's answer is not read")
+		}
+		o.Lost, o.To = next-o.From, next
+	}
+	o.Text = output
+	return o, nil
+}
+
+// peek returns the text that a worker's tool answers.
+func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, peekTime)
+	defer cancel()
+	b, err := json.Marshal(args)
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.RawMessage(nil), errors.New("this worker does not run any more")
+	for _, a := range c.gates() {
+		if slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker }) {
+			raw, err = a.Workers.Peek(ctx, worker, tool, b)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	var res mcp.CallToolResult
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, part := range res.Content {
+		if t, ok := part.(*mcp.TextContent); ok {
+			io.WriteString(&text, t.Text)
+		}
+	}
+	if res.IsError {
+		return "", errors.New(text.String())
+	}
+	return text.String(), nil
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"toolgate/internal/console"
+)
+
+// apps returns the gates of the callers that are there.
+func (hs *tenants) apps() []*App {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	var list []*App
+	for _, h := range hs.open {
+		select {
+		case <-h.ready:
+			if h.err == nil {
+				list = append(list, h.app)
+			}
+		default:
+		}
+	}
+	slices.SortFunc(list, func(a, b *App) int { return strings.Compare(a.caller, b.caller) })
+	return list
+}
+
+// openConsole mounts the console of all callers at /console. Who may read
+// the state folder gets in, with `toolgate console`: a caller's token does not
+// let in, because nobody may answer another's questions.
+func (h *httpServer) openConsole(s *Settings, outputs *console.Outputs) {
+	h.console = s.consoleOf(h.tenants.apps, outputs, console.About{Workspace: "all callers over HTTP"}, s.Config.HTTP.Hosts)
+	h.mux.Handle("/console/", h.console)
+	h.mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusSeeOther))
+}
+
+// announceConsole tells `toolgate console` where the console is.
+func (h *httpServer) announceConsole(s *Settings, scheme string, at net.Addr) (remove func()) {
+	url := scheme + "://" + at.String()
+	if addr, err := netip.ParseAddrPort(at.String()); err == nil && addr.Addr().IsUnspecified() {
+		url = fmt.Sprintf("%s://127.0.0.1:%d", scheme, addr.Port())
+		if addr.Addr().Is6() {
+			url = fmt.Sprintf("%s://[::1]:%d", scheme, addr.Port())
+		}
+	}
+	remove, err := h.console.Announce(s.ConsolesDir(), url)
+	if err != nil {
+		s.Log.Warn("`toolgate console` does not find this console", "err", err)
+		return func() {}
+	}
+	return remove
+}

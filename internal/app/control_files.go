@@ -1,0 +1,328 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolgate/internal/config"
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// controlFiles are the files that the gate takes orders from: config, rules,
+// state, and what hooks run. Each may be reached through symlinks. A command
+// may change neither the file nor one of the symlinks that lead to it.
+type controlFiles struct {
+	names []string // of the folders, as they are configured
+
+	mu     sync.Mutex
+	links  map[string]string      // symlinks on the way, and what they say
+	ends   map[string]controlFile // where the ways end; what lies in one is not listed
+	backup string                 // where older versions kept the old config, "" when that is in one of ends
+	hooks  []string               // files that hooks name
+	roots  map[string]bool        // folders that sandboxes were allowed to write
+}
+
+// A controlFile is a file, or a folder with everything in it.
+type controlFile struct {
+	info os.FileInfo // nil when it does not exist
+	hold *os.File    // while it is open, no other file gets its number
+	hook bool
+}
+
+// findControlFiles returns the control files in the two folders.
+func findControlFiles(configDir, stateDir string) (*controlFiles, error) {
+	c := &controlFiles{names: []string{configDir, stateDir}}
+	c.links, c.ends, c.roots = map[string]string{}, map[string]controlFile{}, map[string]bool{}
+	file := filepath.Join(configDir, "config.toml")
+	for _, name := range []string{configDir, stateDir, file, file + ".bak"} {
+		if err := c.add(name, false); err != nil {
+			return nil, err
+		}
+	}
+	if _, end, _ := followLinks(file); c.holder(end) == end {
+		c.backup = end + ".bak"
+	}
+	const depth = 3 // as rules/callers/ID/default.rules
+	return c, errors.Join(c.addTree(filepath.Join(configDir, "rules"), depth), c.addTree(stateDir, depth))
+}
+
+// followLinks returns the symlinks on the way to name, which is absolute, with
+// what they say, and the path without symlinks where it ends. What is there
+// need not exist.
+func followLinks(name string) (links map[string]string, end string, err error) {
+	const most = 40 // as in Linux
+	split := func(path string) (root string, parts []string) {
+		root = filepath.VolumeName(path) + string(filepath.Separator)
+		return root, strings.Split(strings.TrimPrefix(path, root), string(filepath.Separator))
+	}
+	links = map[string]string{}
+	end, rest := split(name)
+	for hops := 0; len(rest) > 0; {
+		next := filepath.Join(end, rest[0]) // also for ".."
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil {
+			end = next
+			continue
+		}
+		if hops++; hops > most {
+			return nil, "", fmt.Errorf("%s: too many symlinks", name)
+		}
+		links[next] = target
+		more := strings.Split(target, string(filepath.Separator))
+		if filepath.IsAbs(target) {
+			end, more = split(target)
+		}
+		rest = append(more, rest...)
+	}
+	return links, end, nil
+}
+
+// add adds what name leads to and the symlinks on the way.
+func (c *controlFiles) add(name string, hook bool) error {
+	links, end, err := followLinks(name)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.links, links)
+	if c.holder(end) != "" {
+		return nil
+	}
+	f := controlFile{hook: hook}
+	if info, err := os.Stat(end); err == nil {
+		f.info = info
+		if (info.Mode().IsRegular() || info.IsDir()) && runtime.GOOS != "windows" { // where it could not be removed
+			f.hold, _ = os.Open(end)
+		}
+	}
+	c.ends[end] = f
+	return nil
+}
+
+// addTree adds dir and every symlink in it.
+func (c *controlFiles) addTree(dir string, depth int) error {
+	if err := c.add(dir, false); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // it is no folder, or there is none
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		switch {
+		case depth > 0 && (e.IsDir() || e.Type()&fs.ModeSymlink != 0):
+			err = c.addTree(name, depth-1)
+		case e.Type()&fs.ModeSymlink != 0:
+			err = c.add(name, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holder returns the outermost of the ends that path is or lies in, "" when
+// there is none.
+func (c *controlFiles) holder(path string) (holder string) {
+	for end := range c.ends {
+		if policy.Below(path, end) && (holder == "" || len(end) < len(holder)) {
+			holder = end
+		}
+	}
+	return holder
+}
+
+// addHooks adds the files that the commands of hooks name, as they are found
+// from dir. Where sandboxes run that could have made one, the error says so.
+func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range hookFiles(h, dir) {
+		_, end, err := followLinks(name)
+		if err != nil {
+			return err
+		}
+		if c.holder(end) == "" && c.writable(end) {
+			return fmt.Errorf("a hook runs %s, which running commands may write; restart toolgate", name)
+		}
+		if err := c.add(name, true); err != nil {
+			return err
+		}
+		c.hooks = append(c.hooks, name)
+	}
+	slices.Sort(c.hooks)
+	c.hooks = slices.Compact(c.hooks)
+	return nil
+}
+
+// hookFiles returns the files that hooks name: every word of their commands
+// that is a file, and programs with a slash even if they are missing.
+func hookFiles(h config.Hooks, dir string) (files []string) {
+	home, _ := os.UserHomeDir()
+	var commands []string
+	for _, e := range []config.HookEvent{config.PreToolUse, config.PostToolUse, config.PermissionRequest} {
+		for _, g := range h.For(e) {
+			for _, hook := range g.Hooks {
+				commands = append(commands, hook.Command)
+			}
+		}
+	}
+	for _, command := range commands {
+		for _, c := range policy.Commands([]string{"/bin/sh", "-c", command}).Commands {
+			for i, word := range c.Argv {
+				name := os.ExpandEnv(word)
+				if rest, ok := strings.CutPrefix(name, "~/"); ok {
+					name = filepath.Join(home, rest)
+				}
+				if i == 0 && !strings.Contains(name, "/") {
+					if name, _ = exec.LookPath(name); name == "" {
+						continue
+					}
+				}
+				if !filepath.IsAbs(name) {
+					name = filepath.Join(dir, name)
+				}
+				info, err := os.Stat(name)
+				if err == nil && info.Mode().IsRegular() || i == 0 && errors.Is(err, fs.ErrNotExist) {
+					files = append(files, filepath.Clean(name))
+				}
+			}
+		}
+	}
+	return files
+}
+
+// hidden returns what nothing run for a model may read.
+func (c *controlFiles) hidden() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	paths := slices.Clone(c.names)
+	for end, f := range c.ends {
+		if !f.hook {
+			paths = append(paths, end)
+		}
+	}
+	if c.backup != "" {
+		paths = append(paths, c.backup)
+	}
+	return paths
+}
+
+// readOnly returns what nothing run for a model may change, beside what is
+// hidden.
+func (c *controlFiles) readOnly() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	paths := slices.Collect(maps.Keys(c.links))
+	for end, f := range c.ends {
+		if f.hook {
+			paths = append(paths, end)
+		}
+	}
+	return paths
+}
+
+// writable reports whether a sandbox was allowed to write the folder that path
+// lies in.
+func (c *controlFiles) writable(path string) bool {
+	for root := range c.roots {
+		if policy.Below(path, root) {
+			return true
+		}
+	}
+	return false
+}
+
+// admit notes what a process held to plan may write. It returns why none may
+// be started: at level landlock nothing in a writable folder can be protected,
+// and nowhere what does not exist.
+func (c *controlFiles) admit(plan sandbox.Plan) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := slices.Sorted(maps.Keys(c.ends))
+	for _, root := range plan.Profile.WritableRoots {
+		for _, end := range own {
+			if c.ends[end].info == nil && policy.Below(end, root) {
+				return fmt.Errorf("toolgate takes orders from %s, which does not exist and which commands could make, "+
+					"because it lies in %s; the user can make it, or remove the symlink or hook that leads there, "+
+					"and restart toolgate", end, root)
+			}
+		}
+		for _, path := range slices.Concat(own, slices.Sorted(maps.Keys(c.links))) {
+			if plan.Level == sandbox.Landlock && policy.Below(path, root) {
+				return fmt.Errorf("%w: %s lies in %s, which commands may write, and this system cannot keep them out of it; "+
+					"move it, or set TOOLGATE_HOME to a folder elsewhere", sandbox.ErrUnsupported, path, root)
+			}
+		}
+	}
+	for _, root := range plan.Profile.WritableRoots {
+		c.roots[root] = true
+	}
+	return nil
+}
+
+// check returns why no orders may be taken from name now: it leads elsewhere
+// than it did at the start, so that running commands are not kept from it, or
+// was replaced where they may write.
+func (c *controlFiles) check(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unchanged(name, func(string) bool { return true })
+}
+
+// checkHooks is check for the files that hooks name. They are no secret: what
+// happens to them where no command can write does not count.
+func (c *controlFiles) checkHooks() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range c.hooks {
+		if err := c.unchanged(name, c.writable); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controlFiles) unchanged(name string, counts func(path string) bool) error {
+	links, end, err := followLinks(name)
+	if err != nil {
+		return err
+	}
+	for at, target := range links {
+		if was, ok := c.links[at]; (!ok || was != target) && counts(at) {
+			return fmt.Errorf("%s: the symlink %s is not what it was when toolgate started; restart toolgate", name, at)
+		}
+	}
+	holder := c.holder(end)
+	if holder == "" && counts(end) {
+		return fmt.Errorf("%s leads to %s, which running commands are not kept from; restart toolgate", name, end)
+	}
+	if holder == "" || !c.writable(holder) {
+		return nil
+	}
+	info, err := os.Stat(holder)
+	if was := c.ends[holder].info; err != nil || was == nil || !os.SameFile(was, info) {
+		return fmt.Errorf("%s was replaced in a folder that commands may write; look at it, then restart toolgate", holder)
+	}
+	return nil
+}
+
+// inPlace reports whether name is a symlink: what it leads to is then to be
+// written in place, because a sandbox that hides it would lose sight of
+// another file.
+func inPlace(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}

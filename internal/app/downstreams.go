@@ -1,0 +1,395 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolgate/aggregator"
+	"toolgate/internal/config"
+	"toolgate/internal/netproxy"
+	"toolgate/internal/programs"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/server"
+	"toolgate/tools"
+	"toolgate/tools/shell"
+)
+
+// newDownstreams returns the set of the config's servers, which are being
+// started; with hold they wait for that until a client has its first answer.
+func (s *Settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.Downstreams {
+	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
+		Version:  Version(),
+		StateDir: s.StateDir,
+		Roots:    s.workspaceRoots(),
+		Reserved: s.reserved(builtin),
+		Log:      s.Log,
+		Hold:     hold,
+	})
+	for _, key := range s.Config.WithoutEffect() {
+		s.Log.Warn("key has no effect here", "key", key)
+	}
+	set.Update(s.specs(s.Config.MCPServers))
+	return set
+}
+
+// reserved returns the names that no tool of a server may have: those of all
+// built-in tools, so that a name means the same whichever of them are offered.
+func (s *Settings) reserved(builtin []tools.Tool) []string {
+	if s.verbatim {
+		return nil
+	}
+	names := slices.Concat(s.Config.Tools.Disabled, shell.AliasNames, []string{"write_file"}, server.ReservedTools())
+	for _, t := range builtin {
+		names = append(names, t.Name())
+	}
+	return names
+}
+
+// front returns what the server says and offers of its own: for wrap nothing,
+// its one server is published as it is.
+func (o *Options) front(s *Settings, offered ToolSettings) (instruct string, builtin []tools.Tool) {
+	if o.Wrapped == nil {
+		return Instructions(s), Catalog(offered, nil)
+	}
+	s.Config.MCPServers = map[string]config.MCPServer{o.Wrapped.Name: o.Wrapped.Server}
+	s.verbatim = true
+	return "", nil
+}
+
+// specs returns the enabled downstream servers of the config.
+func (s *Settings) specs(servers map[string]config.MCPServer) []aggregator.Spec {
+	var specs []aggregator.Spec
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		server := servers[name]
+		if !server.IsEnabled() || s.onlyServers != nil && !slices.Contains(s.onlyServers, name) {
+			continue
+		}
+		for _, key := range server.WithoutEffect() {
+			s.Log.Warn("key has no effect here", "downstream", name, "key", key)
+		}
+		specs = append(specs, s.spec(name, server))
+	}
+	return specs
+}
+
+// spec returns what the aggregator must know of one server.
+func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
+	profile := s.ServerProfile(name, server)
+	spec := aggregator.Spec{
+		Name:           name,
+		Digest:         digestOf(server),
+		Verbatim:       s.verbatim,
+		Prefix:         server.Prefix,
+		NameBudget:     server.NameBudget,
+		SchemaMax:      server.ToolInputSchemaMaxBytes,
+		Lazy:           server.Startup == "lazy",
+		IdleStop:       server.IdleTime(),
+		Required:       server.Required,
+		Connect:        server.StartupReadiness == "connection",
+		StartupTimeout: server.StartupTimeout(),
+		ToolTimeout:    server.ToolTimeout,
+		Published: func(tool string) bool {
+			return (server.EnabledTools == nil || slices.Contains(server.EnabledTools, tool)) && !slices.Contains(server.DisabledTools, tool)
+		},
+		Approval: server.Approval,
+		Trusted:  server.Trusted,
+		Profile:  profile,
+		Limit:    func(tool string) int { return server.Tools[tool].OutputTokenLimit },
+	}
+	if server.URL != "" {
+		spec.HTTP = s.reach(name, server)
+	} else {
+		spec.Launch = func() (*aggregator.Process, error) { return s.launchServer(name, server, profile) }
+	}
+	return spec
+}
+
+// digestOf changes with whatever of the config concerns the server.
+func digestOf(parts ...any) string {
+	b, err := json.Marshal(parts)
+	if err != nil {
+		panic("bug: a config does not marshal: " + err.Error()) // it came from TOML
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:12])
+}
+
+// ServerProfile returns what a server's process may touch: by default it may
+// read what is not hidden, write in a folder of its own, and has no network.
+func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Profile {
+	word, roots := server.Confinement()
+	// A list of hosts is held in every mode: without a sandbox it would not be.
+	if word == "none" || word == "" && s.Policy.Mode == policy.DangerFullAccess && server.AllowedDomains == nil {
+		return policy.Profile{Mode: policy.DangerFullAccess, Network: policy.NetworkAll}
+	}
+	f := policy.Profile{
+		Mode:             policy.WorkspaceWrite,
+		WritableRoots:    []string{s.serverFolder(name, server)},
+		ReadOnlySubpaths: s.Policy.ReadOnlySubpaths,
+		Hidden:           s.Policy.Hidden,
+		ReadOnlyPaths:    s.Policy.ReadOnlyPaths,
+		// What is denied is so to servers too; where they are restricted in
+		// what they read at all, they could not start.
+		Paths: policy.Paths{Denied: s.Policy.Paths.Denied, DeniedGlobs: s.Policy.Paths.DeniedGlobs, GlobDepth: s.Policy.Paths.GlobDepth},
+	}
+	for _, r := range roots {
+		if real, err := filepath.EvalSymlinks(r); err == nil {
+			r = real
+		}
+		f.WritableRoots = append(f.WritableRoots, filepath.Clean(r))
+	}
+	if word == "workspace-write" {
+		f.WritableRoots = append(f.WritableRoots, s.Policy.WritableRoots...)
+	}
+	f.Network, f.Hosts, _ = server.Reach() // a fault was told when the config was read, and is no network
+	return f
+}
+
+// serverFolder is the one folder that a server may write: what it caches and
+// keeps for itself, and where it starts. It lies in the state folder, which is
+// hidden from commands.
+func (s *Settings) serverFolder(name string, server config.MCPServer) string {
+	clean := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`:@/.\`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if clean != name {
+		clean += "-" + digestOf(name)[:8]
+	}
+	if s.verbatim { // its name is its program's, such as npx
+		clean += "-" + digestOf(server.Command, server.Args)[:8]
+	}
+	return filepath.Join(s.StateDir, "servers", clean)
+}
+
+// serverDir is the folder that a server starts in: its own one, because what a
+// program runs can depend on what lies there, and commands write the workspace.
+func (s *Settings) serverDir(server config.MCPServer, own string) string {
+	switch {
+	case server.Cwd == config.CwdWorkspace:
+		return s.Dir()
+	case server.Cwd == "":
+		return own
+	case filepath.IsAbs(server.Cwd):
+		return server.Cwd
+	}
+	return filepath.Join(s.Dir(), server.Cwd)
+}
+
+// writableAbove returns the folder around dir that commands may write, where
+// there is one: npx and others look for programs in all folders above, too.
+func (s *Settings) writableAbove(dir string) (root string, ok bool) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	i := slices.IndexFunc(s.Policy.WritableRoots, func(root string) bool {
+		return policy.Below(filepath.ToSlash(dir), filepath.ToSlash(root))
+	})
+	if i < 0 || s.Policy.Mode != policy.WorkspaceWrite {
+		return "", false
+	}
+	return s.Policy.WritableRoots[i], true
+}
+
+// launchServer starts a downstream server on stdio, confined to its profile.
+func (s *Settings) launchServer(name string, server config.MCPServer, f policy.Profile) (*aggregator.Process, error) {
+	own := s.serverFolder(name, server)
+	for _, dir := range []string{own, filepath.Join(own, "tmp")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("its folder: %w", err)
+		}
+	}
+	if real, err := filepath.EvalSymlinks(own); err == nil && len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
+		f.WritableRoots = append([]string{real}, f.WritableRoots[1:]...)
+	}
+	plan, err := s.Plan(f)
+	if err != nil {
+		if errors.Is(err, sandbox.ErrUnsupported) {
+			err = fmt.Errorf("%w; set sandbox = \"none\" in [mcp_servers.%s] to run it all the same", err, name)
+		}
+		return nil, err
+	}
+	for _, what := range plan.Unenforced {
+		s.Log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
+	}
+	dir := s.serverDir(server, own)
+	if root, ok := s.writableAbove(dir); ok && dir == own {
+		s.Log.Warn("commands can write above the folder that the server starts in; set TOOLGATE_HOME to a folder elsewhere", "downstream", name, "writable", root)
+	}
+	env := s.serverEnv(server, own, f)
+	command, err := s.serverProgram(name, server.Command, dir, env, f)
+	if err != nil {
+		return nil, err
+	}
+	cmd := plan.Command(append([]string{command}, server.Args...)...)
+	cmd.Dir, cmd.Env = dir, s.Programs().Env(env)
+	proc, err := start(cmd, plan.Level.String())
+	if err != nil {
+		return nil, err
+	}
+	// Nobody can be asked about a host: which call it is for is not known.
+	if w := OpenEgress(cmd, f, s.Rules.Rules, nil, s.Log.With("downstream", name)); w != nil {
+		proc.Wait = func() error {
+			defer w.Close()
+			return cmd.Wait()
+		}
+	}
+	return proc, nil
+}
+
+// serverProgram returns the path of a server's program. One that commands can
+// write starts only where the config names its path, and in a sandbox.
+func (s *Settings) serverProgram(name, command, dir string, env []string, f policy.Profile) (string, error) {
+	find := s.Programs()
+	find.Dir = dir
+	path, err := find.Find(command, env)
+	fault, ok := errors.AsType[*programs.WritableError](err)
+	if !ok || filepath.Base(command) == command {
+		return path, err
+	}
+	if f.Mode == policy.DangerFullAccess && s.Policy.Mode != policy.DangerFullAccess {
+		return "", fmt.Errorf("%w, so it does not start without a sandbox", fault)
+	}
+	s.Log.Warn("commands can write the program of a server", "downstream", name, "path", fault.Path)
+	return fault.Path, nil
+}
+
+// start starts cmd with pipes. Its output is a pipe of our own and not the
+// command's, which Wait would close under the reader.
+func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, outW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		out.Close()
+		outW.Close()
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = outW, stderrW
+	err = cmd.Start()
+	outW.Close()
+	stderrW.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		stderr.Close()
+		return nil, err
+	}
+	return &aggregator.Process{
+		In: in, Out: out, Err: stderr, Level: level,
+		Wait: cmd.Wait, Kill: cmd.Kill,
+		Term: func() error { return terminateProcess(cmd.Pid()) },
+	}, nil
+}
+
+// InheritedVars are the variables that every server gets: what a program needs to
+// run, and where certificates are, as Codex passes them.
+var InheritedVars = []string{
+	"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER", "__CF_USER_TEXT_ENCODING",
+	"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+}
+
+// serverEnv returns a server's environment: the whitelist, what its entry
+// names, and, where it cannot write elsewhere, places for what package runners
+// keep.
+func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profile) []string {
+	vars := map[string]string{}
+	names := append(slices.Clone(InheritedVars), server.PassedOn()...)
+	if f.Mode == policy.DangerFullAccess {
+		names = append(names, "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+	}
+	for _, line := range s.Environ {
+		key, value, _ := strings.Cut(line, "=")
+		if slices.ContainsFunc(names, func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }) {
+			vars[key] = value
+		}
+	}
+	if f.Mode != policy.DangerFullAccess {
+		vars["TMPDIR"] = filepath.Join(own, "tmp")
+		vars["XDG_CACHE_HOME"] = own
+		vars["npm_config_cache"] = filepath.Join(own, "npm")
+		vars["UV_CACHE_DIR"] = filepath.Join(own, "uv")
+		vars["UV_TOOL_DIR"] = filepath.Join(own, "uv-tools")
+	}
+	maps.Copy(vars, server.Env)
+	if f.Network == policy.NetworkHosts {
+		for _, v := range netproxy.Environ("", f.Hosts) {
+			key, value, _ := strings.Cut(v, "=")
+			vars[key] = value
+		}
+	}
+	var env []string
+	for _, key := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, key+"="+vars[key])
+	}
+	return env
+}
+
+// workspaceRoots answers roots/list for a client that has no roots: the
+// workspace is where we work.
+func (s *Settings) workspaceRoots() json.RawMessage {
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(s.Policy.Workspace)}
+	b, err := json.Marshal(map[string]any{"roots": []map[string]string{{"uri": uri.String(), "name": filepath.Base(s.Policy.Workspace)}}})
+	if err != nil {
+		panic("bug: roots do not marshal: " + err.Error()) // strings always do
+	}
+	return b
+}
+
+// reach says how a server over HTTP is reached. A variable that is
+// not set is an error, not a header left out.
+func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP {
+	env := map[string]string{}
+	for _, line := range s.Environ {
+		key, value, _ := strings.Cut(line, "=")
+		env[key] = value
+	}
+	return &aggregator.HTTP{URL: server.URL, Tokens: s.Tokens(name, server), Header: func() (http.Header, error) {
+		h := http.Header{}
+		for key, value := range server.HTTPHeaders {
+			h.Set(key, value)
+		}
+		for key, name := range server.EnvHTTPHeaders {
+			if env[name] == "" {
+				return nil, fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
+			}
+			h.Set(key, env[name])
+		}
+		if name := server.BearerTokenEnvVar; name != "" {
+			if env[name] == "" {
+				return nil, fmt.Errorf("the variable %s, for the bearer token, is not set", name)
+			}
+			h.Set("Authorization", "Bearer "+env[name])
+		}
+		return h, nil
+	}}
+}
+
+// schemaProfile returns the profile of schemas that the config sets, "" to
+// have it chosen by the client's name.
+func schemaProfile(c config.Config) aggregator.SchemaProfile {
+	if c.MCP.SchemaProfile == "auto" {
+		return ""
+	}
+	return aggregator.SchemaProfile(c.MCP.SchemaProfile)
+}

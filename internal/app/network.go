@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolgate/internal/netproxy"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/tools"
+	"toolgate/tools/shell"
+)
+
+// A EgressSession is the way out of one worker's network namespace: its proxy, and the
+// calls that its worker runs.
+type EgressSession struct {
+	proxy *netproxy.Proxy
+	gate  *policy.Gate
+
+	mu    sync.Mutex
+	calls []*activeCall // under way, the newest last
+}
+
+// A activeCall is a call that is under way.
+type activeCall struct {
+	ctx  context.Context
+	call policy.Call
+	no   map[policy.HostTarget]error // hosts that a person refused it
+}
+
+// OpenEgress serves the proxy of a started process, or returns nil when it has
+// none. Gate asks about hosts; nil: nobody can be asked.
+func OpenEgress(cmd *sandbox.Cmd, f policy.Profile, rules func() *policy.Rules, gate *policy.Gate, log *slog.Logger) *EgressSession {
+	l := cmd.Listener()
+	if l == nil {
+		return nil
+	}
+	w := &EgressSession{gate: gate}
+	w.proxy = netproxy.New(netproxy.Options{Hosts: f.Hosts, Rules: rules, Ask: w.ask, Log: log})
+	go w.proxy.Serve(l) // ends with the process, and with close
+	return w
+}
+
+// Close ends the proxy. The nil way has none.
+func (w *EgressSession) Close() {
+	if w != nil {
+		w.proxy.Close()
+	}
+}
+
+// Refused returns the hosts that were refused to the process.
+func (w *EgressSession) Refused() []tools.Denial { return refusedHosts(w.proxy.Uses(time.Time{})) }
+
+// enter is an [aggregator.Process] Enter.
+func (w *EgressSession) enter(ctx context.Context, c policy.Call) (leave func() []policy.HostUse) {
+	p := &activeCall{ctx: ctx, call: c, no: map[policy.HostTarget]error{}}
+	began := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, p)
+	return func() []policy.HostUse {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.calls = slices.DeleteFunc(w.calls, func(q *activeCall) bool { return q == p })
+		uses := w.proxy.Uses(began)
+		return uses[max(0, len(uses)-maxHosts):]
+	}
+}
+
+// maxHosts is how many hosts the record of a call has, the last ones.
+const maxHosts = 100
+
+// ask asks about a host through the call that is under way: the newest that
+// can change anything, for one that only reads reaches no host.
+func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
+	p := w.current()
+	if p == nil || w.gate == nil {
+		return "", errors.New("no call is under way through which the user could be asked")
+	}
+	w.mu.Lock()
+	no := p.no[t]
+	w.mu.Unlock()
+	if no != nil {
+		return "", no // a program that tries again is not the user's trouble
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	answer, err := w.gate.AskHost(ctx, p.call, t, d)
+	if err != nil {
+		w.mu.Lock()
+		p.no[t] = err
+		w.mu.Unlock()
+	}
+	return answer, err
+}
+
+func (w *EgressSession) current() *activeCall {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range slices.Backward(w.calls) {
+		if !p.call.Action.ReadOnly {
+			return p
+		}
+	}
+	return nil
+}
+
+// proxied starts commands with the variables by which programs find the proxy,
+// and asks it what it refused to them.
+func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.StartFunc {
+	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
+		name, began := rand.Text(), time.Now()
+		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ(name, hosts)...)
+		refused, err := start(cmd)
+		return func() []tools.Denial {
+			var list []tools.Denial
+			if refused != nil {
+				list = refused()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			uses, err := netproxy.Uses(ctx, name, began)
+			if err != nil {
+				log.Warn("what was refused to a command is not known", "err", err)
+			}
+			if len(uses) > 0 && list == nil {
+				list = []tools.Denial{}
+			}
+			return append(list, refusedHosts(uses)...)
+		}, err
+	}
+}
+
+// RefusedHosts returns what was refused of uses.
+func refusedHosts(uses []policy.HostUse) []tools.Denial {
+	var list []tools.Denial
+	for _, u := range uses {
+		if !u.Refused {
+			continue
+		}
+		why := u.Reason
+		if u.Hint != "" {
+			why += "; " + u.Hint
+		}
+		list = append(list, tools.Denial{Op: "network", Path: u.HostTarget.String(), Why: why, Final: u.Rule != ""})
+	}
+	return list
+}
+
+// NetworkWords says what a profile reaches.
+func NetworkWords(f policy.Profile) string {
+	if f.Network != policy.NetworkHosts {
+		return f.Network.String()
+	}
+	words := "only " + strings.Join(f.Hosts.Allow, ", ")
+	if len(f.Hosts.Allow) == 0 {
+		words = "only what rules allow"
+	}
+	if len(f.Hosts.Deny) > 0 {
+		words += "; not " + strings.Join(f.Hosts.Deny, ", ")
+	}
+	return words
+}

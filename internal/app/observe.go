@@ -1,0 +1,108 @@
+package app
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"strings"
+
+	"toolgate/internal/audit"
+	"toolgate/internal/audit/telemetry"
+	"toolgate/internal/config"
+	"toolgate/internal/hooks"
+	"toolgate/internal/lazyregexp"
+	"toolgate/policy"
+)
+
+// observers watch the calls of a gate. Close them.
+type observers struct {
+	audit     *audit.Log           // nil when there is none
+	telemetry *telemetry.Telemetry // nil when nothing is sent
+	hooks     *hooks.Set
+	tell      func(policy.Event) // may be nil
+}
+
+// observe gives the gate its record and the user's hooks.
+func (s *Settings) observe(gate *policy.Gate) (*observers, error) {
+	o := &observers{}
+	var err error
+	if o.telemetry, err = s.telemetry(); err != nil {
+		return nil, err
+	}
+	if o.audit, err = audit.Open(s.StateDir); err != nil {
+		s.Log.Warn("calls are not recorded", "err", err)
+	}
+	gate.Record = o.record
+	if o.audit != nil {
+		gate.Prepare = o.audit.Prepare
+	}
+	o.hooks = hooks.New(s.Config.Hooks, hooks.Options{
+		Dir: s.Dir(), Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
+		Programs: s.Programs(), AnyPath: s.Policy.Mode == policy.DangerFullAccess,
+	})
+	o.hooks.Install(gate)
+	return o, nil
+}
+
+func (o *observers) record(e policy.Event) {
+	if o.audit != nil {
+		o.audit.Record(e)
+	}
+	if o.telemetry != nil {
+		o.telemetry.Record(e)
+	}
+	if o.tell != nil {
+		o.tell(e)
+	}
+}
+
+func (o *observers) close(log *slog.Logger) {
+	o.hooks.Close()
+	if o.telemetry != nil {
+		if err := o.telemetry.Close(); err != nil {
+			log.Warn("telemetry is incomplete", "err", err)
+		}
+	}
+	if o.audit != nil {
+		if err := o.audit.Close(); err != nil {
+			log.Error("the record of calls is incomplete", "err", err)
+		}
+	}
+}
+
+// telemetry returns what sends traces, nil when the config names no receiver.
+func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
+	traces, ok, err := s.Config.Otel.Traces()
+	if err != nil || !ok {
+		return nil, err
+	}
+	return telemetry.Start(telemetry.Options{
+		Version:     Version(),
+		Environment: s.Config.Otel.Environment,
+		Traces:      receiver(traces),
+		Log:         s.Log,
+	}), nil
+}
+
+// receiver completes e from the environment: the endpoint, if the config leaves
+// it open, from OpenTelemetry's variables, and the variables named in headers.
+func receiver(e config.Exporter) telemetry.Exporter {
+	base := strings.TrimSuffix(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318"), "/")
+	to := telemetry.Exporter{
+		Endpoint: cmp.Or(e.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), base+"/v1/traces"),
+		Headers:  map[string]string{},
+	}
+	for k, v := range e.Headers {
+		to.Headers[k] = inBraces.ReplaceAllStringFunc(v, func(name string) string { return os.Getenv(name[2 : len(name)-1]) })
+	}
+	return to
+}
+
+var inBraces = lazyregexp.New(`\$\{\w+\}`)
+
+// Records reports whether calls are recorded; they are not when the state folder
+// cannot be written.
+func (a *App) Records() bool { return a.observers.audit != nil }
+
+// HookFaults returns why hooks would fail as they are configured.
+func (a *App) HookFaults() []error { return a.observers.hooks.Check() }

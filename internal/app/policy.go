@@ -1,0 +1,182 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"toolgate/internal/programs"
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// Policy builds the policy in force; NoRoots says why nothing is writable
+// though the mode would allow it.
+func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err error) {
+	pol = &policy.Policy{
+		Mode:             policy.WorkspaceWrite,
+		ReadOnlySubpaths: sandbox.Protected(s.Config.WorkspaceWrite.AllowGitWrites),
+		Confines:         CanConfine,
+		Rules:            s.Rules.Rules,
+	}
+	if pol.Approval, pol.Granular, err = s.Config.Approval(); err != nil {
+		return nil, "", err
+	}
+	if o.Approval != "" {
+		if pol.Approval, err = policy.ParseApproval(o.Approval); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, word := range []string{s.Config.SandboxMode, o.Sandbox} {
+		if word == "" {
+			continue
+		}
+		if pol.Mode, err = policy.ParseMode(word); err != nil {
+			return nil, "", err
+		}
+	}
+	if pol.Network, pol.Hosts, err = s.Config.WorkspaceWrite.Network(); err != nil {
+		return nil, "", err
+	}
+	if w := s.Config.WorkspaceWrite; w.AllowedDomains != nil && !w.NetworkAccess {
+		s.Log.Warn("allowed_domains has no effect, because network_access is false")
+	}
+	profile := s.selected(o)
+	if mode, ok := builtinModes[profile]; ok {
+		pol.Mode, pol.Profiled = mode, profile
+		profile = ""
+	}
+	if profile != "" || pol.Mode == policy.ReadOnly {
+		pol.Network, pol.Hosts = policy.NetworkNone, policy.Hosts{} // that table is not about them
+	}
+	pol.Version = func() string { return Version() + s.Rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
+	if pol.Workspace, noRoots, err = workspace(o.Dir); err != nil {
+		return nil, "", err
+	}
+	if noRoots == "" {
+		pol.ReadRoots = []string{pol.Workspace}
+	}
+	if profile != "" {
+		if err := o.profiled(s, profile, pol, noRoots == ""); err != nil {
+			return nil, "", err
+		}
+	} else if noRoots == "" {
+		pol.WritableRoots, pol.SharedRoots, err = o.roots(pol.Workspace, s)
+		shared := func(root string) bool { return slices.Contains(pol.SharedRoots, root) }
+		pol.ReadRoots = slices.DeleteFunc(slices.Clone(pol.WritableRoots), shared)
+	}
+	if err == nil {
+		err = s.control.addHooks(s.Config.Hooks, pol.Workspace)
+	}
+	pol.Hidden, pol.ReadOnlyPaths = s.protected()
+	return pol, noRoots, err
+}
+
+// CanConfine is asked for at the first call, because finding out takes longer
+// than a client's greeting may.
+var CanConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != sandbox.None })
+
+// workspace returns the folder that relative paths count from, and why it may
+// not be written, "" when it may. A folder that holds everything the user has
+// is no workspace. Without dir it is the current folder, or the root of the file system
+// where that cannot be used.
+func workspace(dir string) (real, noRoots string, err error) {
+	if dir == "" {
+		if real, err = Directory("the current folder", "."); err != nil {
+			return filepath.VolumeName(os.TempDir()) + string(filepath.Separator), err.Error(), nil
+		}
+	} else if real, err = Directory("workspace", dir); err != nil {
+		return "", "", err
+	}
+	if filepath.Dir(real) == real {
+		return real, "the whole file system is no workspace", nil
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		if home, err := filepath.EvalSymlinks(home); err == nil && policy.Below(filepath.ToSlash(home), filepath.ToSlash(real)) {
+			return real, fmt.Sprintf("%s holds your whole home folder", real), nil
+		}
+	}
+	return real, "", nil
+}
+
+// roots returns the folders that may be written: the workspace, those that
+// were named, and the temporary ones unless the config says otherwise. Shared
+// are those of the last that are nothing else.
+func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, err error) {
+	roots = []string{workspace}
+	for _, dir := range slices.Concat(o.AddDirs, s.Config.WorkspaceWrite.WritableRoots) {
+		real, err := Directory("writable root", dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		roots = append(roots, real)
+	}
+	var temp []string
+	if !s.Config.WorkspaceWrite.ExcludeSlashTmp && runtime.GOOS != "windows" {
+		temp = append(temp, "/tmp")
+	}
+	if dir := os.Getenv("TMPDIR"); dir != "" && !s.Config.WorkspaceWrite.ExcludeTmpdirEnvVar {
+		temp = append(temp, dir)
+	}
+	for _, dir := range temp {
+		// A temporary folder that is not there, or is no folder of its own,
+		// is left out: the tools work without it.
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || !filepath.IsAbs(real) || filepath.Dir(real) == real || slices.Contains(roots, real) {
+			continue
+		}
+		roots, shared = append(roots, real), append(shared, real)
+	}
+	slices.Sort(roots)
+	return slices.Compact(roots), shared, nil
+}
+
+// protected returns the paths that nothing run for a model may read, ours and
+// the user's credentials, and those that it may not change: what hooks run, and
+// the symlinks that lead to any of them.
+func (s *Settings) protected() (hidden, readOnly []string) {
+	hidden, readOnly = s.control.hidden(), s.control.readOnly()
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, p := range sandbox.Credentials(home) {
+			links, end, err := followLinks(p)
+			if err != nil {
+				continue
+			}
+			if _, err := os.Lstat(end); err == nil {
+				hidden = append(hidden, end)
+				readOnly = slices.AppendSeq(readOnly, maps.Keys(links))
+			}
+		}
+	}
+	slices.Sort(hidden)
+	slices.Sort(readOnly)
+	return slices.Compact(hidden), slices.Compact(readOnly)
+}
+
+// Programs finds the programs that the gate starts outside the sandbox. What is
+// kept from commands by mounts alone counts as writable where there are none,
+// and so do names in folders that many programs share, which are not searched.
+func (s *Settings) Programs() programs.Finder {
+	pol := s.Policy
+	f := programs.Finder{Dir: pol.Workspace, Writable: slices.Clone(pol.WritableRoots)}
+	if s.NoRoots == "" {
+		f.Writable = append(f.Writable, pol.Workspace)
+	}
+	f.Kept = func(path string) bool {
+		if sandbox.Probe().Level() < sandbox.Bwrap || pol.Mode == policy.DangerFullAccess {
+			return false
+		}
+		below := func(kept string) bool { return policy.Below(path, kept) }
+		if slices.ContainsFunc(pol.Hidden, below) || slices.ContainsFunc(pol.ReadOnlyPaths, below) {
+			return true
+		}
+		return slices.ContainsFunc(pol.WritableRoots, func(root string) bool {
+			return policy.Below(path, root) && !slices.Contains(pol.SharedRoots, root) && pol.ReadOnlyName(root, path)
+		})
+	}
+	return f
+}

@@ -1,0 +1,228 @@
+package app
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolgate/policy"
+)
+
+// A RuleStore is the user's rule files, read anew when they change: an answer
+// of "always" and a revoked rule hold for the next call.
+type RuleStore struct {
+	dir  string
+	own  string // folder of a caller's own rules, "" when they are the user's
+	home string
+	log  *slog.Logger
+
+	check func(name string) error // why a file must not be read; nil: every file may be
+
+	mu     sync.Mutex
+	folder folderStamp
+	others folderStamp // of own
+	stamp  string      // of the files that were read
+	rules  *policy.Rules
+	digest string // of their text
+}
+
+// OpenRules reads the rule files in dir, and those in own, where a caller's
+// answers of "always" go, if it is not "". A fault in them is an error: a rule
+// that restricts must not be silently without effect. So is a file that check
+// returns an error for.
+func OpenRules(dir, own string, check func(name string) error, log *slog.Logger) (*RuleStore, error) {
+	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
+	b := &RuleStore{dir: dir, own: own, home: home, check: check, log: log}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b, b.read()
+}
+
+// Rules returns the rules in force. When a file has become unreadable, the
+// last good ones stay in force and the log says so.
+func (b *RuleStore) Rules() *policy.Rules {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.read(); err != nil {
+		b.log.Error("the rules have a fault; those read before stay in force", "err", err)
+	}
+	return b.rules
+}
+
+// Digest returns a digest of the rules in force.
+func (b *RuleStore) Digest() string {
+	b.Rules()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.digest
+}
+
+func (b *RuleStore) read() error {
+	names, stamp, err := b.folder.ruleFiles(b.dir)
+	if b.own != "" && err == nil {
+		var more []string
+		var second string
+		more, second, err = b.others.ruleFiles(b.own)
+		names, stamp = slices.Concat(names, more), stamp+"\x00"+second
+	}
+	if err != nil || stamp == b.stamp {
+		return err
+	}
+	b.stamp = stamp // a fault is reported once for each change
+	rules := &policy.Rules{Home: b.home}
+	h := sha256.New()
+	for _, name := range names {
+		if b.check != nil {
+			if err := b.check(name); err != nil {
+				return err
+			}
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("reading the rules: %w", err)
+		}
+		more, err := policy.ParseRules(name, text)
+		if err != nil {
+			return err
+		}
+		rules.Add(more)
+		h.Write(text)
+	}
+	b.rules, b.digest = rules, hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// A folderStamp remembers which rule files a folder holds, so that a call
+// need not list it. Its zero value remembers nothing.
+type folderStamp struct {
+	changed time.Time // the folder, when it was listed; zero: that may be unreliable
+	names   []string
+}
+
+// unreliable is how long after a change of a folder another one may show the
+// same time.
+const unreliable = 100 * time.Millisecond
+
+// ruleFiles returns the rule files in dir, sorted, and a stamp that changes
+// with them.
+func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err error) {
+	now := time.Now()
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "none", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the rules: %w", err)
+	}
+	if f.changed.IsZero() || !info.ModTime().Equal(f.changed) {
+		*f = folderStamp{}
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, "", fmt.Errorf("reading the rules: %w", err)
+		}
+		for _, e := range list {
+			if strings.HasSuffix(e.Name(), ".rules") {
+				f.names = append(f.names, filepath.Join(dir, e.Name()))
+			}
+		}
+		if now.Sub(info.ModTime()) > unreliable && runtime.GOOS != "windows" { // where some file systems keep no such time
+			f.changed = info.ModTime()
+		}
+	}
+	var b strings.Builder
+	for _, name := range f.names {
+		info, err := os.Stat(name)
+		if err != nil {
+			f.changed = time.Time{}
+			return nil, "", fmt.Errorf("reading the rules: %w", err)
+		}
+		fmt.Fprintf(&b, "%s %d %d\n", filepath.Base(name), info.Size(), info.ModTime().UnixNano())
+	}
+	return f.names, b.String(), nil
+}
+
+// KeptRules is the file that "always" writes to.
+const KeptRules = "default.rules"
+
+// keptIn is the folder of that file.
+func (b *RuleStore) keptIn() string { return cmp.Or(b.own, b.dir) }
+
+// Keep appends a rule. A rule that is there already is not written again.
+func (b *RuleStore) Keep(line string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := policy.ParseRules(KeptRules, []byte(line)); err != nil {
+		return err
+	}
+	name := filepath.Join(b.keptIn(), KeptRules)
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if slices.Contains(strings.Split(string(text), "\n"), line) {
+		return nil
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		line = "\n" + line
+	}
+	if err := os.MkdirAll(b.keptIn(), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// Remove takes a line, counted from 1, out of the file that "always" writes to,
+// if what is left is still a rule file. With text it must be that line's. It
+// returns the line.
+func (b *RuleStore) Remove(n int, text string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := filepath.Join(b.keptIn(), KeptRules)
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	lines := strings.SplitAfter(string(old), "\n")
+	if n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) == "" {
+		return "", fmt.Errorf("line %d holds no rule; see `toolgate approvals rules`", n)
+	}
+	gone := strings.TrimSpace(lines[n-1])
+	if text != "" && gone != strings.TrimSpace(text) {
+		return "", fmt.Errorf("line %d holds another rule by now; look again", n)
+	}
+	lines[n-1] = ""
+	left := strings.Join(lines, "")
+	if _, err := policy.ParseRules(name, []byte(left)); err != nil {
+		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
+	}
+	if inPlace(name) {
+		return gone, os.WriteFile(name, []byte(left), 0o600)
+	}
+	tmp := name + ".new"
+	if err := os.WriteFile(tmp, []byte(left), 0o600); err != nil {
+		return "", err
+	}
+	return gone, os.Rename(tmp, name)
+}
+
+// RuleFiles returns the rule files in dir, sorted.
+func RuleFiles(dir string) ([]string, error) {
+	names, _, err := new(folderStamp).ruleFiles(dir)
+	return names, err
+}

@@ -1,0 +1,330 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
+	"toolgate/server"
+)
+
+// A tenant is all that one caller over HTTP has: a gate, workers, servers
+// behind, sessions, approvals, the history of its patches. No two callers
+// share any of it.
+type tenant struct {
+	app      *App
+	endpoint *server.Endpoint
+	ready    chan struct{} // closed when the rest is set
+	err      error
+	unwatch  func()
+
+	// Under the lock of the households:
+	using int
+	used  time.Time
+}
+
+// tenants keeps one household for each caller, from its first request
+// until it has been quiet for a while.
+type tenants struct {
+	base *Options
+	opts server.EndpointOptions
+	max  int
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	config config.HTTP
+	open   map[string]*tenant
+	closed bool
+	ends   sync.WaitGroup
+	stop   chan struct{}
+}
+
+func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
+	hs := &tenants{
+		base:   base,
+		opts:   server.EndpointOptions{SessionTTL: c.SessionTime(), MaxSessions: c.MaxSessions},
+		max:    c.MaxCallers,
+		log:    log,
+		config: c,
+		open:   map[string]*tenant{},
+		stop:   make(chan struct{}),
+	}
+	if hs.opts.SessionTTL == 0 {
+		hs.opts.SessionTTL = 30 * time.Minute
+	}
+	if hs.max == 0 {
+		hs.max = 64
+	}
+	hs.ends.Go(hs.sweep) // ends with stop
+	return hs
+}
+
+// ServeHTTP serves MCP to the caller that the door has let in.
+func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caller, ok := httpauth.From(r.Context())
+	if !ok {
+		http.Error(w, "bug: nobody was let in", http.StatusInternalServerError)
+		return
+	}
+	h, done, err := hs.enter(caller)
+	if err != nil {
+		hs.log.Error("a caller cannot be served", "caller", caller.Name, "request", r.Header.Get(httpauth.RequestID), "err", err)
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "you cannot be served now; the log says why", http.StatusServiceUnavailable)
+		return
+	}
+	defer done()
+	h.endpoint.ServeHTTP(w, r)
+}
+
+var errAllTaken = errors.New("there are as many callers as there may be (http.max_callers), all of them busy")
+
+// enter returns the household of a caller, which is there until done is
+// called.
+func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) {
+	hs.mu.Lock()
+	if hs.closed {
+		hs.mu.Unlock()
+		return nil, nil, errors.New("toolgate is ending")
+	}
+	h, ok := hs.open[c.Name]
+	if !ok {
+		if len(hs.open) >= hs.max && !hs.makeRoom() {
+			hs.mu.Unlock()
+			return nil, nil, errAllTaken
+		}
+		h = &tenant{ready: make(chan struct{})}
+		hs.open[c.Name] = h
+		go h.start(hs.base.visitedBy(c, hs.visitor(c)), c, hs.opts) // ends when it has started
+	}
+	h.using++
+	hs.mu.Unlock()
+	done = func() {
+		hs.mu.Lock()
+		defer hs.mu.Unlock()
+		h.using--
+		h.used = time.Now()
+	}
+	<-h.ready
+	if h.err != nil {
+		done()
+		hs.mu.Lock()
+		defer hs.mu.Unlock()
+		if hs.open[c.Name] == h {
+			delete(hs.open, c.Name) // the next request tries again
+		}
+		return nil, nil, h.err
+	}
+	return h, done, nil
+}
+
+// visitor returns what is different for a caller; hs.mu is held.
+func (hs *tenants) visitor(c httpauth.Caller) config.Visitor {
+	switch {
+	case c.OAuth:
+		return hs.config.OAuth.Visitor
+	case c.Token != "":
+		return hs.config.Tokens[c.Token].Visitor
+	}
+	return config.Visitor{}
+}
+
+// makeRoom ends the household that has been quiet for longest; hs.mu is held.
+func (hs *tenants) makeRoom() bool {
+	var name string
+	for n, h := range hs.open {
+		if h.quiet() && (name == "" || h.used.Before(hs.open[name].used)) {
+			name = n
+		}
+	}
+	if name == "" {
+		return false
+	}
+	hs.remove(name)
+	return true
+}
+
+// quiet reports whether nobody needs the household; the lock of the households
+// is held.
+func (h *tenant) quiet() bool {
+	select {
+	case <-h.ready:
+		return h.using == 0 && (h.err != nil || h.endpoint.Sessions() == 0)
+	default:
+		return false
+	}
+}
+
+// remove ends a household; hs.mu is held.
+func (hs *tenants) remove(name string) {
+	h := hs.open[name]
+	delete(hs.open, name)
+	hs.ends.Go(h.close)
+}
+
+// start opens the household with the settings of its caller.
+func (h *tenant) start(base *Options, c httpauth.Caller, o server.EndpointOptions) {
+	defer close(h.ready)
+	if h.app, h.err = base.Open(); h.err != nil {
+		return
+	}
+	h.unwatch = base.WatchConfig(h.app)
+	o.Caller = c.Name
+	h.endpoint = h.app.Server.NewEndpoint(o)
+	h.app.Downstreams.Begin() // the first answer is on its way already
+	h.app.Log.Debug("a caller has come", "caller", c.Name, "workspace", h.app.Policy.Workspace)
+}
+
+func (h *tenant) close() {
+	<-h.ready
+	if h.err != nil {
+		return
+	}
+	h.endpoint.Close()
+	h.unwatch()
+	h.app.Close()
+}
+
+// sweep ends the households that are quiet for long.
+func (hs *tenants) sweep() {
+	tick := time.NewTicker(min(hs.opts.SessionTTL/2+time.Millisecond, time.Minute))
+	defer tick.Stop()
+	for {
+		select {
+		case <-hs.stop:
+			return
+		case now := <-tick.C:
+			hs.mu.Lock()
+			for name, h := range hs.open {
+				if h.quiet() && now.Sub(h.used) >= hs.opts.SessionTTL {
+					hs.remove(name)
+				}
+			}
+			hs.mu.Unlock()
+		}
+	}
+}
+
+// update makes c the settings of callers that come from now on, and ends the
+// tenants of tokens that are gone or mean something else now.
+func (hs *tenants) update(c config.HTTP) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	old := hs.config
+	hs.config = c
+	for name := range hs.open {
+		token, ok := strings.CutPrefix(name, "token:")
+		if !ok || token == "default" {
+			continue
+		}
+		was, is := old.Tokens[token], c.Tokens[token]
+		same := was.Hash == is.Hash && was.Workspace == is.Workspace && was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode && was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
+		if !same {
+			hs.remove(name)
+		}
+	}
+}
+
+// sessions returns how many there are of all callers.
+func (hs *tenants) sessions() (n int) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for _, h := range hs.open {
+		select {
+		case <-h.ready:
+			if h.err == nil {
+				n += h.endpoint.Sessions()
+			}
+		default:
+		}
+	}
+	return n
+}
+
+func (hs *tenants) count() int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return len(hs.open)
+}
+
+// drain refuses what is asked for now, waits for the answers still owed, and
+// ends everything.
+func (hs *tenants) drain(ctx context.Context) {
+	hs.mu.Lock()
+	hs.closed = true
+	var all []*tenant
+	for _, h := range hs.open {
+		all = append(all, h)
+	}
+	clear(hs.open)
+	hs.mu.Unlock()
+	close(hs.stop)
+	for _, h := range all {
+		hs.ends.Go(func() {
+			<-h.ready
+			if h.err != nil {
+				return
+			}
+			if err := h.endpoint.Drain(ctx); err != nil {
+				hs.log.Warn("some calls got no answer", "err", err)
+			}
+			h.close()
+		})
+	}
+	hs.ends.Wait()
+}
+
+// visitedBy returns the program as it is for one caller: its own settings win
+// over those of the command line.
+func (o *Options) visitedBy(c httpauth.Caller, v config.Visitor) *Options {
+	q := *o
+	q.Caller = c.Name
+	if v.Workspace != "" {
+		q.Dir, q.AddDirs = v.Workspace, nil
+	}
+	if v.ApprovalPolicy != "" {
+		q.Approval = v.ApprovalPolicy
+	}
+	if v.SandboxMode != "" {
+		q.Sandbox, q.Profile = v.SandboxMode, ""
+	}
+	if v.Permissions != "" {
+		q.Sandbox, q.Profile = "", v.Permissions
+	}
+	if v.Servers != nil {
+		q.OnlyServers = v.Servers
+	}
+	return &q
+}
+
+// checkVisitors returns what is wrong with the settings of callers, before
+// any of them comes.
+func (o *Options) checkVisitors(c config.HTTP) error {
+	check := func(what string, v config.Visitor) error {
+		s, err := o.visitedBy(httpauth.Caller{Name: what}, v).Load()
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if v.Workspace != "" && s.NoRoots != "" {
+			return fmt.Errorf("%s: workspace: %s", what, s.NoRoots)
+		}
+		return nil
+	}
+	for name, t := range c.Tokens {
+		if err := check("http.tokens."+name, t.Visitor); err != nil {
+			return err
+		}
+	}
+	if c.OAuth.Enabled() {
+		return check("http.oauth", c.OAuth.Visitor)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+package app
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
+)
+
+// A workspace of a caller over HTTP may go while the server runs.
+func TestWorkspaceOfACallerIsGone(t *testing.T) {
+	t.Setenv("TOOLGATE_HOME", t.TempDir())
+	o := &Options{LogLevel: "warn"}
+	gone := config.Visitor{Workspace: filepath.Join(t.TempDir(), "gone")}
+	_, err := o.visitedBy(httpauth.Caller{Name: "token:n"}, gone).Open()
+	require.ErrorContains(t, err, "gone: no such directory")
+}

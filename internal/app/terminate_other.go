@@ -1,0 +1,19 @@
+//go:build !linux
+
+package app
+
+import (
+	"os"
+	"runtime"
+)
+
+const isWindows = runtime.GOOS == "windows"
+
+// terminateProcess asks the process to end.
+func terminateProcess(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Signal(os.Interrupt)
+}

@@ -1,0 +1,117 @@
+// Package cli is the command line: one file a command.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"toolgate/internal/app"
+	"toolgate/internal/config"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/server"
+)
+
+// Exit codes, a contract with scripts.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitTool    = 3 // call: the tool answered with an error
+	exitRefused = 4 // call: the policy or the user said no
+)
+
+// Run runs the command line and returns the exit code.
+func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// A client that is gone must be seen as a failed write, in the order
+	// that things end in, and not kill us on the spot.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	p := &program{Options: app.Options{Stderr: stderr}, stdin: stdin, stdout: stdout, stderr: stderr}
+	root := p.rootCommand()
+	if len(args) > 0 && args[0] == "sandbox" {
+		root.AddCommand(p.sandboxCommand()) // a command that is to start at once waits for no others
+	} else {
+		p.addCommands(root)
+	}
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	code := p.exitCode(err)
+	if _, quiet := errors.AsType[exitStatus](err); err != nil && !quiet {
+		report(stderr, err)
+	}
+	return code
+}
+
+// An exitStatus ends the program with a code when all has been said.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// exitCode returns the code for what a command returned. An error from before
+// any command ran is one of usage.
+func (p *program) exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if e, ok := errors.AsType[exitStatus](err); ok {
+		return int(e)
+	}
+	if !p.started {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*server.UnknownToolError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*policy.ValueError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*app.DirectoryError](err); ok {
+		return exitUsage
+	}
+	if e, ok := errors.AsType[*config.Error](err); ok && e.File == "-c" {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// report tells the user what went wrong and, where we know, what to do.
+func report(w io.Writer, err error) {
+	fmt.Fprintf(w, "toolgate: error: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(w, "toolgate: hint: %s\n", hint)
+	}
+}
+
+func hintFor(err error) string {
+	if e, ok := errors.AsType[*config.Error](err); ok {
+		return e.Hint
+	}
+	if e, ok := errors.AsType[*policy.ValueError](err); ok {
+		return e.Hint()
+	}
+	if e, ok := errors.AsType[*app.DirectoryError](err); ok {
+		return e.Hint()
+	}
+	if e, ok := errors.AsType[*server.UnknownToolError](err); ok {
+		return fmt.Sprintf("the tools are %s", strings.Join(e.Known, ", "))
+	}
+	if errors.Is(err, errNoConsole) {
+		return "set enabled = true in [console] of the config and start the client again, or run `toolgate console --serve`"
+	}
+	if errors.Is(err, sandbox.ErrUnsupported) {
+		return "`toolgate doctor` says what is missing and how to get it"
+	}
+	return ""
+}

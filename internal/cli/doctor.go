@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/internal/app"
+	"toolgate/policy"
+	"toolgate/sandbox"
+)
+
+// A diagnosis is what doctor found.
+type diagnosis struct {
+	Version    string         `json:"version"`
+	Level      sandbox.Level  `json:"level"`                // sandbox level in force
+	Why        []string       `json:"why,omitempty"`        // what keeps it from a better one
+	Unenforced []string       `json:"unenforced,omitempty"` // what the policy asks for and this level leaves out
+	System     sandbox.System `json:"system"`
+
+	Mode      string   `json:"sandbox_mode"`
+	Profile   string   `json:"permission_profile,omitempty"` // "" when the mode alone is in force
+	Approval  string   `json:"approval_policy"`
+	Workspace string   `json:"workspace"`
+	Writable  []string `json:"writable_roots"`
+	Hidden    []string `json:"hidden"`
+
+	Paths   policy.Paths `json:"paths,omitzero"` // what the permission profile says of single paths
+	Network string       `json:"network"`
+
+	Config string            `json:"config"`
+	State  string            `json:"state"`
+	Found  map[string]string `json:"programs"` // optional programs, "" when missing
+
+	AnswerMS float64         `json:"first_answer_ms"`   // start of the server until its first answer
+	WorkerMS float64         `json:"worker_start_ms"`   // start of a worker until its first answer
+	Servers  []checkedServer `json:"servers,omitempty"` // downstream ones
+
+	Clients   []checkedClient   `json:"clients"`              // entries for toolgate in clients' files
+	IdleRules []policy.IdleRule `json:"idle_rules,omitempty"` // those that can have no effect
+	At        surroundings      `json:"surroundings"`
+	Advice    []string          `json:"advice,omitempty"` // how to come to the level full
+	Problems  []string          `json:"problems"`         // what is wrong and what to do
+}
+
+// doctor looks at the system the way the first call would.
+func (p *program) doctor(ctx context.Context, asJSON bool) error {
+	a, err := p.Open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	d := diagnose(ctx, a)
+	if asJSON {
+		err = p.printJSON(d)
+	} else {
+		p.printDiagnosis(d)
+	}
+	if err == nil && len(d.Problems) > 0 {
+		return exitStatus(exitFailed)
+	}
+	return err
+}
+
+func diagnose(ctx context.Context, a *app.App) diagnosis {
+	sys := sandbox.Probe()
+	prof := a.Policy.Profile()
+	d := diagnosis{
+		Version:   app.Version(),
+		Level:     sys.Level(),
+		Why:       sys.Why(),
+		System:    sys,
+		Mode:      a.Policy.Mode.String(),
+		Profile:   prof.Name,
+		Paths:     prof.Paths,
+		Approval:  a.Policy.Approval.String(),
+		Workspace: a.Policy.Workspace,
+		Writable:  prof.WritableRoots,
+		Hidden:    a.Policy.Hidden,
+		Network:   app.NetworkWords(prof),
+		Config:    filepath.Join(a.ConfigDir, "config.toml"),
+		State:     a.StateDir,
+		Found:     map[string]string{},
+		Problems:  []string{},
+		Clients:   []checkedClient{},
+		At:        lookAround(runtime.GOOS, "/"),
+	}
+	self, _ := os.Executable()
+	d.Advice = advice(sys, d.At, self)
+	for _, name := range []string{"bash", "git", "bwrap"} {
+		d.Found[name], _ = exec.LookPath(name)
+	}
+	if a.NoRoots != "" {
+		d.Problems = append(d.Problems, fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots))
+	}
+	if !a.Records() {
+		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.StateDir))
+	}
+	for _, fault := range a.HookFaults() {
+		d.Problems = append(d.Problems, fault.Error())
+	}
+	if a.Programs().CanWrite(self) {
+		fault := fmt.Sprintf("commands can write toolgate itself: %s; install it in another folder", self)
+		d.Problems = append(d.Problems, fault)
+	}
+	diagnoseServers(ctx, a, &d)
+	diagnoseStart(ctx, a, &d)
+	diagnoseClients(ctx, a, &d)
+	diagnoseRules(a, &d)
+	plan, err := a.Plan(prof)
+	if err != nil {
+		what := "commands are not confined: %v; each one is asked for, and so is reading outside the workspace"
+		if app.CanConfine() {
+			what = "commands do not run: %v"
+		}
+		d.Problems = append(d.Problems, fmt.Sprintf(what, err))
+		return d
+	}
+	d.Unenforced = plan.Unenforced
+	start := time.Now()
+	_, _, err = a.Workers.Call(ctx, "doctor", prof, "list_dir", json.RawMessage(`{"dir_path":"."}`), nil)
+	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
+	if err != nil {
+		d.Problems = append(d.Problems, fmt.Sprintf("the worker does not start: %v", err))
+	}
+	return d
+}
+
+func (p *program) printDiagnosis(d diagnosis) {
+	out := func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
+	out("toolgate %s", d.Version)
+	out("")
+	out("sandbox level    %s", levelWords(d))
+	for _, why := range d.Why {
+		out("  not used       %s", why)
+	}
+	for _, what := range d.Unenforced {
+		out("  not enforced   %s", what)
+	}
+	if d.Profile != "" {
+		out("profile          %s", d.Profile)
+	}
+	out("sandbox mode     %s", d.Mode)
+	out("approval policy  %s", d.Approval)
+	out("network          %s", d.Network)
+	out("workspace        %s", d.Workspace)
+	for _, r := range d.Writable {
+		out("  writable       %s", r)
+	}
+	printPaths(d.Paths, out)
+	for _, h := range d.Hidden {
+		out("  hidden         %s", h)
+	}
+	out("config           %s", d.Config)
+	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
+	for _, name := range []string{"bash", "git", "bwrap"} {
+		where := d.Found[name]
+		if where == "" {
+			where = "not found; toolgate works without it"
+		}
+		out("%-16s %s", name, where)
+	}
+	if d.AnswerMS > 0 {
+		out("first answer in  %.1f ms", d.AnswerMS)
+	}
+	if d.WorkerMS > 0 {
+		out("worker starts in %.1f ms", d.WorkerMS)
+	}
+	printServers(d, out)
+	printMore(d, out)
+	out("")
+	if len(d.Problems) == 0 {
+		out("no problems found")
+	}
+	for _, problem := range d.Problems {
+		out("problem: %s", problem)
+	}
+}
+
+// printPaths prints what a permission profile says of single paths.
+func printPaths(p policy.Paths, out func(string, ...any)) {
+	if p.Restricted {
+		out("  reading        only what is writable, and what follows")
+	}
+	for _, part := range []struct {
+		word  string
+		paths []string
+	}{
+		{"readable", p.Readable}, {"read-only", p.ReadOnly}, {"denied", p.Denied}, {"denied", p.DeniedGlobs},
+	} {
+		for _, path := range part.paths {
+			out("  %-14s %s", part.word, path)
+		}
+	}
+}
+
+func levelWords(d diagnosis) string {
+	if d.Mode == policy.DangerFullAccess.String() {
+		return d.Level.String() + ", but the mode is danger-full-access: nothing is confined"
+	}
+	return d.Level.String()
+}
+
+func (p *program) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this system can enforce, what is wrong and what to do",
+		Long: `Doctor tries what the first call would need: which sandbox level is in force and
+why it is no better one, with the steps to level full on Ubuntu, in containers
+and in WSL; how soon toolgate answers, as started here and as each MCP client's
+config file says; the servers behind it, each started once; and the rules that
+can have no effect. It exits with 1 where something is wrong.`,
+		Example: "  toolgate doctor --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}

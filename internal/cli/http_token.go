@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/internal/app"
+	"toolgate/internal/config"
+	"toolgate/internal/httpauth"
+)
+
+func (p *program) httpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "http",
+		Short: "Who may call over HTTP: add, list, remove tokens",
+		Example: `  toolgate http token add alice --workspace /srv/alice -s read-only
+  toolgate http token list`,
+	}
+	token := &cobra.Command{
+		Use:     "token",
+		Short:   "The tokens in the config",
+		Example: "  toolgate http token add ci --servers git",
+	}
+	token.AddCommand(p.tokenAdd(), p.tokenList(), p.tokenRemove())
+	cmd.AddCommand(token)
+	return cmd
+}
+
+func (p *program) tokenAdd() *cobra.Command {
+	var (
+		t       config.HTTPToken
+		servers []string
+	)
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a token, print it once and put its hash into the config",
+		Long: `Add makes a token for a caller, prints it, and adds its hash to the config: the
+token itself is kept nowhere. -s or -P, -a, --workspace and --servers say what the
+caller gets that is different from the rest of the config. A server that runs
+takes it over.`,
+		Example: `  toolgate http token add alice --workspace /srv/alice
+  toolgate http token add ci -s read-only -a never --servers git,docs`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("workspace") {
+				if _, err := app.Directory("--workspace", t.Workspace); err != nil {
+					return err
+				}
+			}
+			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.Sandbox, p.Profile, p.Approval
+			if cmd.Flags().Changed("servers") {
+				t.Servers = servers
+			}
+			return p.addToken(args[0], t)
+		},
+	}
+	cmd.Flags().StringVar(&t.Workspace, "workspace", "", "workspace `DIR` of the caller")
+	cmd.Flags().StringSliceVar(&servers, "servers", nil, "`NAMES` of the downstream servers that the caller sees")
+	return cmd
+}
+
+func (p *program) addToken(name string, t config.HTTPToken) error {
+	if t.Workspace != "" {
+		abs, err := filepath.Abs(t.Workspace)
+		if err != nil {
+			return err
+		}
+		t.Workspace = abs
+	}
+	secret := httpauth.NewToken()
+	t.Hash = httpauth.TokenOf(name, secret).HashText()
+	file, text, err := configFile()
+	if err != nil {
+		return err
+	}
+	if text, err = config.AddToken(text, name, t); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	if err := config.Write(file, text); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "toolgate: %s is in %s; this is its token, it is not shown again:\n", name, file)
+	_, err = fmt.Fprintln(p.stdout, secret)
+	return err
+}
+
+func (p *program) tokenList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens in the config",
+		Example: "  toolgate http token list",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			file, _, err := configFile()
+			if err != nil {
+				return err
+			}
+			c, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tWORKSPACE\tSANDBOX\tAPPROVAL\tSERVERS")
+			for _, name := range slices.Sorted(maps.Keys(c.HTTP.Tokens)) {
+				t := c.HTTP.Tokens[name]
+				servers := "all"
+				if t.Servers != nil {
+					servers = strings.Join(t.Servers, ",")
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace), orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func orDefault(s string) string {
+	if s == "" {
+		return "default"
+	}
+	return s
+}
+
+func (p *program) tokenRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Take a token out of the config: it lets nobody in any more",
+		Example: "  toolgate http token remove alice",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, text, err := configFile()
+			if err != nil {
+				return err
+			}
+			if text, err = config.RemoveToken(text, args[0]); err != nil {
+				return err
+			}
+			return config.Write(file, text)
+		},
+	}
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/internal/app"
+	"toolgate/internal/config"
+	"toolgate/internal/oauth"
+	"toolgate/policy"
+)
+
+// loginTime is how long a person may take to log in.
+const loginTime = 10 * time.Minute
+
+// loginOf returns a server of the config that one can log in to, and where its
+// login is kept.
+// With url it need not be in the config, as those that are wrapped.
+func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, error) {
+	dir, state, _, err := app.Folders()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
+	}
+	c, err := config.Load(filepath.Join(dir, "config.toml"))
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
+	}
+	s := config.MCPServer{URL: url}
+	if url == "" {
+		s, err = serverNamed(name)
+	} else {
+		err = config.CheckServer(name, s)
+	}
+	switch {
+	case err != nil:
+	case s.URL == "":
+		err = fmt.Errorf("the server %s is started here and needs no login", name)
+	case !s.TakesLogin():
+		err = fmt.Errorf("the server %s gets its token from the config; take bearer_token_env_var, or the header Authorization, out of it to log in", name)
+	}
+	return app.OAuthServer(name, s, c), app.TokenStore(state), s, err
+}
+
+func (p *program) mcpLogin() *cobra.Command {
+	var address string
+	var scopes []string
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to a server over HTTP that asks for it",
+		Long: `Login leads you to the server's authorization server, in a browser where there
+is one, and keeps the tokens that it gives in a file that only you can read. A
+toolgate that runs uses them at once, and renews them.
+
+Where the browser cannot come back to this machine, log in with --no-browser
+and paste the address of the page that the browser ends at.`,
+		Example: `  toolgate mcp login docs
+  toolgate mcp login docs --scopes read,write
+  toolgate mcp login docs --no-browser`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, store, server, err := loginOf(args[0], address)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, fmt.Errorf("nobody logged in within %v", loginTime))
+			defer cancel()
+			o := oauth.Options{
+				Header: func() http.Header { return plainHeaders(server) },
+				Note:   func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
+				Visit:  func(address string) { p.visit(address, !noBrowser) },
+			}
+			if cmd.Flags().Changed("scopes") {
+				o.Scopes = scopes
+			}
+			if noBrowser {
+				o.Pasted = p.lines()
+			}
+			g, err := oauth.Login(ctx, s, store, o)
+			if err != nil {
+				return fmt.Errorf("login to %s: %w", s.Name, err)
+			}
+			fmt.Fprintf(p.stderr, "toolgate: logged in to %s%s\n", s.Name, scopeWords(g.Scopes))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&address, "url", "", "the server is at `URL` and not in the config, as for wrap")
+	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, with commas between them")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser, and take the address that it ends at from stdin")
+	return cmd
+}
+
+func scopeWords(scopes []string) string {
+	if len(scopes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", for %q", scopes)
+}
+
+// plainHeaders returns the headers that go with each request to the server.
+func plainHeaders(s config.MCPServer) http.Header {
+	h := http.Header{}
+	for key, value := range s.HTTPHeaders {
+		h.Set(key, value)
+	}
+	for key, name := range s.EnvHTTPHeaders {
+		if value := os.Getenv(name); value != "" {
+			h.Set(key, value)
+		}
+	}
+	return h
+}
+
+// visit tells the person the address, and opens it where that is possible.
+func (p *program) visit(address string, open bool) {
+	fmt.Fprintf(p.stdout, "Log in at this address:\n\n%s\n\n", address)
+	if !open {
+		fmt.Fprintln(p.stdout, "If the browser then cannot show its last page, paste the address of that page here.")
+		return
+	}
+	name := os.Getenv("BROWSER")
+	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	if name == "" && !display && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
+		return // there is no screen to open it on
+	}
+	cmd, err := p.browser(strings.Split(name, string(os.PathListSeparator))[0], address)
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintf(p.stderr, "toolgate: note: no browser was opened: %v\n", err)
+		return
+	}
+	go cmd.Wait() // ends with the browser, or with us
+}
+
+// browser returns the command that opens an address: the program name, "" for
+// the one of this system.
+func (p *program) browser(name, address string) (*exec.Cmd, error) {
+	s, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{"xdg-open", address}
+	switch {
+	case name != "":
+		argv[0] = name
+	case runtime.GOOS == "darwin":
+		argv[0] = "open"
+	case runtime.GOOS == "windows":
+		argv = []string{"rundll32", "url.dll,FileProtocolHandler", address}
+	}
+	path, err := s.Programs().Find(argv[0], s.Environ)
+	if err != nil {
+		return nil, err
+	}
+	return &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}, nil
+}
+
+// lines gives what stands on stdin, line by line.
+func (p *program) lines() <-chan string {
+	out := make(chan string)
+	go func() { // ends with stdin, or with us
+		for scan := bufio.NewScanner(p.stdin); scan.Scan(); {
+			if strings.TrimSpace(scan.Text()) != "" {
+				out <- scan.Text()
+			}
+		}
+	}()
+	return out
+}
+
+func (p *program) mcpLogout() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use:     "logout NAME",
+		Short:   "Give up the login to a server",
+		Example: "  toolgate mcp logout docs",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, store, _, err := loginOf(args[0], address)
+			if _, unknown := errors.AsType[*policy.ValueError](err); err != nil && (unknown || s.URL == "") {
+				return err
+			}
+			was, err := oauth.Logout(cmd.Context(), s, store, nil)
+			switch {
+			case errors.Is(err, oauth.ErrNotRevoked):
+				fmt.Fprintf(p.stderr, "toolgate: note: %v\n", err)
+			case err != nil:
+				return err
+			}
+			if was {
+				fmt.Fprintf(p.stderr, "toolgate: logged out of %s\n", s.Name)
+			} else {
+				fmt.Fprintf(p.stderr, "toolgate: nobody was logged in to %s\n", s.Name)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&address, "url", "", "the server is at `URL` and not in the config, as for wrap")
+	return cmd
+}
+
+// loginState says in a word how a server knows us.
+func loginState(name string, server config.MCPServer) string {
+	switch {
+	case server.URL == "":
+		return ""
+	case server.BearerTokenEnvVar != "":
+		return "bearer token"
+	case !server.TakesLogin():
+		return "header"
+	}
+	s, store, _, err := loginOf(name, "")
+	if err != nil {
+		return ""
+	}
+	g, err := store.Load(s)
+	switch {
+	case err != nil:
+		slog.Warn("reading a login", "downstream", name, "err", err)
+		return "unknown"
+	case g == nil:
+		return "none"
+	case g.AccessToken == "":
+		return "login needed"
+	}
+	return "logged in"
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/internal/app"
+	"toolgate/internal/netproxy"
+	"toolgate/policy"
+	"toolgate/sandbox"
+	"toolgate/tools"
+)
+
+// printRefusedHosts tells on stderr which hosts were refused to what ran.
+func printRefusedHosts(stderr io.Writer, refused []tools.Denial) {
+	for _, d := range refused {
+		fmt.Fprintf(stderr, "toolgate: the sandbox refused the host %s: %s\n", d.Path, strings.TrimSuffix(d.Why, "\n"))
+	}
+}
+
+func (p *program) sandboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sandbox [flags] -- CMD [ARG...]",
+		Short: "Run a command under the sandbox in force",
+		Long: `Sandbox runs CMD confined to the profile that a tool's command would have, with
+your terminal, and ends with CMD's own exit code.`,
+		Example: `  toolgate sandbox -- make test
+  toolgate sandbox -s read-only -- cat /etc/hostname`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return p.sandboxed(args) },
+	}
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// sandboxed runs argv confined and passes its exit code on.
+func (p *program) sandboxed(argv []string) error {
+	s, err := p.Load()
+	if err != nil {
+		return err
+	}
+	// To find out what this system can do takes as long as a sandbox does.
+	cmd, err := p.startSandboxed(s, sandbox.Guess(), argv)
+	if errors.Is(err, sandbox.ErrUnsupported) {
+		cmd, err = p.startSandboxed(s, sandbox.Probe(), argv)
+	}
+	if err != nil {
+		return err
+	}
+	if w := app.OpenEgress(cmd, s.Policy.Profile(), s.Rules.Rules, nil, s.Log); w != nil {
+		defer w.Close()
+		defer func() { printRefusedHosts(p.stderr, w.Refused()) }()
+	}
+	err = cmd.WaitEnded()
+	if code := sandbox.ExitCode(err); code > 0 {
+		return exitStatus(code)
+	}
+	return err
+}
+
+// startSandboxed starts argv as the system sys can confine it.
+func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []string) (*sandbox.Cmd, error) {
+	plan, err := s.PlanOn(sys, s.Policy.Profile())
+	if err != nil {
+		return nil, err
+	}
+	cmd := plan.Command(argv...)
+	cmd.Dir = s.Dir()
+	cmd.Env = s.Environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {
+		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)
+	}
+	return cmd, cmd.Start()
+}

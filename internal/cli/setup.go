@@ -1,0 +1,584 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+	"toolgate/internal/lazyregexp"
+	"toolgate/internal/programs"
+	"toolgate/policy"
+)
+
+// defaultName is the name of our entry unless --name gives another.
+const defaultName = "toolgate"
+
+// setupFlags say what setup may do.
+type setupFlags struct {
+	name   string
+	yes    bool
+	dryRun bool
+	undo   bool
+	move   bool
+	meet   bool
+	url    string
+}
+
+func (p *program) setupCommand() *cobra.Command {
+	var f setupFlags
+	cmd := &cobra.Command{
+		Use:   "setup [flags] [CLIENT...]",
+		Short: "Attach toolgate to the MCP clients that are installed",
+		Long: `Setup writes an entry for toolgate into the config files of MCP clients: of
+those named, or of all that are installed. CLIENT is claude-code,
+claude-desktop, codex, copilot, cursor, gemini, goose, vscode, windsurf or zed.
+Each change is shown first and then asked for; all else in the file keeps its
+bytes, and the file as it was is kept in the state folder. Servers that a
+client has already can be moved behind toolgate, where the same policy holds for them;
+they are started once then, as with mcp add.
+--undo takes all of it back.
+
+The workspace and the flags given to setup are those that the client starts
+toolgate with; without flags an entry keeps those it has. Most clients start it
+in the project's folder; Claude Desktop and Windsurf do not, and need -C.`,
+		Example: `  toolgate setup
+  toolgate setup claude-desktop -C ~/src/app --move
+  toolgate setup codex --dry-run
+  toolgate setup --undo`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := &setup{program: p, setupFlags: f, in: bufio.NewReader(p.stdin)}
+			return s.run(cmd, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.yes, "yes", "y", false, "write without asking")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show the changes and write nothing")
+	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
+	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
+	fl.BoolVar(&f.meet, "start", true, "start the servers that were moved once; --start=false does not")
+	fl.StringVar(&f.name, "name", defaultName, "`NAME` of the entry")
+	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
+	return cmd
+}
+
+// A setup is one run of the command.
+type setup struct {
+	*program
+	setupFlags
+	in    *bufio.Reader
+	start clients.Start
+	log   setupLog
+	moved []string // servers, by their names in our config
+
+	source string // program to copy to where start has it, "" when it is there
+}
+
+func (s *setup) run(cmd *cobra.Command, names []string) error {
+	places, err := clients.Here()
+	if err != nil {
+		return err
+	}
+	if err := s.log.open(); err != nil {
+		return err
+	}
+	there := installed
+	if s.undo {
+		there = s.log.has
+	}
+	chosen, err := choose(clients.Known(places), names, there)
+	if err != nil {
+		return err
+	}
+	if len(chosen) == 0 {
+		if s.undo {
+			fmt.Fprintln(s.stderr, "toolgate: there is nothing to take back")
+			return nil
+		}
+		return &config.Error{File: "setup", Msg: "no client that it knows is installed", Hint: "name one to write its config all the same, see --help"}
+	}
+	if !s.yes && !s.dryRun && !isTerminal(s.stdin) {
+		return &config.Error{File: "setup", Msg: "there is nobody to ask: stdin is no terminal", Hint: "--yes writes without asking, --dry-run only shows"}
+	}
+	if s.undo {
+		return s.each(chosen, s.undoClient)
+	}
+	if s.start, err = s.entry(cmd); err != nil {
+		return err
+	}
+	err = s.each(chosen, s.attach)
+	if len(s.moved) > 0 && s.meet {
+		slices.Sort(s.moved)
+		s.meetServers(cmd.Context(), slices.Compact(s.moved))
+	}
+	return err
+}
+
+// each does its work for every client; a fault of one does not stop the others.
+func (s *setup) each(chosen []clients.Client, do func(clients.Client) error) error {
+	failed := false
+	for _, c := range chosen {
+		if err := do(c); err != nil {
+			report(s.stderr, fmt.Errorf("%s: %w", c.Title, err))
+			failed = true
+		}
+	}
+	if failed {
+		return exitStatus(exitFailed)
+	}
+	return nil
+}
+
+// choose returns the clients that are named, or all that are installed.
+func choose(known []clients.Client, names []string, installed func(clients.Client) bool) ([]clients.Client, error) {
+	var all []string
+	for _, c := range known {
+		all = append(all, c.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, &policy.ValueError{What: "client", Value: name, Known: strings.Join(all, ", ")}
+		}
+	}
+	chosen := slices.DeleteFunc(known, func(c clients.Client) bool {
+		if len(names) > 0 {
+			return !slices.Contains(names, c.Name)
+		}
+		return !installed(c)
+	})
+	return chosen, nil
+}
+
+// installed reports whether there are signs of the client.
+func installed(c clients.Client) bool {
+	for _, file := range c.Signs {
+		if _, err := os.Stat(file); err == nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Programs, func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	})
+}
+
+// entry returns how clients are to start this program, with the flags that
+// were given.
+func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
+	if s.url != "" {
+		u, err := url.Parse(s.url)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return clients.Start{}, &policy.ValueError{What: "URL", Value: s.url, Known: "http://127.0.0.1:8321/mcp and the like"}
+		}
+		return clients.Start{URL: s.url}, nil
+	}
+	set, err := s.Load()
+	if err != nil {
+		return clients.Start{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return clients.Start{}, err
+	}
+	start, err := s.startOf(self, set.Programs())
+	if err != nil {
+		return start, err
+	}
+	start.Args, err = s.flagWords(cmd)
+	return start, err
+}
+
+// lasting returns the path that will lead to the program at self after an
+// update, too: the one on the path where that is a link to it, as Homebrew and
+// others make them.
+func lasting(self string, find programs.Finder) string {
+	found, err := find.Find("toolgate", os.Environ())
+	if err != nil {
+		return self
+	}
+	a, err1 := os.Stat(found)
+	b, err2 := os.Stat(self)
+	if err1 == nil && err2 == nil && os.SameFile(a, b) {
+		return found
+	}
+	return self
+}
+
+// startOf returns how to start the program at self: always by an absolute path.
+// A package runner would take a program of the workspace first, or one that it
+// finds there on the way, such as node. A program that does not stay where it
+// is, or that commands can write, is copied to the state folder for that.
+func (s *setup) startOf(self string, find programs.Finder) (clients.Start, error) {
+	if strings.Contains(filepath.ToSlash(self), "/go-build") {
+		return clients.Start{}, &config.Error{File: self, Msg: "this program will be gone in a moment", Hint: "build it first, with `go build -o ~/bin/toolgate .`, and run the setup of that"}
+	}
+	if path := lasting(self, find); !inProject(path) && !find.CanWrite(path) {
+		return clients.Start{Command: path}, nil
+	}
+	s.source = self
+	return clients.Start{Command: filepath.Join(filepath.Dir(s.log.file), "bin", "toolgate"+filepath.Ext(self))}, nil
+}
+
+// inProject reports whether the program belongs to a project, or to the cache
+// of a package runner, which is one: beside their node_modules is a
+// package.json. pnpm keeps each version in a folder of its own.
+func inProject(path string) bool {
+	root, _, ok := strings.Cut(filepath.ToSlash(path), "/node_modules/")
+	cached := strings.Contains(root, "/_npx/") || strings.Contains(root, "/.pnpm/")
+	return ok && (cached || fileThere(filepath.Join(root, "package.json")))
+}
+
+// copyProgram copies the program to where the entries start it, if it is not
+// there already.
+func (s *setup) copyProgram() error {
+	if s.source == "" || s.dryRun {
+		return nil
+	}
+	text, err := os.ReadFile(s.source)
+	if err != nil {
+		return err
+	}
+	if have, err := os.ReadFile(s.start.Command); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	if err := replaceFile(s.start.Command, text, 0o755); err != nil {
+		return fmt.Errorf("copying the program: %w", err)
+	}
+	fmt.Fprintf(s.stdout, "the program is copied to %s; after an update run setup again\n", s.start.Command)
+	return nil
+}
+
+// flagWords returns the common flags that were given, with paths that mean the
+// same in any folder.
+func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
+	var words []string
+	path := func(flag, dir string) error {
+		abs, err := filepath.Abs(dir)
+		words = append(words, flag, abs)
+		return err
+	}
+	if s.Dir != "" {
+		if err := path("-C", s.Dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range s.AddDirs {
+		if err := path("--add-dir", dir); err != nil {
+			return nil, err
+		}
+	}
+	if s.Sandbox != "" {
+		words = append(words, "-s", s.Sandbox)
+	}
+	if s.Profile != "" {
+		words = append(words, "-P", s.Profile)
+	}
+	if s.Approval != "" {
+		words = append(words, "-a", s.Approval)
+	}
+	for _, set := range s.ConfigValues {
+		words = append(words, "-c", set)
+	}
+	if cmd.Flags().Changed("log-level") {
+		words = append(words, "--log-level", s.LogLevel)
+	}
+	return words, nil
+}
+
+// attach writes the entry into the client's file, and mends those that start
+// toolgate through a package runner.
+func (s *setup) attach(c clients.Client) error {
+	for i, w := range c.Files {
+		names, err := s.entries(w, i == 0)
+		if err != nil {
+			return err
+		}
+		for n, name := range names {
+			if err := s.attachAs(c, w, name, i+n == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entries returns the names of the entries to write into the client's file. In
+// the first one that is ours, unless one of another name is mended.
+func (s *setup) entries(w clients.File, first bool) ([]string, error) {
+	text, _, err := readIfThere(w.Path)
+	if err != nil {
+		return nil, err
+	}
+	tables, _ := w.Tables(text) // attachAs tells what is wrong with the first file
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(tables)) {
+		runner, _ := throughRunner(clients.StartOf(tables[key]))
+		if key != s.name && s.start.URL == "" && (runner != "" || s.log.wrote(w.Path, key)) {
+			names = append(names, key)
+		}
+	}
+	if first && (len(names) == 0 || tables[s.name] != nil || s.name != defaultName) {
+		names = append([]string{s.name}, names...)
+	}
+	return names, nil
+}
+
+// attachAs writes the entry called name. With move it moves the other servers
+// of the file behind us.
+func (s *setup) attachAs(c clients.Client, w clients.File, name string, move bool) error {
+	before, existed, err := readIfThere(w.Path)
+	if err != nil {
+		return err
+	}
+	tables, err := w.Tables(before)
+	if err != nil {
+		return &config.Error{File: w.Path, Msg: err.Error(), Hint: "mend the file first; nothing was changed"}
+	}
+	start := s.start
+	if start.URL == "" && len(start.Args) == 0 {
+		start.Args = ownWords(clients.StartOf(tables[name]))
+	}
+	table, err := c.Table(name, start, tables[name])
+	if err != nil {
+		return err
+	}
+	after := before
+	if !sameTable(table, tables[name]) {
+		if after, err = w.Put(before, name, table); err != nil {
+			return &config.Error{File: w.Path, Msg: err.Error()}
+		}
+	}
+	var moved map[string]config.MCPServer
+	if move {
+		if moved, err = s.movable(c, w.Path, before, tables); err != nil {
+			return err
+		}
+	}
+	for key := range moved {
+		if after, err = w.Remove(after, key); err != nil {
+			return &config.Error{File: w.Path, Msg: err.Error()}
+		}
+	}
+	if bytes.Equal(before, after) {
+		fmt.Fprintf(s.stdout, "%s: nothing to change in %s\n", c.Title, w.Path)
+		return s.copyProgram()
+	}
+	s.show(c, w.Path, before, after, tables)
+	if !s.confirm("Write it?", s.yes) {
+		return nil
+	}
+	if err := s.copyProgram(); err != nil {
+		return err
+	}
+	change := setupChange{Client: c.Name, File: w.Path, Name: name, Existed: existed, Old: tables[name]}
+	change.Moved = map[string]map[string]any{}
+	if change.Added, err = s.takeOver(moved); err != nil {
+		return err
+	}
+	for key := range moved {
+		change.Moved[key] = tables[key]
+	}
+	backup, err := s.log.write(change, before, after)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.stdout, "%s: written to %s\n", c.Title, w.Path)
+	if backup != "" {
+		fmt.Fprintf(s.stdout, "  the file as it was is %s\n", backup)
+	}
+	s.nextSteps(c)
+	return nil
+}
+
+func readIfThere(file string) (text []byte, existed bool, err error) {
+	text, err = os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return text, err == nil, err
+}
+
+// sameTable reports whether two tables say the same, whatever types they have.
+func sameTable(a, b map[string]any) bool {
+	if b == nil {
+		return false
+	}
+	var plain [2]any
+	for i, t := range []map[string]any{a, b} {
+		text, err := json.Marshal(t)
+		if err != nil || json.Unmarshal(text, &plain[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(plain[0], plain[1])
+}
+
+// movable returns the servers of the client that are to go behind us, by the
+// client's name for them. It asks, unless that was answered by flags.
+func (s *setup) movable(c clients.Client, file string, text []byte, tables map[string]map[string]any) (map[string]config.MCPServer, error) {
+	servers, notes, err := clients.Parse(file, text)
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil // [clients.File.Tables] took it; there is nothing in it to move
+	}
+	have, err := configured()
+	if err != nil {
+		return nil, err
+	}
+	moved, named := map[string]config.MCPServer{}, map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(tables)) {
+		server, ok := servers[config.NameFrom(key)]
+		_, ours := have[config.NameFrom(key)]
+		other, taken := named[config.NameFrom(key)]
+		switch {
+		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
+		case ours:
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: there is a server of that name behind toolgate already\n", key, c.Title)
+		case fillsIn(server):
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it holds a variable that only %s fills in\n", key, c.Title, c.Title)
+		case taken:
+			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it would have the name of %s\n", key, c.Title, other)
+		default:
+			moved[key], named[config.NameFrom(key)] = server, key
+		}
+	}
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(moved)), ", ")
+	if s.yes && !s.move || s.dryRun && !s.move {
+		fmt.Fprintf(s.stderr, "toolgate: %s has servers of its own: %s; --move moves them behind toolgate\n", c.Title, names)
+		return nil, nil
+	}
+	if !s.confirm(fmt.Sprintf("%s has servers of its own: %s. Move them behind toolgate?", c.Title, names), s.move) {
+		return nil, nil
+	}
+	for _, note := range notes {
+		if key, _, ok := strings.Cut(note, ":"); ok && tables[key] != nil && slices.Contains(slices.Collect(maps.Keys(moved)), key) {
+			fmt.Fprintf(s.stderr, "toolgate: note: %s\n", note)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(moved)) {
+		server := moved[key]
+		s.place(config.NameFrom(key), &server, filepath.Dir(file))
+		moved[key] = server
+	}
+	return moved, nil
+}
+
+// fillsIn reports whether the server holds variables that only its client
+// knows how to fill in.
+func fillsIn(m config.MCPServer) bool {
+	words := append([]string{m.Command, m.Cwd, m.URL}, m.Args...)
+	words = slices.AppendSeq(words, maps.Values(m.Env))
+	words = slices.AppendSeq(words, maps.Values(m.HTTPHeaders))
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${") })
+}
+
+// isUs reports whether the server is toolgate.
+func isUs(s clients.Start) bool {
+	name := commandName(s.Command)
+	runner, _ := throughRunner(s)
+	return name == "toolgate" || runner != "" || name == "cmd" && slices.Contains(s.Args, "toolgate")
+}
+
+// ownWords returns the words that an entry of ours starts toolgate with.
+func ownWords(s clients.Start) []string {
+	runner, words := throughRunner(s)
+	if runner == "" && commandName(s.Command) == "toolgate" {
+		words = s.Args
+	}
+	return words
+}
+
+// takeOver adds the servers to our config and returns their tables there.
+func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, error) {
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	named, added := map[string]config.MCPServer{}, map[string]string{}
+	for key, server := range moved {
+		named[config.NameFrom(key)] = server
+	}
+	for name, server := range named {
+		table, err := config.ServerTable(name, server)
+		if err != nil {
+			return nil, err
+		}
+		added[name] = table
+		s.moved = append(s.moved, name)
+	}
+	return added, s.addServers(named, false)
+}
+
+// show prints the change, without the values that may be secret.
+func (s *setup) show(c clients.Client, file string, before, after []byte, tables map[string]map[string]any) {
+	fmt.Fprintf(s.stdout, "%s:\n", c.Title)
+	text := string(diff.Diff(file, before, file+" (new)", after))
+	_, text, _ = strings.Cut(text, "\n") // its first line is the command diff
+	fmt.Fprintf(s.stdout, "%s\n", hideSecrets(text, tables))
+}
+
+var secretLine = lazyregexp.New(`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
+
+// hideSecrets replaces the values of variables and headers in the tables, and
+// of what has a name like a secret's.
+func hideSecrets(text string, tables map[string]map[string]any) string {
+	for _, t := range tables {
+		for _, key := range []string{"env", "envs", "headers", "http_headers"} {
+			values, _ := t[key].(map[string]any)
+			for _, v := range values {
+				if word, ok := v.(string); ok && len(word) > 3 && !strings.Contains(word, clients.TokenVariable) {
+					text = strings.ReplaceAll(text, word, "…")
+				}
+			}
+		}
+	}
+	return secretLine.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.Contains(found, clients.TokenVariable) {
+			return found
+		}
+		return secretLine.ReplaceAllString(found, `$1"…"`)
+	})
+}
+
+// confirm asks, and takes anything but yes for a no. What was answered by a
+// flag is not asked.
+func (s *setup) confirm(question string, answered bool) bool {
+	if s.dryRun {
+		return answered && question != "Write it?"
+	}
+	if answered {
+		return true
+	}
+	fmt.Fprintf(s.stdout, "%s [y/N] ", question)
+	line, _ := s.in.ReadString('\n')
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line)))
+}
+
+// nextSteps says what is still to do.
+func (s *setup) nextSteps(c clients.Client) {
+	switch {
+	case s.start.URL != "" && c.NeedsToken():
+		fmt.Fprintf(s.stdout, "  give the token to %s in its own settings, as header Authorization: Bearer …\n", c.Title)
+	case s.start.URL != "":
+		fmt.Fprintf(s.stdout, "  %s finds the token in the variable %s\n", c.Title, clients.TokenVariable)
+	case !c.Projects && s.Dir == "":
+		fmt.Fprintf(s.stdout, "  %s starts it outside of any project, so nothing can be written there; -C FOLDER names a workspace\n", c.Title)
+	}
+	fmt.Fprintf(s.stdout, "  restart %s, it reads the file when it starts\n", c.Title)
+}

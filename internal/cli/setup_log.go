@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"toolgate/internal/app"
+	"toolgate/internal/clients"
+	"toolgate/internal/config"
+)
+
+// A setupChange is what setup wrote into one client's file: enough to take it
+// back after the client has changed the file, too.
+type setupChange struct {
+	Client  string                    `json:"client"`
+	File    string                    `json:"file"`
+	Name    string                    `json:"name"`             // of our entry
+	Existed bool                      `json:"existed"`          // the file was there before
+	Backup  string                    `json:"backup,omitempty"` // the file as it was
+	After   string                    `json:"after"`            // digest of the file as it was left, "" when the backup is not what was there before us
+	Old     map[string]any            `json:"old,omitempty"`    // our entry as it was
+	Moved   map[string]map[string]any `json:"moved,omitempty"`  // entries taken out, by name
+	Added   map[string]string         `json:"added,omitempty"`  // what they became in our config, by name
+}
+
+// A setupLog is the list of changes that have not been taken back. It lies in
+// the state folder, where nothing run for a model sees it.
+type setupLog struct {
+	file    string
+	Changes []setupChange `json:"changes"`
+}
+
+func (l *setupLog) open() error {
+	_, state, _, err := app.Folders()
+	if err != nil {
+		return err
+	}
+	l.file = filepath.Join(state, "setup.json")
+	text, err := os.ReadFile(l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(l)
+	}
+	if err != nil {
+		return fmt.Errorf("reading what setup wrote before: %w", err)
+	}
+	return nil
+}
+
+// has reports whether something of the client's was changed.
+func (l *setupLog) has(c clients.Client) bool {
+	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
+}
+
+// wrote reports whether the entry called name in the file is setup's.
+func (l *setupLog) wrote(file, name string) bool {
+	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
+}
+
+// write replaces the client's file and remembers the change. It returns where
+// the file as it was is kept, "" when there was none.
+func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
+	c.After = textDigest(after)
+	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })
+	if i >= 0 {
+		// What is to be restored is what was there before the first time.
+		first := l.Changes[i]
+		c.Old = first.Old
+		maps.Copy(c.Moved, first.Moved)
+		if c.Added == nil {
+			c.Added = map[string]string{}
+		}
+		maps.Copy(c.Added, first.Added)
+		if first.After == textDigest(before) {
+			c.Existed, c.Backup = first.Existed, first.Backup
+		} else {
+			c.Existed, c.After = true, "" // there are no old bytes to go back to
+		}
+		l.Changes = slices.Delete(l.Changes, i, i+1)
+	}
+	if c.Existed && c.Backup == "" {
+		// Not beside the file: it holds what the file does, keys among it, and
+		// only the state folder is hidden from all that runs for a model.
+		c.Backup = filepath.Join(filepath.Dir(l.file), "setup", c.Client+"-"+filepath.Base(c.File))
+		if c.After == "" {
+			c.Backup += ".later"
+		}
+		if slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Backup == c.Backup }) {
+			c.Backup += "." + url.PathEscape(c.Name) // of another entry in that file
+		}
+		if err := replaceFile(c.Backup, before, 0o600); err != nil {
+			return "", fmt.Errorf("keeping the old file: %w", err)
+		}
+	}
+	l.Changes = append(l.Changes, c)
+	if err := l.save(); err != nil {
+		return "", err
+	}
+	if now, _, err := readIfThere(c.File); err != nil || !bytes.Equal(now, before) {
+		return "", fmt.Errorf("%s was changed by another program just now; run setup again", c.File)
+	}
+	return c.Backup, replaceFile(c.File, after, modeOf(c.File))
+}
+
+func (l *setupLog) save() error {
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(l.file, append(text, '\n'), 0o600)
+}
+
+func textDigest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// modeOf returns the permissions of the file, the user's alone when it is not
+// there.
+func modeOf(file string) fs.FileMode {
+	if info, err := os.Stat(file); err == nil {
+		return info.Mode().Perm()
+	}
+	return 0o600
+}
+
+// replaceFile replaces a file in one step. A link stays one.
+func replaceFile(file string, text []byte, mode fs.FileMode) error {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".toolgate-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(tmp.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// undoClient takes back what was written into the client's files.
+func (s *setup) undoClient(c clients.Client) error {
+	found := false
+	for _, change := range slices.Backward(slices.Clone(s.log.Changes)) { // the last first: it knows the file as it is
+		if change.Client != c.Name {
+			continue
+		}
+		found = true
+		if err := s.undoChange(c, change); err != nil {
+			return err
+		}
+	}
+	if !found {
+		fmt.Fprintf(s.stdout, "%s: setup wrote nothing there\n", c.Title)
+	}
+	return nil
+}
+
+func (s *setup) undoChange(c clients.Client, change setupChange) error {
+	i := slices.IndexFunc(c.Files, func(f clients.File) bool { return f.Path == change.File })
+	w := clients.File{Path: change.File, Form: c.Files[max(i, 0)].Form}
+	now, existed, err := readIfThere(change.File)
+	if err != nil {
+		return err
+	}
+	after, err := restored(w, change, now)
+	if err != nil {
+		return &config.Error{File: change.File, Msg: err.Error()}
+	}
+	gone := !change.Existed && textDigest(now) == change.After // the file was ours alone
+	if existed && !bytes.Equal(now, after) || gone {
+		tables, _ := w.Tables(now)
+		s.show(c, change.File, now, after, tables)
+	}
+	if !s.confirm("Write it?", s.yes) {
+		return nil
+	}
+	switch {
+	case !existed:
+	case gone:
+		err = os.Remove(change.File)
+	default:
+		err = replaceFile(change.File, after, modeOf(change.File))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.takeBack(change.Added); err != nil {
+		return err
+	}
+	s.log.Changes = slices.DeleteFunc(s.log.Changes, func(o setupChange) bool { return o.File == change.File && o.Name == change.Name })
+	if err := s.log.save(); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.stdout, "%s: taken back from %s\n", c.Title, change.File)
+	return nil
+}
+
+// restored returns the client's file as it would be without the change: its
+// old bytes when nobody has written since, else with the entries put right.
+func restored(w clients.File, change setupChange, now []byte) ([]byte, error) {
+	if textDigest(now) == change.After {
+		if !change.Existed {
+			return nil, nil
+		}
+		if text, err := os.ReadFile(change.Backup); err == nil {
+			return text, nil
+		}
+	}
+	tables, err := w.Tables(now)
+	if err != nil {
+		return nil, err
+	}
+	after, err := w.Remove(now, change.Name)
+	if err == nil && change.Old != nil {
+		after, err = w.Put(now, change.Name, plainTable(change.Old))
+	}
+	for _, key := range slices.Sorted(maps.Keys(change.Moved)) {
+		if _, there := tables[key]; there || err != nil {
+			continue
+		}
+		after, err = w.Put(after, key, plainTable(change.Moved[key]))
+	}
+	return after, err
+}
+
+// plainTable returns the table with numbers as Go's own, which every form can
+// write.
+func plainTable(t map[string]any) map[string]any {
+	var plain func(v any) any
+	plain = func(v any) any {
+		switch v := v.(type) {
+		case json.Number:
+			if n, err := v.Int64(); err == nil {
+				return n
+			}
+			f, _ := v.Float64()
+			return f
+		case map[string]any:
+			return plainTable(v)
+		case []any:
+			out := make([]any, len(v))
+			for i := range v {
+				out[i] = plain(v[i])
+			}
+			return out
+		}
+		return v
+	}
+	out := map[string]any{}
+	for key, v := range t {
+		out[key] = plain(v)
+	}
+	return out
+}
+
+// takeBack takes servers out of our config again, unless they were changed
+// there.
+func (s *setup) takeBack(added map[string]string) error {
+	file, text, err := configFile()
+	if err != nil || len(added) == 0 {
+		return err
+	}
+	have, err := configured()
+	if err != nil {
+		return err
+	}
+	after := text
+	for _, name := range slices.Sorted(maps.Keys(added)) {
+		server, ok := have[name]
+		if !ok {
+			continue
+		}
+		if table, err := config.ServerTable(name, server); err != nil || table != added[name] {
+			fmt.Fprintf(s.stderr, "toolgate: %s was changed in %s and stays there, too\n", name, file)
+			continue
+		}
+		if after, err = config.RemoveServer(after, name); err != nil {
+			return err
+		}
+	}
+	if bytes.Equal(text, after) {
+		return nil
+	}
+	return config.Write(file, after)
+}

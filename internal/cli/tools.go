@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"toolgate/server"
+)
+
+func (p *program) toolsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "tools",
+		Short:   "Print the tools a client would see",
+		Example: "  toolgate tools --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := p.Open()
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			a.Downstreams.Settle(cmd.Context(), false)
+			list, err := a.Server.Listing()
+			if err != nil {
+				return err
+			}
+			return p.printTools(list, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tools/list result as JSON")
+	return cmd
+}
+
+func (p *program) printTools(list []server.Listed, asJSON bool) error {
+	if asJSON {
+		all := struct {
+			Tools []json.RawMessage `json:"tools"`
+		}{Tools: []json.RawMessage{}}
+		for _, t := range list {
+			all.Tools = append(all.Tools, t.Definition)
+		}
+		return p.printJSON(all)
+	}
+	for _, t := range list {
+		first, _, _ := strings.Cut(t.Description, "\n")
+		fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, first)
+	}
+	return nil
+}
