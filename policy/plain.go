@@ -187,12 +187,3 @@ func isNotPlain(script string) bool {
 	_, ok := plainScript(script)
 	return !ok
 }
-
-// liftsWith reports whether an allow for prefix is one that lifts the sandbox
-// from a command of the call.
-func (j Judgement) liftsWith(prefix []string) bool {
-	return j.Found.plain() && slices.ContainsFunc(j.Found.Commands, func(c Command) bool {
-		direct := c.parent == 0 || isShellCall(j.Found.Commands[c.parent-1].Argv)
-		return direct && !c.Derived && len(prefix) <= len(c.Argv) && slices.Equal(prefix, c.Argv[:len(prefix)])
-	})
-}

@@ -235,10 +235,6 @@ func (r *Rules) otherCase(c Command, name string, out *RuleMatch) {
 	}
 }
 
-// systemFolders are where programs come from that only an administrator
-// installs.
-var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}
-
 // standsFor reports whether the program at path is the one called name.
 func (r *Rules) standsFor(path, name string) bool {
 	if paths, ok := r.hosts[name]; ok {
@@ -247,13 +243,6 @@ func (r *Rules) standsFor(path, name string) bool {
 		})
 	}
 	return inSystemFolder(path)
-}
-
-func inSystemFolder(path string) bool {
-	return slices.ContainsFunc(systemFolders, func(dir string) bool {
-		rest, ok := strings.CutPrefix(path, dir)
-		return ok && rest != "" && !strings.Contains(rest, "/")
-	})
 }
 
 // match compares the rule with a command whose program is called name.

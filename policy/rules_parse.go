@@ -189,7 +189,7 @@ func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, arg
 		return nil, err
 	}
 	for _, path := range paths {
-		if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") && !isDrive(strings.ReplaceAll(path, `\`, "/")) {
+		if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") && !startsAtDrive(path) {
 			return nil, fmt.Errorf("host_executable paths must be absolute or start with ~/ (got %s)", path)
 		}
 		if programName(path) != programName(name) {
@@ -521,4 +521,9 @@ func parseHost(raw string) (string, error) {
 func isPort(s string) bool {
 	digits, ok := strings.CutPrefix(s, ":")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// startsAtDrive reports whether path is an absolute one of Windows.
+func startsAtDrive(path string) bool {
+	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\')
 }

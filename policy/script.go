@@ -53,8 +53,8 @@ type Command struct {
 
 // An origin is the command in whose words something was found.
 type origin struct {
-	parent int // one more than its index in Found.Commands; 0 for none
-	word   int // the first of its words that belongs to what was found
+	parent int `json:"-"` // one more than its index in Found.Commands; 0 for none
+	word   int `json:"-"` // the first of its words that belongs to what was found
 }
 
 // A Hole is an argument that is not known before the command runs.
