@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -54,7 +55,7 @@ func TestResultsPassAsTheBytesTheyAre(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{script: script{"tools/call": func(p *peer, m message) error { p.result(m, tt.result); return nil }}}
 				s := set(t, spec("raw", f.launch))
-				out, err := s.Run(t.Context(), policy.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
+				out, err := s.Run(t.Context(), gate.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
 				require.NoError(t, err)
 				require.Equal(t, tt.result, string(out.Result))
 				require.Nil(t, out.Denied, "a downstream server is not our worker")
@@ -74,7 +75,7 @@ func TestArgumentsAndMetaGoDownAsSent(t *testing.T) {
 			return nil
 		}}}
 		s := set(t, spec("raw", f.launch))
-		_, err := call(t.Context(), s, "raw", "echo", `{"z":9007199254740993,"a":1.0,"s":"<&>"}`, func(c *policy.Call) {
+		_, err := call(t.Context(), s, "raw", "echo", `{"z":9007199254740993,"a":1.0,"s":"<&>"}`, func(c *gate.Call) {
 			c.Meta = json.RawMessage(`{"x/y":9007199254740993,"progressToken":"theirs","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`)
 		})
 		require.NoError(t, err)
@@ -436,7 +437,7 @@ func TestProgressIsMappedAndExtendsTheTime(t *testing.T) {
 		}}}
 		s := set(t, spec("raw", f.launch))
 		var seen []string
-		_, err := call(t.Context(), s, "raw", "echo", `{}`, func(c *policy.Call) {
+		_, err := call(t.Context(), s, "raw", "echo", `{}`, func(c *gate.Call) {
 			c.Progress = func(p json.RawMessage) { seen = append(seen, string(p)) }
 		})
 		require.NoError(t, err, "a minute without a sign of life is the limit")
@@ -699,7 +700,7 @@ func TestQuestionsGoToTheCallerAlone(t *testing.T) {
 			for i, caller := range []string{first, second} {
 				wg.Go(func() {
 					<-time.After(time.Duration(i) * time.Millisecond)
-					_, err := call(t.Context(), s, "raw", "echo", `{}`, func(c *policy.Call) {
+					_, err := call(t.Context(), s, "raw", "echo", `{}`, func(c *gate.Call) {
 						c.Caller = caller
 						c.Client = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 							mu.Lock()
@@ -776,7 +777,7 @@ func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
 			"resources/unsubscribe": func(p *peer, m message) error { p.result(m, `{}`); return nil },
 		}}
 		s := set(t, spec("raw", f.launch))
-		request := func(c *policy.Call) { c.Action.Request = true }
+		request := func(c *gate.Call) { c.Action.Request = true }
 		for range 2 {
 			_, err := call(t.Context(), s, "raw", "resources/subscribe", `{"uri":"raw://a"}`, request)
 			require.NoError(t, err)
@@ -809,7 +810,7 @@ func TestHeldServersWaitUntilOneIsNeeded(t *testing.T) {
 		"begin":  func(s *aggregator.Downstreams) { s.Begin() },
 		"settle": func(s *aggregator.Downstreams) { s.Settle(context.Background(), false) },
 		"a call": func(s *aggregator.Downstreams) {
-			s.Run(context.Background(), policy.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
+			s.Run(context.Background(), gate.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
 		},
 		"a tool that may come": func(s *aggregator.Downstreams) { s.Await(context.Background(), "mcp__raw__echo") },
 	} {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -404,10 +405,10 @@ func (s *Downstreams) Describe(t Tool) policy.Action {
 
 // Run runs a call of a downstream tool. It is a [policy.RunFunc]. An error of
 // the protocol is an [*RPCError] as the server sent it.
-func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
 	d, err := s.server(c.Action.Server)
 	if err != nil {
-		return policy.Outcome{}, err
+		return gate.Outcome{}, err
 	}
 	switch {
 	case c.Action.Request:
@@ -417,14 +418,14 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	}
 	t, ok := s.view().find(d.spec.Name, c.Action.Tool)
 	if !ok {
-		return policy.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.view().why(d.spec.Name, c.Action.Tool))
+		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.view().why(d.spec.Name, c.Action.Tool))
 	}
 	args := c.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
 	if args, err = restoreArguments(args, t.renamed); err != nil {
-		return policy.Outcome{}, err
+		return gate.Outcome{}, err
 	}
 	meta, _ := parseOrdered(c.Meta)
 	r := &request{
@@ -443,7 +444,7 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	r.body = append(r.body, inputs...)
 	var awaited bool
 	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
-		return policy.Outcome{}, err
+		return gate.Outcome{}, err
 	}
 	var timeout time.Duration
 	if d.spec.ToolTimeout != nil {
@@ -463,15 +464,15 @@ func (s *Downstreams) Run(ctx context.Context, c policy.Call, _ policy.Profile) 
 	if err == nil && d.spec.Limit != nil {
 		res = limitResult(res, d.spec.Limit(t.Raw))
 	}
-	out := policy.Outcome{Result: res, Level: d.level()}
+	out := gate.Outcome{Result: res, Level: d.level()}
 	if err != nil {
 		return out, err
 	}
 	if kindOf(res) != '{' {
-		return policy.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, errNotObject)
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, errNotObject)
 	}
 	if out.IsError, err = isError(res); err != nil {
-		return policy.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
 	}
 	return out, nil
 }
@@ -499,10 +500,10 @@ const maxDepth = 10_000
 const ReadResource = "resources/read"
 
 // runRead reads a resource for a model: the result's text is JSON.
-func (s *Downstreams) runRead(ctx context.Context, c policy.Call, d *Downstream) (policy.Outcome, error) {
+func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
 	in, err := parseOrdered(c.Arguments)
 	if err != nil {
-		return policy.Outcome{}, fmt.Errorf("arguments: %w", err)
+		return gate.Outcome{}, fmt.Errorf("arguments: %w", err)
 	}
 	uri := in.text("uri")
 	raw := uri
@@ -517,18 +518,18 @@ func (s *Downstreams) runRead(ctx context.Context, c policy.Call, d *Downstream)
 	}
 	res, err := s.send(ctx, d.spec.Name, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
-		return policy.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)
+		return gate.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)
 	}
 	if err != nil {
-		return policy.Outcome{}, err
+		return gate.Outcome{}, err
 	}
 	o, err := parseOrdered(res)
 	if err != nil {
-		return policy.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, err)
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, err)
 	}
 	text := ordered{{"server", quote(d.spec.Name)}, {"uri", quote(uri)}, {"contents", o.get("contents")}}.bytes()
 	item := ordered{{"type", quote("text")}, {"text", quote(string(text))}}.bytes()
-	return policy.Outcome{Result: ordered{{"content", arrayOf([]json.RawMessage{item})}}.bytes(), Level: d.level()}, nil
+	return gate.Outcome{Result: ordered{{"content", arrayOf([]json.RawMessage{item})}}.bytes(), Level: d.level()}, nil
 }
 
 func (p *published) find(server, raw string) (*Tool, bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // everythingEnv names the index.js of @modelcontextprotocol/server-everything,
@@ -70,7 +70,7 @@ func TestServerEverything(t *testing.T) {
 			if in == "" {
 				in = `{}`
 			}
-			got, err := call(t.Context(), s, "everything", tool.Raw, in, func(c *policy.Call) { c.Client = client })
+			got, err := call(t.Context(), s, "everything", tool.Raw, in, func(c *gate.Call) { c.Client = client })
 			require.NoError(t, err)
 			require.NotContains(t, got, `"isError":true`)
 		})
@@ -81,7 +81,7 @@ func TestServerEverything(t *testing.T) {
 			require.NoError(t, err)
 			return string(got)
 		}
-		got, err := call(t.Context(), s, "everything", "simulate-research-query", `{"topic":"go","ambiguous":true}`, func(c *policy.Call) {
+		got, err := call(t.Context(), s, "everything", "simulate-research-query", `{"topic":"go","ambiguous":true}`, func(c *gate.Call) {
 			c.Client, c.Task = client, json.RawMessage(`{"ttl":60000}`)
 		})
 		require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -191,8 +192,8 @@ func set(t *testing.T, specs ...aggregator.Spec) *aggregator.Downstreams {
 }
 
 // call makes one call of a tool by its raw name.
-func call(ctx context.Context, s *aggregator.Downstreams, server, tool, args string, with ...func(*policy.Call)) (string, error) {
-	c := policy.Call{Caller: "me", Action: policy.Action{Server: server, Tool: tool}, Arguments: json.RawMessage(args)}
+func call(ctx context.Context, s *aggregator.Downstreams, server, tool, args string, with ...func(*gate.Call)) (string, error) {
+	c := gate.Call{Caller: "me", Action: policy.Action{Server: server, Tool: tool}, Arguments: json.RawMessage(args)}
 	for _, f := range with {
 		f(&c)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -178,14 +179,14 @@ func completed(body ordered) (method string, both ordered, err error) {
 
 // runRequest runs a request of the protocol that the gate let through. An
 // error that the server sent is an [*RPCError].
-func (s *Downstreams) runRequest(ctx context.Context, c policy.Call, d *Downstream) (policy.Outcome, error) {
+func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
 	body, err := parseOrdered(c.Arguments)
 	if err != nil {
-		return policy.Outcome{}, fmt.Errorf("params is %w", err)
+		return gate.Outcome{}, fmt.Errorf("params is %w", err)
 	}
 	if c.Action.Tool == Subscribe {
 		err := s.watch(ctx, watch{d.spec.Name, body.text("uri")})
-		return policy.Outcome{Result: json.RawMessage("{}"), Level: d.level()}, err
+		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.level()}, err
 	}
 	meta, _ := parseOrdered(c.Meta)
 	inputs, _ := parseOrdered(c.Inputs)
@@ -201,9 +202,9 @@ func (s *Downstreams) runRequest(ctx context.Context, c policy.Call, d *Downstre
 	}
 	res, err := s.send(ctx, d.spec.Name, r)
 	if err != nil {
-		return policy.Outcome{}, err
+		return gate.Outcome{}, err
 	}
-	return policy.Outcome{Result: res, Level: d.level()}, nil
+	return gate.Outcome{Result: res, Level: d.level()}, nil
 }
 
 func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // A web is a raw server over HTTP: what it answers are bytes, right or wrong.
@@ -116,7 +116,7 @@ func TestHTTPNewerEra(t *testing.T) {
 		}
 	})
 	s := set(t, webSpec(w))
-	got, err := call(t.Context(), s, "web", "é", `{}`, func(c *policy.Call) { c.Rounds = true })
+	got, err := call(t.Context(), s, "web", "é", `{}`, func(c *gate.Call) { c.Rounds = true })
 	require.NoError(t, err)
 	require.Contains(t, got, `"resultType":"complete"`)
 	require.Contains(t, w.log(), "POST tools/call session= version=2026-07-28 method=tools/call name==?base64?w6k=?=")
@@ -165,7 +165,7 @@ func TestHTTPStreams(t *testing.T) {
 	})
 	s := set(t, webSpec(w))
 	var progress atomic.Int32
-	got, err := call(t.Context(), s, "web", "echo", `{}`, func(c *policy.Call) { c.Progress = func(json.RawMessage) { progress.Add(1) } })
+	got, err := call(t.Context(), s, "web", "echo", `{}`, func(c *gate.Call) { c.Progress = func(json.RawMessage) { progress.Add(1) } })
 	require.NoError(t, err)
 	require.Equal(t, text("streamed"), got)
 	require.Equal(t, int32(1), progress.Load())

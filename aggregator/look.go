@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/sandbox"
 )
@@ -24,7 +25,7 @@ const maxStale = 3
 // and patterns, as the files are now. Where the one that runs cannot be made
 // to, it is replaced: what it still does goes on as it began. The caller
 // leaves the worker after the call.
-func (w *Workers) held(ctx context.Context, c policy.Call, f policy.Profile) (*worker, error) {
+func (w *Workers) held(ctx context.Context, c gate.Call, f policy.Profile) (*worker, error) {
 	for try := 1; ; try++ {
 		if wk := w.ofSession(c); wk != nil {
 			return wk, nil
@@ -58,7 +59,7 @@ func (w *Workers) held(ctx context.Context, c policy.Call, f policy.Profile) (*w
 
 // ofSession returns the worker that was replaced and still has the session
 // that c goes on with, nil when there is none.
-func (w *Workers) ofSession(c policy.Call) *worker {
+func (w *Workers) ofSession(c gate.Call) *worker {
 	if c.Action.Session == "" {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (w *Workers) release(wk *worker) {
 }
 
 // noteSession notes what session a call left running, "" when none.
-func (w *Workers) noteSession(c policy.Call, session string, f policy.Profile, wk *worker) {
+func (w *Workers) noteSession(c gate.Call, session string, f policy.Profile, wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if session == "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/sandbox"
 )
@@ -99,7 +100,7 @@ func olderThan(number int) func(int) error {
 
 func run(t *testing.T, w *aggregator.Workers, tool, session string) string {
 	t.Helper()
-	out, err := w.Run(t.Context(), policy.Call{Caller: "me", Action: policy.Action{Tool: tool, Session: session}}, policy.Profile{})
+	out, err := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: tool, Session: session}}, policy.Profile{})
 	require.NoError(t, err)
 	var res struct{ Content []struct{ Text string } }
 	require.NoError(t, json.Unmarshal(out.Result, &res))
@@ -133,7 +134,7 @@ func TestAStaleWorkerFinishesItsCalls(t *testing.T) {
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
 	answer := make(chan string)
 	go func() {
-		out, _ := w.Run(t.Context(), policy.Call{Caller: "me", Action: policy.Action{Tool: "slow"}}, policy.Profile{})
+		out, _ := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: "slow"}}, policy.Profile{})
 		answer <- string(out.Result)
 	}()
 	<-n.begun
@@ -154,15 +155,15 @@ func TestAWorkerThatCannotBeHeldRunsNothing(t *testing.T) {
 	n, w := newNursery(t)
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
 	n.looks(func(int) error { return errors.New("the folder is too large") })
-	_, err := w.Run(t.Context(), policy.Call{Caller: "me", Action: policy.Action{Tool: "x"}}, policy.Profile{})
+	_, err := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: "x"}}, policy.Profile{})
 	require.EqualError(t, err, "nothing was run: the folder is too large")
 
 	// What only reads what it may read is not held up.
-	out, err := w.Run(t.Context(), policy.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}, policy.Profile{})
+	out, err := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}, policy.Profile{})
 	require.NoError(t, err)
 	require.Contains(t, string(out.Result), "worker 1")
 	hides := policy.Profile{Paths: policy.Paths{Denied: []string{"/s"}}}
-	read := policy.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}
+	read := gate.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}
 	_, err = w.Run(t.Context(), read, hides) // which starts it
 	require.NoError(t, err)
 	_, err = w.Run(t.Context(), read, hides)

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
 // Run runs a built-in tool's call under f, or where the session was opened
 // that the call goes on with. It is a [policy.RunFunc].
-func (w *Workers) Run(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	if opened, ok := w.SessionProfile(c.Caller, c.Action.Session); ok {
 		f = opened
 	}
@@ -44,14 +45,14 @@ func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) 
 // outcome reads what the gate must know of a CallToolResult: whether it is an
 // error, what the sandbox refused, and the session that it left running. The
 // notes about the latter two are taken out; nothing else is touched.
-func outcome(res json.RawMessage) (out policy.Outcome, session string, err error) {
+func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) {
 	var r struct {
 		IsError bool `json:"isError"`
 	}
 	if err := json.Unmarshal(res, &r); err != nil {
 		return out, "", fmt.Errorf("the backend's answer is no tool result: %w", err)
 	}
-	out = policy.Outcome{Result: res, IsError: r.IsError}
+	out = gate.Outcome{Result: res, IsError: r.IsError}
 	if !bytes.Contains(res, []byte(policy.DeniedKey)) && !bytes.Contains(res, []byte(policy.SessionKey)) {
 		return out, "", nil
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -179,7 +180,7 @@ func taskSupport(c *Catalogue, def ordered) string {
 // withTask returns the request of a call with what it says of a task. awaited
 // is set when we make a task of it, because the server takes nothing else,
 // and the client is to get the result.
-func (s *Downstreams) withTask(d *Downstream, t *Tool, c policy.Call, body ordered) (with ordered, awaited bool, err error) {
+func (s *Downstreams) withTask(d *Downstream, t *Tool, c gate.Call, body ordered) (with ordered, awaited bool, err error) {
 	switch asked := len(c.Task) > 0 && !c.Rounds; {
 	case asked && t.tasks == "":
 		return nil, false, &RPCError{Code: -32601, Message: "the tool " + t.Name + " does not run as a task; call it without task"}
@@ -194,7 +195,7 @@ func (s *Downstreams) withTask(d *Downstream, t *Tool, c policy.Call, body order
 // created notes the task that a call's result announces, and returns the
 // result with our id. A result that announces none is returned as it is, with
 // a nil task.
-func (s *Downstreams) created(d *Downstream, t *Tool, c policy.Call, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
+func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
@@ -228,7 +229,7 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c policy.Call, res json.Ra
 
 // awaitTask returns the result of a task that the client knows nothing of. When
 // the client gives up, so does the task.
-func (s *Downstreams) awaitTask(ctx context.Context, d *Downstream, k *task, c policy.Call, timeout time.Duration) (json.RawMessage, error) {
+func (s *Downstreams) awaitTask(ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration) (json.RawMessage, error) {
 	defer s.tasks.remove(k)
 	r := &request{method: "tasks/result", body: ordered{{"taskId", quote(k.raw)}}, caller: c.Caller, client: c.Client, task: k.raw}
 	res, err := d.do(ctx, r, timeout, true)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // tasking is a server with tasks, whose ids are numbers.
@@ -42,7 +42,7 @@ func tasking() script {
 
 func makeTask(t *testing.T, s *aggregator.Downstreams, caller string) string {
 	t.Helper()
-	got, err := call(t.Context(), s, "raw", "slow", `{}`, func(c *policy.Call) { c.Caller, c.Task = caller, json.RawMessage(`{}`) })
+	got, err := call(t.Context(), s, "raw", "slow", `{}`, func(c *gate.Call) { c.Caller, c.Task = caller, json.RawMessage(`{}`) })
 	require.NoError(t, err)
 	var made struct{ Task struct{ TaskID string } }
 	require.NoError(t, json.Unmarshal([]byte(got), &made))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -29,7 +30,7 @@ type Process struct {
 	// Enter is told of each call that a worker runs, and what it returns is
 	// called when the call has ended: it tells the hosts that were used
 	// meanwhile. It may be nil.
-	Enter func(context.Context, policy.Call) (leave func() []policy.HostUse)
+	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
 }
 
 // A LaunchFunc starts a worker confined to a profile.
@@ -85,7 +86,7 @@ func (e *DiedError) Unwrap() error { return e.Cause }
 // worker turns out to have died before it got the request, a new one is
 // started; when it dies during the call, the error is a *[DiedError].
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, string, error) {
-	c := policy.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
+	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
 	res, ran, wk, err := w.call(ctx, c, f)
 	if wk != nil {
 		w.leave(wk)
@@ -95,7 +96,7 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 
 // call is Call, and returns the level and the hosts of an [policy.Outcome], and
 // the worker that ran it, which the caller leaves. That is nil with an error.
-func (w *Workers) call(ctx context.Context, c policy.Call, f policy.Profile) (res json.RawMessage, ran policy.Outcome, wk *worker, err error) {
+func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (res json.RawMessage, ran gate.Outcome, wk *worker, err error) {
 	for try := 0; ; try++ {
 		if wk, err = w.held(ctx, c, f); err != nil {
 			return nil, ran, nil, err
@@ -117,7 +118,7 @@ func (w *Workers) call(ctx context.Context, c policy.Call, f policy.Profile) (re
 }
 
 // run runs one call.
-func (wk *worker) run(ctx context.Context, c policy.Call) (res json.RawMessage, ran policy.Outcome, err error) {
+func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ran gate.Outcome, err error) {
 	ran.Level = wk.proc.Level
 	if wk.proc.Enter != nil {
 		leave := wk.proc.Enter(ctx, c)

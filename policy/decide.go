@@ -7,6 +7,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"toolgate/policy/rules"
+	"toolgate/policy/shell"
 )
 
 // A Policy is what the user allows. The zero value asks before everything,
@@ -22,7 +25,7 @@ type Policy struct {
 	Profiled string
 
 	// Rules returns the user's rules in force; nil: there are none.
-	Rules func() *Rules
+	Rules func() *rules.Rules
 
 	// Version returns what changes with everything that this policy was made
 	// from. An answer that comes late holds for the version it was asked under.
@@ -56,21 +59,21 @@ type Policy struct {
 	Confines func() bool // nil: it does not
 }
 
-func (p *Policy) rules() *Rules {
+func (p *Policy) ruleSet() *rules.Rules {
 	if p.Rules == nil {
 		return nil
 	}
 	return p.Rules()
 }
 
-func (p *Policy) version() string {
+func (p *Policy) CurrentVersion() string {
 	if p.Version == nil {
 		return ""
 	}
 	return p.Version()
 }
 
-func (p *Policy) workspace() string {
+func (p *Policy) WorkspaceDir() string {
 	if p == nil {
 		return ""
 	}
@@ -124,7 +127,7 @@ func (p *Policy) Decide(a Action) Decision {
 		return Decision{Reason: "no policy is in force"}
 	}
 	d := p.decide(a)
-	d.Keys = keys(a, d.Profile)
+	d.Keys = Keys(a, d.Profile)
 	return d
 }
 
@@ -136,14 +139,14 @@ func (p *Policy) decide(a Action) Decision {
 		lists := fmt.Sprintf("enabled_tools or disabled_tools of [mcp_servers.%s]", a.Server)
 		return Decision{Reason: lists + " leaves out " + cmp.Or(a.As, a.Tool), Hint: "only the user can change that"}
 	}
-	rules := p.rules()
-	m := rules.Tool(a.Server, a.Tool, a.Arguments)
+	rs := p.ruleSet()
+	m := rs.Tool(a.Server, a.Tool, a.Arguments)
 	if a.As != "" {
-		if as := rules.Tool(a.Server, a.As, a.Arguments); as.Ruling > m.Ruling {
+		if as := rs.Tool(a.Server, a.As, a.Arguments); as.Ruling > m.Ruling {
 			m = as
 		}
 	}
-	if m.Ruling != NoRule {
+	if m.Ruling != rules.NoRule {
 		return p.byToolRule(a, m)
 	}
 	if a.Server != "" {
@@ -152,29 +155,29 @@ func (p *Policy) decide(a Action) Decision {
 	if len(a.Command) == 0 {
 		return p.bySandbox(a)
 	}
-	return p.byRules(a, rules.Judge(a.Command))
+	return p.byRules(a, rs.Judge(a.Command))
 }
 
 // byToolRule decides a call that tool rules speak of.
-func (p *Policy) byToolRule(a Action, m RuleMatch) Decision {
+func (p *Policy) byToolRule(a Action, m rules.Matched) Decision {
 	why := fmt.Sprintf("a rule for this tool (%s)", m.Matches[0])
 	d := Decision{Profile: p.Profile(), Rule: m.Matches[0].String()}
-	if m.Ruling == Permitted && len(a.Command) > 0 {
+	if m.Ruling == rules.Permitted && len(a.Command) > 0 {
 		return p.commandByToolRule(a, d.Rule, why)
 	}
 	if a.Server != "" {
 		d = p.decideDownstream(a)
 	}
 	switch m.Ruling {
-	case Permitted:
+	case rules.Permitted:
 		d.Verdict, d.Reason = Allow, why
 		if a.Server == "" {
-			d.Profile = outside
+			d.Profile = Outside
 		}
 		return d
-	case Prompted:
+	case rules.Prompted:
 		d.Reason = why
-		return p.ask(AboutRule, d)
+		return p.Ask(AboutRule, d)
 	}
 	return Decision{Reason: why + " forbids it", Rule: d.Rule, Hint: "do not try it in another way"}
 }
@@ -183,8 +186,8 @@ func (p *Policy) byToolRule(a Action, m RuleMatch) Decision {
 // allows the call. It says nothing of what the command does: rules for commands
 // hold all the same, and only they lift the sandbox.
 func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
-	j := p.rules().Judge(a.Command)
-	if d := p.byRules(a, j); j.Ruling > Permitted || j.Lifts {
+	j := p.ruleSet().Judge(a.Command)
+	if d := p.byRules(a, j); j.Ruling > rules.Permitted || j.Lifts {
 		return d
 	}
 	return p.inside(a, Decision{Reason: why, Rule: rule})
@@ -203,34 +206,34 @@ func (p *Policy) inside(a Action, d Decision) Decision {
 }
 
 // byRules decides a call that starts a command.
-func (p *Policy) byRules(a Action, j Judgement) Decision {
+func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	d := p.bySandbox(a)
 	if len(j.Matches) > 0 {
 		d.Rule = j.Matches[0].Rule.String()
 	}
 	switch {
-	case j.Ruling == Forbidden:
+	case j.Ruling == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Ruling == Permitted && j.Lifts:
-		return Decision{Verdict: Allow, Profile: outside, Reason: j.Reason, Rule: d.Rule}
-	case j.Ruling == Permitted:
+	case j.Ruling == rules.Permitted && j.Lifts:
+		return Decision{Verdict: Allow, Profile: Outside, Reason: j.Reason, Rule: d.Rule}
+	case j.Ruling == rules.Permitted:
 		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
-	case j.Ruling == Prompted:
+	case j.Ruling == rules.Prompted:
 		if d.Verdict == Ask {
 			j.Reason = d.Reason + "; and " + j.Reason
 		}
 		d.Reason, d.Hint = j.Reason, "go on without it or ask the user"
-		return p.ask(AboutRule, d)
+		return p.Ask(AboutRule, d)
 	case d.Verdict == Ask && p.readsOnly(a, j.Found):
 		return Decision{Verdict: Allow, Profile: p.Profile(), Reason: "it is known to read only"}
 	case len(j.Dangers) > 0:
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
-		prefix, ok := p.rules().ProposePrefix(a.Command, a.PrefixRule)
-		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.liftsWith(prefix)) {
-			d.Always = RuleLine(prefix, Permitted.String())
+		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
+		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.LiftsWith(prefix)) {
+			d.Always = rules.Line(prefix, rules.Permitted.String())
 		}
 	}
 	return d
@@ -239,8 +242,8 @@ func (p *Policy) byRules(a Action, j Judgement) Decision {
 // dangerous asks about a command that destroys something, where nothing else
 // asks yet. Without a sandbox and without anybody to ask, the user has said
 // that everything runs.
-func (p *Policy) dangerous(d Decision, danger Danger) Decision {
-	why := fmt.Sprintf("`%s` %s", joinArgv(danger.Command), danger.Reason)
+func (p *Policy) dangerous(d Decision, danger rules.Danger) Decision {
+	why := fmt.Sprintf("`%s` %s", shell.JoinArgv(danger.Command), danger.Reason)
 	if d.Verdict == Ask {
 		d.Reason += ", and " + why
 		return d
@@ -249,7 +252,7 @@ func (p *Policy) dangerous(d Decision, danger Danger) Decision {
 		return d
 	}
 	d.Reason, d.Hint = why, "use a safer way, or ask the user"
-	return p.ask(AboutSandbox, d)
+	return p.Ask(AboutSandbox, d)
 }
 
 // onlyUntrusted reports whether the only reason to ask is that nothing is
@@ -261,7 +264,7 @@ func (p *Policy) onlyUntrusted(a Action) bool {
 
 // readsOnly reports whether the only reason to ask is that nothing is trusted,
 // and every command in the call is one that only reads.
-func (p *Policy) readsOnly(a Action, f Found) bool {
+func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 	if !p.onlyUntrusted(a) || len(f.Opaque) > 0 || len(f.Writes) > 0 {
 		return false
 	}
@@ -270,7 +273,7 @@ func (p *Policy) readsOnly(a Action, f Found) bool {
 		if c.Through {
 			continue
 		}
-		if len(c.Argv) == 0 || !c.known() || !KnownReadOnly(c.Argv) {
+		if len(c.Argv) == 0 || !c.Known() || !shell.KnownReadOnly(c.Argv) {
 			return false
 		}
 		listed = true
@@ -279,16 +282,16 @@ func (p *Policy) readsOnly(a Action, f Found) bool {
 }
 
 // outside is no sandbox at all.
-var outside = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+var Outside = Profile{Mode: DangerFullAccess, Network: NetworkAll}
 
 // bySandbox decides by what the call may touch, whatever rules say.
 func (p *Policy) bySandbox(a Action) Decision {
 	inside := p.Profile()
 	if p.Mode == DangerFullAccess {
 		if p.Approval == Untrusted && !a.ReadOnly {
-			return Decision{Verdict: Ask, Profile: outside, Reason: "the approval policy is untrusted"}
+			return Decision{Verdict: Ask, Profile: Outside, Reason: "the approval policy is untrusted"}
 		}
-		return Decision{Verdict: Allow, Profile: outside, Reason: "the sandbox mode is danger-full-access"}
+		return Decision{Verdict: Allow, Profile: Outside, Reason: "the sandbox mode is danger-full-access"}
 	}
 	for _, name := range slices.Concat(a.Reads, a.Writes) {
 		if why := oddPath(name, p.Workspace); why != "" {
@@ -296,28 +299,28 @@ func (p *Policy) bySandbox(a Action) Decision {
 		}
 	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
-		return p.ask(AboutSandbox, Decision{
-			Profile: outside,
+		return p.Ask(AboutSandbox, Decision{
+			Profile: Outside,
 			Reason:  "it types into a command that runs outside the sandbox",
 		})
 	}
 	if a.Permissions == RequireEscalated {
-		return p.ask(AboutSandbox, Decision{
-			Profile: outside,
+		return p.Ask(AboutSandbox, Decision{
+			Profile: Outside,
 			Reason:  "it asks to run outside the sandbox",
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if a.Permissions == WithAdditional && a.Additional != nil {
-		return p.ask(AboutPermissions, Decision{
+		return p.Ask(AboutPermissions, Decision{
 			Profile: inside.with(*a.Additional),
 			Reason:  "it asks for more than the sandbox gives: " + a.Additional.String(),
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if out, why := p.firstOutside(a.Writes); out != "" {
-		return p.ask(AboutSandbox, Decision{
-			Profile: outside,
+		return p.Ask(AboutSandbox, Decision{
+			Profile: Outside,
 			Reason:  fmt.Sprintf("it would write %s, which the sandbox keeps read-only: %s", out, why),
 			Hint:    p.whereToWrite(),
 		})
@@ -326,8 +329,8 @@ func (p *Policy) bySandbox(a Action) Decision {
 		return p.unconfinedRead(a)
 	}
 	if secret := p.firstHidden(a.Reads); secret != "" {
-		return p.ask(AboutSandbox, Decision{
-			Profile: outside,
+		return p.Ask(AboutSandbox, Decision{
+			Profile: Outside,
 			Reason:  fmt.Sprintf("it would read %s, which %s", secret, p.whyHidden(secret)),
 		})
 	}
@@ -356,9 +359,9 @@ func (p *Policy) unconfinedRead(a Action) Decision {
 			continue
 		}
 		reason := fmt.Sprintf("it would read %s, %s (this system cannot enforce the sandbox, see `toolgate doctor`)", name, why)
-		return p.ask(AboutSandbox, Decision{Profile: outside, Reason: reason})
+		return p.Ask(AboutSandbox, Decision{Profile: Outside, Reason: reason})
 	}
-	d := Decision{Verdict: Allow, Profile: outside, Reason: "it only reads"}
+	d := Decision{Verdict: Allow, Profile: Outside, Reason: "it only reads"}
 	if len(a.Reads) > 0 {
 		d.Profile.Within, d.Profile.Hidden = p.ReadRoots, p.Hidden
 		d.Reason = "it only reads, in the workspace"
@@ -385,8 +388,8 @@ func (p *Policy) whyNotUnasked(name string) string {
 
 // unconfined asks about a call that nothing would confine.
 func (p *Policy) unconfined() Decision {
-	d := p.ask(AboutSandbox, Decision{
-		Profile: outside,
+	d := p.Ask(AboutSandbox, Decision{
+		Profile: Outside,
 		Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
 		Hint:    "only --sandbox danger-full-access runs it unasked",
 	})
@@ -396,7 +399,7 @@ func (p *Policy) unconfined() Decision {
 
 // ask turns d into a question of a kind, or into a refusal when nobody may be
 // asked that.
-func (p *Policy) ask(kind Kind, d Decision) Decision {
+func (p *Policy) Ask(kind Kind, d Decision) Decision {
 	d.Verdict = Deny
 	switch {
 	case p.Approval == Never:
@@ -602,28 +605,34 @@ func isDrive(s string) bool { return len(s) > 2 && s[1] == ':' && s[2] == '/' }
 // keys names what an approval of a covers: a command by argv, folder and
 // profile, a patch by each path, a downstream tool by server and name. Never
 // by the text of the call.
-func keys(a Action, f Profile) []string {
+func Keys(a Action, f Profile) []string {
 	switch {
 	case a.Server != "" && a.Unasked:
-		return []string{key("tool", a.Server, a.As)} // a yes to what it belongs to
+		return []string{Key("tool", a.Server, a.As)} // a yes to what it belongs to
 	case a.Server != "":
-		return []string{key("tool", a.Server, a.Tool)}
+		return []string{Key("tool", a.Server, a.Tool)}
 	case a.Session != "":
-		return []string{key("session", a.Session, a.Preview)}
+		return []string{Key("session", a.Session, a.Preview)}
 	case len(a.Command) > 0:
-		return []string{key("command", a.Command, a.Dir, f.Mode, a.Additional)}
+		return []string{Key("command", a.Command, a.Dir, f.Mode, a.Additional)}
 	case len(a.Writes) > 0:
 		var ks []string
 		for _, w := range a.Writes {
-			ks = append(ks, key("write", w, f.Mode))
+			ks = append(ks, Key("write", w, f.Mode))
 		}
 		return ks
 	}
-	return []string{key("call", a.Tool, a.Reads, f.Mode)}
+	return []string{Key("call", a.Tool, a.Reads, f.Mode)}
 }
 
 // key names one thing of a kind that an approval covers.
-func key(kind string, parts ...any) string {
+func Key(kind string, parts ...any) string {
 	b, _ := json.Marshal(parts)
 	return kind + string(b)
+}
+
+// widens reports whether a call that the sandbox denied is asked about again.
+// Under on-request it is the model that asks, under never nobody.
+func (p *Policy) Widens() bool {
+	return p.Approval == Untrusted || p.Approval == Granular && p.Granular.SandboxApproval
 }

@@ -5,24 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/testkit"
 	"toolgate/policy"
 )
 
 func yes() bool { return true }
-
-var protectedNames = []string{".git", ".codex", ".agents", ".toolgate", ".claude/settings*.json"}
-
-func workspace(a policy.Approval, m policy.Mode) *policy.Policy {
-	return &policy.Policy{
-		Approval:         a,
-		Mode:             m,
-		Workspace:        "/home/u/app",
-		WritableRoots:    []string{"/home/u/app", "/tmp"},
-		ReadOnlySubpaths: protectedNames,
-		Hidden:           []string{"/home/u/.ssh"},
-		Confines:         yes,
-	}
-}
 
 func TestDecide(t *testing.T) {
 	const (
@@ -85,7 +72,7 @@ func TestDecide(t *testing.T) {
 		{"reading what only looks like them", never, write, reads("/home/u/.sshrc"), policy.Allow, write},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := workspace(tt.approval, tt.mode).Decide(tt.action.In("/home/u/app"))
+			d := testkit.Policy(tt.approval, tt.mode).Decide(tt.action.In("/home/u/app"))
 			require.Equal(t, tt.want.String(), d.Verdict.String(), d.Reason)
 			require.Equal(t, tt.wantMode.String(), d.Profile.Mode.String())
 			require.NotEmpty(t, d.Reason)
@@ -94,14 +81,14 @@ func TestDecide(t *testing.T) {
 			}
 			if tt.wantMode == write {
 				require.Equal(t, policy.NetworkNone, d.Profile.Network)
-				require.Equal(t, protectedNames, d.Profile.ReadOnlySubpaths)
+				require.Equal(t, testkit.ProtectedNames, d.Profile.ReadOnlySubpaths)
 			}
 		})
 	}
 }
 
 func TestDecideWithoutASandboxAsksEachTime(t *testing.T) {
-	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
 	p.Confines = nil
 	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}})
 	require.Equal(t, policy.Ask, d.Verdict)
@@ -123,7 +110,7 @@ func TestZeroValuesDeny(t *testing.T) {
 }
 
 func TestApprovalKeysCoverTheThing(t *testing.T) {
-	p := workspace(policy.Untrusted, policy.WorkspaceWrite)
+	p := testkit.Policy(policy.Untrusted, policy.WorkspaceWrite)
 	keys := func(a policy.Action) []string { return p.Decide(a.In(p.Workspace)).Keys }
 	ls := policy.Action{Tool: "shell", Command: []string{"ls", "-l"}}
 
@@ -166,7 +153,7 @@ func TestParseWords(t *testing.T) {
 // A yes to reading a hidden path that lies in a writable folder is none to
 // writing it.
 func TestMoreToReadIsNotMoreToWrite(t *testing.T) {
-	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
 	p.Hidden = append(p.Hidden, "/home/u/app/toolgate")
 	for _, read := range []string{"/home/u/app/toolgate", "/home/u/app/toolgate/config.toml", "/home/u/app"} {
 		d := p.Decide(policy.Action{

@@ -54,7 +54,7 @@ type Downstream struct {
 }
 
 // profileDigest returns the digest of the profile that the action is to run in.
-func (a Action) profileDigest(d Decision) string {
+func (a Action) ProfileDigest(d Decision) string {
 	if d.Verdict != Deny && a.Server != "" && a.Downstream != nil && a.Downstream.Digest != "" {
 		return a.Downstream.Digest // a server runs in its own profile whatever is decided
 	}
@@ -85,7 +85,7 @@ func (p *Policy) decideDownstream(a Action) Decision {
 		table := fmt.Sprintf("[mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
 		d.Hint = "the user can allow it with approval_mode = \"approve\" in " + table
 	}
-	return p.ask(AboutDownstream, d)
+	return p.Ask(AboutDownstream, d)
 }
 
 // free reports whether the tool may be called unasked, and why or why not.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 func TestDownstreamDecisions(t *testing.T) {
@@ -86,9 +87,9 @@ tool_rule(server="s", tool="completion/complete", decision="allow")`, false, pol
 		{"disabled", `tool_rule(server="s", tool="*", decision="allow")`, true, policy.Deny},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rules, err := policy.ParseRules("test.rules", []byte(tt.rules))
+			parsed, err := rules.Parse("test.rules", []byte(tt.rules))
 			require.NoError(t, err)
-			p := policy.Policy{Approval: policy.OnRequest, Rules: func() *policy.Rules { return rules }}
+			p := policy.Policy{Approval: policy.OnRequest, Rules: func() *rules.Rules { return parsed }}
 			a := policy.Action{Server: "s", Tool: "completion/complete", As: "prompts/get", Request: true, Unasked: true}
 			a.Downstream = &policy.Downstream{Disabled: tt.disabled}
 			d := p.Decide(a)

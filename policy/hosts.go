@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"go.starlark.net/syntax"
+
+	"toolgate/internal/hostname"
+	"toolgate/policy/rules"
 )
 
 // ProxyAddress is where the commands of a profile with [NetworkHosts] find the
@@ -30,7 +33,7 @@ type Hosts struct {
 }
 
 // NewHosts returns Hosts with the patterns in one form, sorted. The error is a
-// *[HostError].
+// *[Error].
 func NewHosts(allow, deny []string) (Hosts, error) {
 	var h Hosts
 	var err error
@@ -76,9 +79,9 @@ func parsePattern(raw string) (hostPattern, error) {
 	}
 	if raw == "*" || strings.HasPrefix(raw, "*:") {
 		if raw != "*" {
-			port, err := parsePort(raw[2:])
+			port, err := hostname.ParsePort(raw[2:])
 			if err != nil {
-				return p, &HostError{raw, err.Error()}
+				return p, &hostname.Error{Host: raw, Why: err.Error()}
 			}
 			p.port = port
 		}
@@ -86,22 +89,22 @@ func parsePattern(raw string) (hostPattern, error) {
 		return p, nil
 	}
 	if strings.Contains(name, "*") {
-		return p, &HostError{raw, `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
+		return p, &hostname.Error{Host: raw, Why: `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
 	}
 	if strings.Contains(name, "://") {
-		return p, &HostError{raw, "give the host alone, without a scheme"}
+		return p, &hostname.Error{Host: raw, Why: "give the host alone, without a scheme"}
 	}
 	// An address of IPv6 has colons of its own.
-	if host, err := ParseHost(name); err == nil {
+	if host, err := hostname.Parse(name); err == nil {
 		p.host = host
-	} else if p.host, p.port, err = ParseHostPort(name, 0); err != nil {
-		if _, perr := ParseHost(strings.TrimRight(name, ":0123456789")); perr != nil || !strings.Contains(name, ":") {
-			_, err = ParseHost(name)
+	} else if p.host, p.port, err = hostname.ParseWithPort(name, 0); err != nil {
+		if _, perr := hostname.Parse(strings.TrimRight(name, ":0123456789")); perr != nil || !strings.Contains(name, ":") {
+			_, err = hostname.Parse(name)
 		}
-		return p, &HostError{raw, err.(*HostError).Why}
+		return p, &hostname.Error{Host: raw, Why: err.(*hostname.Error).Why}
 	}
 	if _, err := netip.ParseAddr(p.host); err == nil && p.below {
-		return p, &HostError{raw, "nothing is below an address"}
+		return p, &hostname.Error{Host: raw, Why: "nothing is below an address"}
 	}
 	return p, nil
 }
@@ -126,7 +129,7 @@ func (p hostPattern) String() string {
 }
 
 // matches reports whether p stands for host and port. Host is in the form of
-// [ParseHost].
+// [Parse].
 func (p hostPattern) matches(host string, port uint16) bool {
 	switch {
 	case p.port != 0 && p.port != port:
@@ -203,25 +206,25 @@ type HostDecision struct {
 // Decide says whether t may be reached: what is denied is denied, then rules
 // decide, the strictest first, then the list. Addresses that a name leads to
 // are another question, see [Hosts.DecideAddress].
-func (h Hosts) Decide(rules *Rules, t HostTarget) HostDecision {
+func (h Hosts) Decide(rs *rules.Rules, t HostTarget) HostDecision {
 	if p := match(h.Deny, t.Host, t.Port, true); p != "" {
 		return HostDecision{Reason: fmt.Sprintf("it is on the list of denied hosts (%s)", p), Rule: p, Hint: "go on without it"}
 	}
-	var prompt *Match
+	var prompt *rules.Match
 	for _, protocol := range t.speaks() {
-		m := rules.Network(t.Host, protocol)
+		m := rs.Network(t.Host, protocol)
 		switch m.Ruling {
-		case Forbidden:
-			return HostDecision{Reason: "a rule forbids it" + ofRule(m.strictest()), Rule: m.strictest().String(), Hint: "go on without it"}
-		case Prompted:
-			prompt = m.strictest()
+		case rules.Forbidden:
+			return HostDecision{Reason: "a rule forbids it" + ofRule(m.Strictest()), Rule: m.Strictest().String(), Hint: "go on without it"}
+		case rules.Prompted:
+			prompt = m.Strictest()
 		}
 	}
 	if prompt != nil {
 		return HostDecision{Verdict: Ask, Reason: "a rule asks first" + ofRule(prompt), Rule: prompt.String()}
 	}
-	if m := rules.Network(t.Host, t.Protocol); m.Ruling == Permitted {
-		return HostDecision{Verdict: Allow, Reason: "a rule allows it", Rule: m.strictest().String()}
+	if m := rs.Network(t.Host, t.Protocol); m.Ruling == rules.Permitted {
+		return HostDecision{Verdict: Allow, Reason: "a rule allows it", Rule: m.Strictest().String()}
 	}
 	if p := match(h.Allow, t.Host, t.Port, false); p != "" {
 		return HostDecision{Verdict: Allow, Reason: "it is on the list of allowed hosts", Rule: p}
@@ -229,21 +232,11 @@ func (h Hosts) Decide(rules *Rules, t HostTarget) HostDecision {
 	return HostDecision{Reason: "it is not on the list of allowed hosts", Hint: "the user can allow it with the rule " + NetworkRuleLine(t)}
 }
 
-func ofRule(m *Match) string {
+func ofRule(m *rules.Match) string {
 	if m.Justification == "" {
 		return ""
 	}
 	return " (" + m.Justification + ")"
-}
-
-// strictest returns the first match that has the ruling of the whole.
-func (m RuleMatch) strictest() *Match {
-	for i := range m.Matches {
-		if m.Matches[i].Ruling == m.Ruling {
-			return &m.Matches[i]
-		}
-	}
-	return &Match{}
 }
 
 // NetworkRuleLine returns the line of a rule file that allows t.
@@ -255,11 +248,11 @@ func NetworkRuleLine(t HostTarget) string {
 // What is not a public address is refused, because a name can be made to lead
 // anywhere, unless that very address is listed: or the name localhost, for
 // the loopback addresses. Own says that addr is one of this machine.
-func (h Hosts) DecideAddress(rules *Rules, t HostTarget, addr netip.Addr, own bool) HostDecision {
+func (h Hosts) DecideAddress(rs *rules.Rules, t HostTarget, addr netip.Addr, own bool) HostDecision {
 	literal := addr.Unmap().WithZone("").String()
 	at := t
 	at.Host = literal
-	if d := h.Decide(rules, at); d.Verdict == Deny && d.Rule != "" {
+	if d := h.Decide(rs, at); d.Verdict == Deny && d.Rule != "" {
 		d.Reason = fmt.Sprintf("it leads to %s, and %s", literal, d.Reason)
 		return d
 	}
@@ -267,7 +260,7 @@ func (h Hosts) DecideAddress(rules *Rules, t HostTarget, addr netip.Addr, own bo
 	if why == "" && own {
 		why = "an address of this machine"
 	}
-	if why == "" || h.listed(rules, at, t.Host == literal) || addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rules, t, true) {
+	if why == "" || h.listed(rs, at, t.Host == literal) || addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rs, t, true) {
 		return HostDecision{Verdict: Allow}
 	}
 	reason := fmt.Sprintf("it leads to %s, %s", literal, why)
@@ -279,13 +272,13 @@ func (h Hosts) DecideAddress(rules *Rules, t HostTarget, addr netip.Addr, own bo
 
 // listed reports whether the very host of t is listed or has a rule that
 // allows it, or one that asked and was answered; a pattern does not count.
-func (h Hosts) listed(rules *Rules, t HostTarget, answered bool) bool {
+func (h Hosts) listed(rs *rules.Rules, t HostTarget, answered bool) bool {
 	exact := slices.ContainsFunc(h.Allow, func(raw string) bool {
 		p, err := parsePattern(raw)
 		return err == nil && p.host == t.Host && p.self && !p.below && p.matches(t.Host, t.Port)
 	})
-	ruling := rules.Network(t.Host, t.Protocol).Ruling
-	return exact || ruling == Permitted || ruling == Prompted && answered
+	ruling := rs.Network(t.Host, t.Protocol).Ruling
+	return exact || ruling == rules.Permitted || ruling == rules.Prompted && answered
 }
 
 // reservedAddresses are not public, and what they are.

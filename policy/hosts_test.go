@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/hostname"
+	"toolgate/internal/testkit"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 func TestParseHost(t *testing.T) {
@@ -37,7 +40,7 @@ func TestParseHost(t *testing.T) {
 		{"::ffff:127.0.0.1", "127.0.0.1"},
 		{"[::FFFF:7f00:1]", "127.0.0.1"},
 	} {
-		got, err := policy.ParseHost(tt.in)
+		got, err := hostname.Parse(tt.in)
 		require.NoError(t, err, tt.in)
 		require.Equal(t, tt.want, got, tt.in)
 	}
@@ -50,8 +53,8 @@ func TestParseHost(t *testing.T) {
 		"exa$mple.com", "xn--\xff.com", "xn--a-.com.xn--", "\xff\xfe", "a\u200bb\u0000.com",
 		strings.Repeat("a", 64) + ".com", strings.Repeat("a.", 130) + "com",
 	} {
-		_, err := policy.ParseHost(in)
-		bad, ok := errors.AsType[*policy.HostError](err)
+		_, err := hostname.Parse(in)
+		bad, ok := errors.AsType[*hostname.Error](err)
 		require.True(t, ok, "%q: %v", in, err)
 		require.Equal(t, in, bad.Host)
 	}
@@ -71,13 +74,13 @@ func TestParseHostPort(t *testing.T) {
 		{"::1", 80, "::1", 80},
 		{"EXAMPLE.com.:1", 0, "example.com", 1},
 	} {
-		host, port, err := policy.ParseHostPort(tt.in, tt.fallback)
+		host, port, err := hostname.ParseWithPort(tt.in, tt.fallback)
 		require.NoError(t, err, tt.in)
 		require.Equal(t, tt.host, host)
 		require.Equal(t, tt.port, port)
 	}
 	for _, in := range []string{"example.com", "example.com:", "example.com:0", "example.com:65536", "example.com:+80", "example.com: 80", "example.com:80:80", "example.com:http", "a@b:80", "good.com:80@evil.com:80", "[::1]x:80", ":80", "[::1]:"} {
-		_, _, err := policy.ParseHostPort(in, 0)
+		_, _, err := hostname.ParseWithPort(in, 0)
 		require.Error(t, err, in)
 	}
 }
@@ -96,14 +99,14 @@ func TestHostPatterns(t *testing.T) {
 	require.Equal(t, h, again)
 	for _, bad := range []string{"", "*.", "**.", "a.*.com", "re*.example.com", "**", "*.*.com", "https://example.com", "example.com/x", "*.127.0.0.1", "example.com:0", "example.com:x", "*:x", "a b", "x\x00"} {
 		_, err := policy.NewHosts([]string{bad}, nil)
-		e, ok := errors.AsType[*policy.HostError](err)
+		e, ok := errors.AsType[*hostname.Error](err)
 		require.True(t, ok, "%q: %v", bad, err)
 		require.Equal(t, bad, e.Host)
 	}
 }
 
 func TestHostsDecide(t *testing.T) {
-	rules, err := policy.ParseRules("u.rules", []byte(`
+	parsed, err := rules.Parse("u.rules", []byte(`
 network_rule(host="ruled.example", protocol="https", decision="allow")
 network_rule(host="asked.example", protocol="https", decision="prompt", justification="costs money")
 network_rule(host="no.example.com", protocol="https", decision="forbidden", justification="not that one")
@@ -156,12 +159,12 @@ network_rule(host="[0::1]", protocol="http", decision="forbidden")
 		t.Run(tt.allow+" but "+tt.deny+" "+tt.target, func(t *testing.T) {
 			protocol, at, _ := strings.Cut(tt.target, " ")
 			i := strings.LastIndex(at, ":")
-			host, port, err := policy.ParseHostPort("["+at[:i]+"]"+at[i:], 0)
+			host, port, err := hostname.ParseWithPort("["+at[:i]+"]"+at[i:], 0)
 			if err != nil {
-				host, port, err = policy.ParseHostPort(at, 0)
+				host, port, err = hostname.ParseWithPort(at, 0)
 			}
 			require.NoError(t, err)
-			d := hosts(t, tt.allow, tt.deny).Decide(rules, policy.HostTarget{Host: host, Port: port, Protocol: protocol})
+			d := hosts(t, tt.allow, tt.deny).Decide(parsed, policy.HostTarget{Host: host, Port: port, Protocol: protocol})
 			require.Equal(t, tt.want, d.Verdict, d.Reason)
 			require.Contains(t, d.Reason, tt.reason)
 		})
@@ -240,7 +243,7 @@ func TestHostsDecideAddress(t *testing.T) {
 }
 
 func TestHostsInAProfile(t *testing.T) {
-	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
 	p.Network, p.Hosts = policy.NetworkHosts, hosts(t, "example.com", "")
 	listed := p.Profile()
 	require.Equal(t, policy.NetworkHosts, listed.Network)
@@ -271,13 +274,13 @@ func FuzzParseHost(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		host, err := policy.ParseHost(raw)
+		host, err := hostname.Parse(raw)
 		if err != nil {
-			_, ok := errors.AsType[*policy.HostError](err)
+			_, ok := errors.AsType[*hostname.Error](err)
 			require.True(t, ok)
 			return
 		}
-		again, err := policy.ParseHost(host)
+		again, err := hostname.Parse(host)
 		require.NoError(t, err, "%q", host)
 		require.Equal(t, host, again)
 		require.NotContains(t, host, "%")

@@ -38,11 +38,11 @@ func (p *Policy) Within(l *Limit) *Policy {
 	}
 	// Each side's access changes at its own points only, so the stricter of
 	// both is told by what it is at the points of either.
-	var rules []PathRule
+	var list []PathRule
 	for _, at := range slices.Concat(ours.points(), theirs.points()) {
-		rules = append(rules, PathRule{Path: at, Access: min(ours.Access(at), theirs.Access(at))})
+		list = append(list, PathRule{Path: at, Access: min(ours.Access(at), theirs.Access(at))})
 	}
-	roots, paths, err := CompilePaths(rules)
+	roots, paths, err := CompilePaths(list)
 	if err != nil {
 		roots, paths = nil, Paths{Restricted: true}
 	}

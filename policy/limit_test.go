@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/testkit"
 	"toolgate/policy"
 )
 
@@ -24,7 +25,7 @@ const (
 )
 
 func TestWithinIsTheStricterOfBoth(t *testing.T) {
-	ours := workspace(policy.OnRequest, policy.WorkspaceWrite) // writes /home/u/app and /tmp
+	ours := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite) // writes /home/u/app and /tmp
 	limit := func(pairs ...any) *policy.Limit {
 		return &policy.Limit{Rules: pathRules(append([]any{"/", read}, pairs...)...)}
 	}
@@ -111,16 +112,4 @@ func FuzzWithin(f *testing.F) {
 		got := ours.Within(&policy.Limit{Rules: bs}).Profile().Access(at)
 		require.Equal(t, want.String(), got.String())
 	})
-}
-
-func TestACallIsHeldToItsLimit(t *testing.T) {
-	h := newHouse(policy.Never, policy.DangerFullAccess)
-	c := policy.Call{Limit: &policy.Limit{}, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
-	_, err := h.gate.Call(t.Context(), c)
-	require.NoError(t, err)
-	require.Equal(t, []policy.Mode{policy.ReadOnly}, h.ran)
-
-	c.Limit = &policy.Limit{All: true, Unknown: "deny by pattern"}
-	_, err = h.gate.Call(t.Context(), c)
-	require.EqualError(t, err, "denied: the client's own sandbox asks for what cannot be held here: deny by pattern")
 }

@@ -1,14 +1,13 @@
 package policy_test
 
 import (
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/testkit"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // What becomes of a command in the tests below.
@@ -20,10 +19,10 @@ const (
 )
 
 // outcome decides argv in workspace-write under an approval policy.
-func outcome(t *testing.T, rules *policy.Rules, approval policy.Approval, argv ...string) string {
+func outcome(t *testing.T, parsed *rules.Rules, approval policy.Approval, argv ...string) string {
 	t.Helper()
-	p := workspace(approval, policy.WorkspaceWrite)
-	p.Rules = func() *policy.Rules { return rules }
+	p := testkit.Policy(approval, policy.WorkspaceWrite)
+	p.Rules = func() *rules.Rules { return parsed }
 	d := p.Decide(policy.Action{Tool: "shell", Command: argv})
 	switch {
 	case d.Verdict == policy.Deny:
@@ -41,7 +40,7 @@ func outcome(t *testing.T, rules *policy.Rules, approval policy.Approval, argv .
 // no allow covers runs in the sandbox under on-request and is asked about under
 // untrusted, so the table has what untrusted does.
 func TestAllowLiftsPlainScripts(t *testing.T) {
-	rules := parseRules(t, `
+	parsed := testkit.Rules(t, `
 [prefix_rule(pattern=[name]) for name in [
     "ls", "cat", "echo", "cd", "sudo", "env", "printf", "test", "read", "export", "eval", "trap", "alias", "unset",
     "[", "[[", "mapfile",
@@ -143,8 +142,8 @@ prefix_rule(pattern=["make"], decision="prompt")
 		{"echo $(git push)", denied},
 	} {
 		argv := []string{"bash", "-lc", tt.script}
-		require.Equal(t, tt.want, outcome(t, rules, policy.Untrusted, argv...), tt.script)
-		onRequest := outcome(t, rules, policy.OnRequest, argv...)
+		require.Equal(t, tt.want, outcome(t, parsed, policy.Untrusted, argv...), tt.script)
+		onRequest := outcome(t, parsed, policy.OnRequest, argv...)
 		if tt.want != asks {
 			require.Equal(t, tt.want, onRequest, tt.script)
 		}
@@ -156,7 +155,7 @@ prefix_rule(pattern=["make"], decision="prompt")
 // its arguments.
 func TestAllowLiftsNoOtherShell(t *testing.T) {
 	const script = "ls #\\\ntouch /var/tmp/x"
-	rules := parseRules(t, `
+	parsed := testkit.Rules(t, `
 [prefix_rule(pattern=[name]) for name in [
     "ls", "bash", "zsh", "env", "sudo", "find", "xargs", "su", "flock", "watch", "git", "own-wrapper",
 ]]
@@ -230,14 +229,14 @@ prefix_rule(pattern=["timeout", "5", "bash", "-c", "ls $HOME"])
 		{[]string{"bash", "-lc", "ls $HOME"}, inside},
 		{[]string{"bash", "-lc", "gcc x && ls"}, lifts},
 	} {
-		require.Equal(t, tt.want, outcome(t, rules, policy.Untrusted, tt.argv...), "%q", tt.argv)
+		require.Equal(t, tt.want, outcome(t, parsed, policy.Untrusted, tt.argv...), "%q", tt.argv)
 	}
 }
 
 // TestAllowWithoutASandbox has a script that an allow covers and that may do
 // more, where the sandbox would not confine it.
 func TestAllowWithoutASandbox(t *testing.T) {
-	rules := parseRules(t, `prefix_rule(pattern=["ls"])`)
+	parsed := testkit.Rules(t, `prefix_rule(pattern=["ls"])`)
 	run := policy.Action{Tool: "shell", Command: []string{"bash", "-lc", "(ls)"}}
 	escalated := run
 	escalated.Permissions = policy.RequireEscalated
@@ -259,8 +258,8 @@ func TestAllowWithoutASandbox(t *testing.T) {
 		{"escalated, nobody to ask", policy.Never, policy.WorkspaceWrite, true, escalated, policy.Deny},
 		{"with more", policy.Untrusted, policy.WorkspaceWrite, true, more, policy.Ask},
 	} {
-		p := workspace(tt.approval, tt.mode)
-		p.Rules = func() *policy.Rules { return rules }
+		p := testkit.Policy(tt.approval, tt.mode)
+		p.Rules = func() *rules.Rules { return parsed }
 		p.Confines = func() bool { return tt.confines }
 		d := p.Decide(tt.action)
 		require.Equal(t, tt.want.String(), d.Verdict.String(), tt.name)
@@ -271,15 +270,15 @@ func TestAllowWithoutASandbox(t *testing.T) {
 // TestToolRuleLiftsNoCommand has rules for the shell tool itself. Their text is
 // compared with that of the script, which says little about what it does.
 func TestToolRuleLiftsNoCommand(t *testing.T) {
-	rules := parseRules(t, `
+	parsed := testkit.Rules(t, `
 tool_rule(server="", tool="shell", args={"command": "ls*"}, decision="allow")
 tool_rule(server="", tool="apply_patch", decision="allow")
 prefix_rule(pattern=["cat"])
 prefix_rule(pattern=["git", "push"], decision="forbidden")
 `)
 	for _, approval := range []policy.Approval{policy.Untrusted, policy.OnRequest, policy.Never} {
-		p := workspace(approval, policy.WorkspaceWrite)
-		p.Rules = func() *policy.Rules { return rules }
+		p := testkit.Policy(approval, policy.WorkspaceWrite)
+		p.Rules = func() *rules.Rules { return parsed }
 		decide := func(script string) policy.Decision {
 			argv := []string{"bash", "-lc", script}
 			return p.Decide(policy.Action{Tool: "shell", Command: argv, Arguments: []byte(`{"command":"ls"}`)})
@@ -294,45 +293,4 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
 		require.Equal(t, policy.Allow, d.Verdict)
 		require.Equal(t, policy.DangerFullAccess, d.Profile.Mode)
 	}
-}
-
-// TestRandomPlainScriptsRun holds scripts that an allow lifts the sandbox from
-// against bash and sh: they start what was found in them, word by word, and
-// nothing else.
-func TestRandomPlainScriptsRun(t *testing.T) {
-	r := newRecorder(t)
-	rules := parseRules(t, `prefix_rule(pattern=["show"])`)
-	tokens := []string{
-		"show", "show ", "show a", " ", " ", "\t", "\n", "a", "b=c", "~", "'", "'", `"`, `"`, "'x y'", `"p;q"`, "''",
-		"-", ".", "@", "%", "^", "#", `\`, "!", "*", "[", "{a,b}",
-		"$x", "`", ";", "; show ", "&", "&&", " && show ", " || show ", "|", " | show ", "|&",
-		">", "<", "<<", "(", ")", "if ", "time ", "read ", "eval ", "show=", "/", ":", "+", "=", "\\\n", "#\\\n",
-	}
-	rnd := rand.New(rand.NewPCG(1, 3))
-	lifted, ran := 0, 0
-	for range 20000 {
-		var b strings.Builder
-		b.WriteString("show ")
-		for range 1 + rnd.IntN(6) {
-			b.WriteString(tokens[rnd.IntN(len(tokens))])
-		}
-		script := b.String()
-		if outcome(t, rules, policy.OnRequest, "bash", "-c", script) != lifts {
-			continue
-		}
-		lifted++
-		if lifted%25 != 0 {
-			continue // to start shells takes long
-		}
-		found := policy.Commands([]string{"bash", "-c", script}).Commands
-		for _, shell := range []string{r.bash, "/bin/sh"} {
-			for _, argv := range r.run(t, shell, script) {
-				ran++
-				same := func(c policy.Command) bool { return slices.Equal(c.Argv, argv) }
-				require.True(t, slices.ContainsFunc(found, same), "%s: %q ran %q", shell, script, argv)
-			}
-		}
-	}
-	require.Greater(t, lifted, 1000)
-	require.Greater(t, ran, 100)
 }

@@ -1,17 +1,14 @@
-// Package policy says what may run and in which profile, and drives a call
-// through its life: describe, decide, ask, run, widen, record.
+// Package policy says what may run and in which profile.
 //
 //	d := p.Decide(action)
 //	switch d.Verdict {
 //	case policy.Allow: // run it under d.Profile
-//	case policy.Ask:   // run it only if a person says yes
+//	case policy.Ask:   // run it only if the user approves
 //	default:           // refuse it, with d.Reason
 //	}
 //
-// It is pure: it opens nothing, starts nothing and reads no environment. What
-// it needs done, asking a person or running a backend, it is given as a
-// function. It decides when to ask; what a process can touch is decided by the
-// kernel, through package sandbox.
+// It is pure: no os, no net, no clock, no goroutine, no lock. Package gate drives
+// a call through its life, and package sandbox enforces the profile.
 package policy
 
 import (

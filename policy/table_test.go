@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/testkit"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // TestDecisionTable is Codex's table of decisions (workspace-write on Linux)
@@ -18,7 +20,7 @@ func TestDecisionTable(t *testing.T) {
 		free    = "runs without the sandbox"
 		refused = "refused"
 	)
-	rules, err := policy.ParseRules("t.rules", []byte(`
+	parsed, err := rules.Parse("t.rules", []byte(`
 prefix_rule(pattern=["make", "ask"], decision="prompt", justification="slow")
 prefix_rule(pattern=["git", "push"], decision="forbidden", justification="not from here")
 prefix_rule(pattern=["touch"], decision="allow")
@@ -102,9 +104,9 @@ tool_rule(server="s", tool="good", decision="allow")
 	} {
 		for i, pol := range policies {
 			t.Run(row.call+"/"+pol.name, func(t *testing.T) {
-				p := workspace(pol.approval, row.mode)
+				p := testkit.Policy(pol.approval, row.mode)
 				p.Granular = pol.kinds
-				p.Rules = func() *policy.Rules { return rules }
+				p.Rules = func() *rules.Rules { return parsed }
 				d := p.Decide(row.action.In(p.Workspace))
 				got := map[policy.Verdict]string{policy.Deny: refused, policy.Ask: prompt, policy.Allow: inside}[d.Verdict]
 				if d.Verdict == policy.Allow && d.Profile.Mode == policy.DangerFullAccess {
@@ -120,10 +122,10 @@ tool_rule(server="s", tool="good", decision="allow")
 // TestAlwaysIsOfferedWhereARuleWouldHelp: a line that would permit any command,
 // or that a stricter rule overrides, is not offered.
 func TestAlwaysIsOfferedWhereARuleWouldHelp(t *testing.T) {
-	p := workspace(policy.OnRequest, policy.WorkspaceWrite)
-	rules, err := policy.ParseRules("t.rules", []byte(`prefix_rule(pattern=["make"], decision="prompt")`))
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
+	parsed, err := rules.Parse("t.rules", []byte(`prefix_rule(pattern=["make"], decision="prompt")`))
 	require.NoError(t, err)
-	p.Rules = func() *policy.Rules { return rules }
+	p.Rules = func() *rules.Rules { return parsed }
 	for _, tt := range []struct {
 		argv, prefix []string
 		want         string

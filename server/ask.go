@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // errCannotAsk says why the person at this client cannot be asked.
@@ -26,7 +26,7 @@ type unseen struct{}
 func (unseen) Error() string { return "the client said no without showing the question" }
 
 func (unseen) Is(target error) bool {
-	return target == policy.ErrCannotAsk || target == policy.ErrUnseen
+	return target == gate.ErrCannotAsk || target == gate.ErrUnseen
 }
 
 // fasterThanAnybody reads a question and answers it.
@@ -37,7 +37,7 @@ type cannotAsk string
 
 func (c cannotAsk) Error() string { return string(c) }
 
-func (c cannotAsk) Is(target error) bool { return target == policy.ErrCannotAsk }
+func (c cannotAsk) Is(target error) bool { return target == gate.ErrCannotAsk }
 
 // canAsk reports whether the client that sent req declared that it shows
 // forms. Neither form nor url declared means form, as before URL mode existed.
@@ -50,19 +50,19 @@ func canAsk(req clientRequest) bool {
 }
 
 // elicit returns what asks the person of an initialize-era client.
-func (s *Server) elicit(req mcp.Request) policy.AskFunc {
-	return func(ctx context.Context, q policy.Question) (policy.Answer, error) {
+func (s *Server) elicit(req mcp.Request) gate.AskFunc {
+	return func(ctx context.Context, q gate.Question) (gate.Answer, error) {
 		c, is := req.(clientRequest)
 		ss, ok := req.GetSession().(*mcp.ServerSession)
 		if !is || !ok || !canAsk(c) {
-			return policy.No, errCannotAsk
+			return gate.No, errCannotAsk
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
 		defer cancel()
 		asked := time.Now()
 		res, err := ss.Elicit(ctx, form(q))
 		if err != nil {
-			return policy.No, fmt.Errorf("the question got no answer: %w", err)
+			return gate.No, fmt.Errorf("the question got no answer: %w", err)
 		}
 		return answer(q, res, time.Since(asked))
 	}
@@ -75,18 +75,18 @@ const decisionField = "decision"
 // required enum, and has no title or description at its root: Codex answers
 // "cancel" to those without showing them, and accepts an empty form unseen
 // under full access.
-func form(q policy.Question) *mcp.ElicitParams {
-	choices := []policy.Answer{policy.Once}
+func form(q gate.Question) *mcp.ElicitParams {
+	choices := []gate.Answer{gate.Once}
 	words := "once: this call only. "
 	if !q.Each {
-		choices = append(choices, policy.Session)
+		choices = append(choices, gate.Session)
 		words += "session: this call and the same again until this session ends. "
 	}
 	if q.Always != "" {
-		choices = append(choices, policy.Always)
+		choices = append(choices, gate.Always)
 		words += "always: from now on, outside the sandbox, by adding to your rules: " + visible(q.Always) + " "
 	}
-	choices = append(choices, policy.No)
+	choices = append(choices, gate.No)
 	words += "no: do not run it."
 	return &mcp.ElicitParams{
 		Meta:    display(q),
@@ -105,7 +105,7 @@ func form(q policy.Question) *mcp.ElicitParams {
 // display is what a client's dialog may show beside the message, in the names
 // that Codex and Claude Code know. It is no codex_approval_kind: Codex would
 // answer such a question without our field.
-func display(q policy.Question) mcp.Meta {
+func display(q gate.Question) mcp.Meta {
 	m := mcp.Meta{
 		"tool_name":                   q.Action.Tool,
 		"anthropic/permissionDisplay": map[string]any{"title": "toolgate: " + q.Action.Tool, "description": visible(q.Reason)},
@@ -122,24 +122,24 @@ func display(q policy.Question) mcp.Meta {
 // A decline or cancel that comes faster than anybody can read is the
 // client's own: Codex's exec and Claude Code's -p answer so without showing the
 // question. It is a no, and the user may still be reached by the waiting list.
-func answer(q policy.Question, res *mcp.ElicitResult, after time.Duration) (policy.Answer, error) {
+func answer(q gate.Question, res *mcp.ElicitResult, after time.Duration) (gate.Answer, error) {
 	if res == nil || res.Action != "accept" {
 		if after < fasterThanAnybody {
-			return policy.No, errUnseen
+			return gate.No, errUnseen
 		}
-		return policy.No, nil
+		return gate.No, nil
 	}
 	word, _ := res.Content[decisionField].(string)
-	switch a := policy.Answer(word); {
-	case a == policy.Once, a == policy.Session && !q.Each, a == policy.Always && q.Always != "":
+	switch a := gate.Answer(word); {
+	case a == gate.Once, a == gate.Session && !q.Each, a == gate.Always && q.Always != "":
 		return a, nil
 	}
-	return policy.No, nil
+	return gate.No, nil
 }
 
 // Message says what will happen, in the words of the call itself. What the
 // model says about it stands last and is marked as the model's.
-func Message(q policy.Question) string {
+func Message(q gate.Question) string {
 	a := q.Action
 	var b strings.Builder
 	switch {
@@ -149,9 +149,9 @@ func Message(q policy.Question) string {
 		a.Tool = fmt.Sprintf("the tool %s of the server %s", visible(a.Tool), visible(a.Server))
 	}
 	switch {
-	case q.Stage == policy.Widen:
+	case q.Stage == gate.Widen:
 		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)
-	case q.Stage == policy.Reach && q.Host != nil:
+	case q.Stage == gate.Reach && q.Host != nil:
 		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)?\n", a.Tool, visible(q.Host.Host), q.Host.Protocol, q.Host.Port)
 	default:
 		fmt.Fprintf(&b, "Allow %s?\n", a.Tool)

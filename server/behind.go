@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
 // A behind is one connection's view of what is behind the gate: it passes
@@ -382,7 +382,7 @@ func forwardError(err error, modern bool) error {
 		}
 		return &jsonrpc.Error{Code: code, Message: unknown.Error()}
 	}
-	if _, ok := errors.AsType[*policy.Refused](err); ok {
+	if _, ok := errors.AsType[*gate.Refused](err); ok {
 		return &jsonrpc.Error{Code: codeRefused, Message: err.Error()}
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
@@ -403,7 +403,7 @@ func (b *behind) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	call := b.requestCall(req, aggregator.Forward{Caller: b.caller, Rounds: modern})
 	call.Ask = b.s.elicit(req)
 	if modern {
-		call.Ask = func(context.Context, policy.Question) (policy.Answer, error) { return policy.No, errNoRounds }
+		call.Ask = func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, errNoRounds }
 	}
 	if _, _, err = b.s.request(ctx, aggregator.Subscribe, params, "", call); err != nil {
 		return forwardError(err, modern)

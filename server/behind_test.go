@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -92,7 +93,7 @@ func newServer(t *testing.T, approval policy.ToolApproval, back func(write func(
 	}})
 	set.Settle(context.Background(), false)
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w"}
-	return server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &policy.Gate{Policy: pol, Run: set.Run}}), set
+	return server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &gate.Gate{Policy: pol, Run: set.Run}}), set
 }
 
 func (f *front) close() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 )
@@ -44,8 +45,8 @@ func BenchmarkProxiedCall(b *testing.B) {
 		StartupTimeout: 10 * time.Second,
 	}})
 	set.Settle(context.Background(), false)
-	gate := &policy.Gate{Policy: &policy.Policy{Approval: policy.OnRequest, Workspace: "/w"}, Run: set.Run}
-	s := server.New(server.Options{Version: "1", Downstreams: set, Gate: gate})
+	g := &gate.Gate{Policy: &policy.Policy{Approval: policy.OnRequest, Workspace: "/w"}, Run: set.Run}
+	s := server.New(server.Options{Version: "1", Downstreams: set, Gate: g})
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	go s.ServeStdio(context.Background(), inR, outW) // ends with its input

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -130,9 +131,9 @@ func TestDuplicateNamesInOtherMessages(t *testing.T) {
 // TestADuplicateNameIsNoApproval: an answer with a repeated name is no answer.
 func TestADuplicateNameIsNoApproval(t *testing.T) {
 	const yes = `{"action":"decline","action":"accept","content":{"decision":"once"}}`
-	never := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
+	never := func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
 		t.Error("the call ran")
-		return policy.Outcome{}, nil
+		return gate.Outcome{}, nil
 	}
 	gated(t, server.EndpointOptions{}, never, func(t *testing.T, c *webClient, _ *server.Server) {
 		x := c.initialize().post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"change","arguments":{"path":"a"}}}`)
@@ -155,22 +156,22 @@ func TestADuplicateNameIsNoApproval(t *testing.T) {
 // TestCallRefusesDuplicateNames: arguments that come from the command line or
 // from a hook have been through no transport.
 func TestCallRefusesDuplicateNames(t *testing.T) {
-	var events []policy.Event
+	var events []gate.Event
 	hooked := false
-	gate := &policy.Gate{
+	g := &gate.Gate{
 		Policy: &policy.Policy{Approval: policy.OnRequest, Mode: policy.DangerFullAccess, Workspace: "/w"},
-		Run: func(_ context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+		Run: func(_ context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
 			t.Errorf("the call ran with %s", c.Arguments)
-			return policy.Outcome{}, nil
+			return gate.Outcome{}, nil
 		},
-		Before: func(_ context.Context, c *policy.Call) error {
+		Before: func(_ context.Context, c *gate.Call) error {
 			hooked = true
 			c.Arguments = json.RawMessage(`{"path":"a","path":"b"}`)
 			return nil
 		},
-		Record: func(e policy.Event) { events = append(events, e) },
+		Record: func(e gate.Event) { events = append(events, e) },
 	}
-	s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change}, Gate: gate})
+	s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change}, Gate: g})
 
 	reply, err := s.Call(t.Context(), "cli", "change", json.RawMessage(`{"path":"a","p\u0061th":"b"}`), nil)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -27,7 +28,7 @@ import (
 // webEndpoint serves an endpoint whose calls cost nothing to run.
 func webEndpoint(tb testing.TB, o server.EndpointOptions) (url string, e *server.Endpoint) {
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w", WritableRoots: []string{"/w"}, Confines: func() bool { return true }}
-	s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: &policy.Gate{Policy: pol, Run: ran}})
+	s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: &gate.Gate{Policy: pol, Run: ran}})
 	o.Caller = "token:t"
 	e = s.NewEndpoint(o)
 	web := httptest.NewServer(e)

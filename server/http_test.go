@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -185,10 +186,10 @@ func web(t *testing.T, o server.EndpointOptions, back func(write func(string, ..
 
 // gated runs f in a bubble with an endpoint of a server with nothing behind
 // it, whose calls run is asked to run.
-func gated(t *testing.T, o server.EndpointOptions, run policy.RunFunc, f func(t *testing.T, c *webClient, s *server.Server)) {
+func gated(t *testing.T, o server.EndpointOptions, run gate.RunFunc, f func(t *testing.T, c *webClient, s *server.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		pol := &policy.Policy{Approval: policy.Untrusted, Mode: policy.WorkspaceWrite, Workspace: "/w", WritableRoots: []string{"/w"}, Confines: func() bool { return true }}
-		s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: &policy.Gate{Policy: pol, Run: run}})
+		s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: &gate.Gate{Policy: pol, Run: run}})
 		o.Caller = "token:t"
 		c := &webClient{t: t, e: s.NewEndpoint(o)}
 		defer c.e.Close()
@@ -196,14 +197,14 @@ func gated(t *testing.T, o server.EndpointOptions, run policy.RunFunc, f func(t 
 	})
 }
 
-func ran(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
-	return policy.Outcome{Result: json.RawMessage(`{"content":[{"type":"text","text":"ran"}],"big":9007199254740993}`)}, nil
+func ran(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
+	return gate.Outcome{Result: json.RawMessage(`{"content":[{"type":"text","text":"ran"}],"big":9007199254740993}`)}, nil
 }
 
 // untilEnd runs a call until its context ends.
-func untilEnd(ctx context.Context, _ policy.Call, _ policy.Profile) (policy.Outcome, error) {
+func untilEnd(ctx context.Context, _ gate.Call, _ policy.Profile) (gate.Outcome, error) {
 	<-ctx.Done()
-	return policy.Outcome{}, ctx.Err()
+	return gate.Outcome{}, ctx.Err()
 }
 
 func TestHTTPPassesBytesOn(t *testing.T) {
@@ -297,9 +298,9 @@ func TestHTTPServerBehindAsksTheClient(t *testing.T) {
 
 func TestHTTPStreamIsTakenUpAgain(t *testing.T) {
 	release := make(chan struct{})
-	run := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
+	run := func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
 		<-release
-		return ran(context.Background(), policy.Call{}, policy.Profile{})
+		return ran(context.Background(), gate.Call{}, policy.Profile{})
 	}
 	gated(t, server.EndpointOptions{}, run, func(t *testing.T, c *webClient, _ *server.Server) {
 		release = make(chan struct{})
@@ -331,8 +332,8 @@ func TestHTTPStreamIsTakenUpAgain(t *testing.T) {
 // What is kept for clients that come back has an end.
 func TestHTTPKeepsOnlySoMuch(t *testing.T) {
 	large := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
-	run := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
-		return policy.Outcome{Result: large}, nil
+	run := func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
+		return gate.Outcome{Result: large}, nil
 	}
 	gated(t, server.EndpointOptions{}, run, func(t *testing.T, c *webClient, _ *server.Server) {
 		c.initialize()
@@ -432,7 +433,7 @@ const greeting = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"proto
 func TestHTTPCancel(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"look","arguments":{}}}`
 	var running sync.WaitGroup
-	run := func(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+	run := func(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 		running.Add(1)
 		defer running.Done()
 		return untilEnd(ctx, c, f)
@@ -555,9 +556,9 @@ func TestHTTPNewsReachesBothEras(t *testing.T) {
 
 func TestHTTPDrain(t *testing.T) {
 	release := make(chan struct{})
-	run := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
+	run := func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
 		<-release
-		return ran(context.Background(), policy.Call{}, policy.Profile{})
+		return ran(context.Background(), gate.Call{}, policy.Profile{})
 	}
 	gated(t, server.EndpointOptions{}, run, func(t *testing.T, c *webClient, _ *server.Server) {
 		release = make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -69,9 +70,9 @@ func TestAnAnswerInAnotherCaseIsNone(t *testing.T) {
 		`{"action":"accept","Content":{"decision":"once"}}`,
 		`{"action":"accept","content":{"Decision":"once"}}`,
 	} {
-		never := func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) {
+		never := func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) {
 			t.Errorf("the call ran after %s", answer)
-			return policy.Outcome{}, nil
+			return gate.Outcome{}, nil
 		}
 		const params = `"name":"change","arguments":{"path":"a"}`
 		gated(t, server.EndpointOptions{}, never, func(t *testing.T, c *webClient, _ *server.Server) {
@@ -91,8 +92,8 @@ func TestAnAnswerInAnotherCaseIsNone(t *testing.T) {
 			var res struct {
 				State string `json:"requestState"`
 			}
-			gate := &policy.Gate{Policy: &policy.Policy{Approval: policy.Untrusted, Mode: policy.WorkspaceWrite, Workspace: "/w"}, Run: never}
-			f := stdio(t, server.New(server.Options{Version: "1", Catalog: []tools.Tool{change}, Gate: gate}))
+			g := &gate.Gate{Policy: &policy.Policy{Approval: policy.Untrusted, Mode: policy.WorkspaceWrite, Workspace: "/w"}, Run: never}
+			f := stdio(t, server.New(server.Options{Version: "1", Catalog: []tools.Tool{change}, Gate: g}))
 			defer f.close()
 			f.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%s,"_meta":{%s}}}`, params, modernCaps)
 			require.NoError(t, json.Unmarshal(f.next().Result, &res))
@@ -104,15 +105,15 @@ func TestAnAnswerInAnotherCaseIsNone(t *testing.T) {
 
 // TestATraceInAnotherCaseIsNone: the record has what a server would read.
 func TestATraceInAnotherCaseIsNone(t *testing.T) {
-	var events []policy.Event
-	gate := &policy.Gate{Policy: &policy.Policy{Approval: policy.Never, Workspace: "/w"}, Run: ran, Record: func(e policy.Event) { events = append(events, e) }}
+	var events []gate.Event
+	g := &gate.Gate{Policy: &policy.Policy{Approval: policy.Never, Workspace: "/w"}, Run: ran, Record: func(e gate.Event) { events = append(events, e) }}
 	for _, tt := range []struct{ meta, want string }{
 		{`{"traceparent":"00-a","TraceParent":"00-b"}`, "00-a"},
 		{`{"Traceparent":"00-b"}`, ""},
 		{`{"trace\u0070arent":"00-c"}`, "00-c"},
 		{`{"traceparent":1}`, ""},
 	} {
-		_, err := gate.Call(t.Context(), policy.Call{Action: policy.Action{Tool: "look", ReadOnly: true}, Meta: json.RawMessage(tt.meta)})
+		_, err := g.Call(t.Context(), gate.Call{Action: policy.Action{Tool: "look", ReadOnly: true}, Meta: json.RawMessage(tt.meta)})
 		require.NoError(t, err)
 		require.Equal(t, tt.want, events[len(events)-1].TraceParent, tt.meta)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
 // A parked call is one of a stateless client that a downstream server has
@@ -71,7 +71,7 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 
 // callModern leads a call of the stateless era: as one that may suspend itself
 // to ask for approval, and be parked while a downstream server asks.
-func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call policy.Call) (mcp.Result, error) {
+func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call gate.Call) (mcp.Result, error) {
 	relay.Leave(ctx) // the call runs in another goroutine, and this one waits for it
 	p := req.Params
 	round := s.newRound(caller, callDigest(p), req)
@@ -94,7 +94,7 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	call.Ask, call.Denied, call.Rounds = round.ask, round.denied, true
 	if !s.isDownstream(p.Name) {
 		reply, err := s.call(ctx, p.Name, call)
-		if errors.Is(err, policy.ErrSuspended) {
+		if errors.Is(err, gate.ErrSuspended) {
 			return round.suspend()
 		}
 		return s.result(reply, err, true)
@@ -108,7 +108,7 @@ func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToo
 	call.Client, call.Log = k.ask, k.onLog
 	s.start(ctx, k, func(ctx context.Context) (Reply, error) { return s.call(ctx, p.Name, call) })
 	res, err := s.round(ctx, k)
-	if errors.Is(err, policy.ErrSuspended) {
+	if errors.Is(err, gate.ErrSuspended) {
 		return round.suspend()
 	}
 	return res, err

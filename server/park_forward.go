@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
 // mayAsk are the forwarded methods whose result may be a question: those and
@@ -62,13 +62,13 @@ func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregato
 	b.s.start(ctx, k, func(ctx context.Context) (Reply, error) {
 		raw, server, err := b.s.request(ctx, f.Method, f.Params, rounds.server, call)
 		k.server = server
-		if err != nil && !errors.Is(err, policy.ErrSuspended) {
+		if err != nil && !errors.Is(err, gate.ErrSuspended) {
 			err = forwardError(err, true)
 		}
 		return Reply{Result: raw}, err
 	})
 	res, err := b.s.round(ctx, k)
-	if errors.Is(err, policy.ErrSuspended) {
+	if errors.Is(err, gate.ErrSuspended) {
 		return r.suspend()
 	}
 	return res, err

@@ -10,17 +10,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
 // requestCall returns the call that a request of the protocol is to the gate,
 // but for what asks the user.
-func (b *behind) requestCall(req mcp.Request, f aggregator.Forward) policy.Call {
+func (b *behind) requestCall(req mcp.Request, f aggregator.Forward) gate.Call {
 	var in struct {
 		Meta json.RawMessage `json:"_meta"`
 	}
 	_ = json.Unmarshal(f.Params, &in) // params that are no object are refused later
-	call := policy.Call{
+	call := gate.Call{
 		ID:     rand.Text()[:12],
 		Caller: f.Caller,
 		Asks:   "client",
@@ -46,7 +47,7 @@ var emptyCompletion = json.RawMessage(`{"completion":{"values":[]}}`)
 // server it was for. What call brings along from earlier rounds is for the
 // server named from; "" for none.
 func (s *Server) request(
-	ctx context.Context, method string, params json.RawMessage, from string, call policy.Call,
+	ctx context.Context, method string, params json.RawMessage, from string, call gate.Call,
 ) (res json.RawMessage, server string, err error) {
 	t, err := s.opts.Downstreams.Target(method, params)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Server) request(
 	if from != "" && t.Server != from {
 		return nil, "", errForwardState
 	}
-	if res, err = s.requestFrom(ctx, method, t, call); errors.Is(err, policy.ErrUnasked) {
+	if res, err = s.requestFrom(ctx, method, t, call); errors.Is(err, gate.ErrUnasked) {
 		return emptyCompletion, "", nil
 	}
 	return res, t.Server, err
@@ -70,7 +71,7 @@ func (s *Server) request(
 
 // requestFrom leads a request to one server through the gate.
 func (s *Server) requestFrom(
-	ctx context.Context, method string, t aggregator.Target, call policy.Call,
+	ctx context.Context, method string, t aggregator.Target, call gate.Call,
 ) (json.RawMessage, error) {
 	call.Arguments = t.Arguments
 	call.Describe = func(args json.RawMessage) (policy.Action, error) {

@@ -20,7 +20,9 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/audit"
+	"toolgate/internal/gate"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 	"toolgate/server"
 	"toolgate/tools"
 )
@@ -34,7 +36,7 @@ type requestSetup struct {
 	rules     string
 	never     bool
 	verbatim  bool // as wrap has it: one server, its names unchanged, no tools of our own
-	change    func(*policy.Gate)
+	change    func(*gate.Gate)
 }
 
 // A requestStage is a running requestSetup.
@@ -49,7 +51,7 @@ type requestStage struct {
 }
 
 func newRequestStage(t *testing.T, o requestSetup) *requestStage {
-	rules, err := policy.ParseRules("test.rules", []byte(o.rules))
+	parsed, err := rules.Parse("test.rules", []byte(o.rules))
 	require.NoError(t, err)
 	st := &requestStage{t: t, dir: t.TempDir()}
 	st.set = aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir()})
@@ -73,12 +75,12 @@ func newRequestStage(t *testing.T, o requestSetup) *requestStage {
 	if o.never {
 		pol.Approval = policy.Never
 	}
-	pol.Rules = func() *policy.Rules { return rules }
-	gate := &policy.Gate{Policy: pol, Run: st.set.Run, Record: record.Record}
+	pol.Rules = func() *rules.Rules { return parsed }
+	g := &gate.Gate{Policy: pol, Run: st.set.Run, Record: record.Record}
 	if o.change != nil {
-		o.change(gate)
+		o.change(g)
 	}
-	options := server.Options{Version: "1", Catalog: []tools.Tool{look}, Downstreams: st.set, Gate: gate}
+	options := server.Options{Version: "1", Catalog: []tools.Tool{look}, Downstreams: st.set, Gate: g}
 	if o.verbatim {
 		options.Catalog = nil
 	}
@@ -130,7 +132,7 @@ func (st *requestStage) recorded() []string {
 	require.NoError(st.t, err)
 	var list []string
 	for l := range bytes.Lines(b) {
-		var e policy.Event
+		var e gate.Event
 		require.NoError(st.t, json.Unmarshal(l, &e))
 		require.Contains(st.t, string(l), `"duration_ns":`)
 		require.NotEmpty(st.t, e.Args)
@@ -418,13 +420,13 @@ func TestRequestsWaitForApproval(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			given := map[string]bool{}
-			st := newRequestStage(t, requestSetup{change: func(g *policy.Gate) {
-				g.Later = func(_ context.Context, w policy.Waiting) (policy.Answer, error) {
+			st := newRequestStage(t, requestSetup{change: func(g *gate.Gate) {
+				g.Queue = func(_ context.Context, w gate.Waiting) (gate.Answer, error) {
 					if given[w.Binding] {
-						return policy.Once, nil
+						return gate.Once, nil
 					}
 					given[w.Binding] = true
-					return policy.No, &policy.StillWaiting{ID: "abc"}
+					return gate.No, &gate.StillWaiting{ID: "abc"}
 				}
 			}})
 			f := openStdio(t, st)
@@ -457,11 +459,11 @@ func TestRequestsWaitForApproval(t *testing.T) {
 }
 
 func TestHooksSeeRequests(t *testing.T) {
-	seen := func(tool *string) func(*policy.Gate) {
-		return func(g *policy.Gate) {
-			g.Before = func(_ context.Context, c *policy.Call) error {
+	seen := func(tool *string) func(*gate.Gate) {
+		return func(g *gate.Gate) {
+			g.Before = func(_ context.Context, c *gate.Call) error {
 				*tool = c.Action.Tool
-				return &policy.Refused{Reason: "a hook refused it"}
+				return &gate.Refused{Reason: "a hook refused it"}
 			}
 		}
 	}

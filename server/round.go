@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -32,7 +33,7 @@ type round struct {
 	given  *state            // what the client brought back, nil in a first round
 	answer *mcp.ElicitResult // with it
 	denied *policy.Denial    // resume at the widening
-	asked  *policy.Question  // what this round ends with
+	asked  *gate.Question    // what this round ends with
 }
 
 // A state is what a client carries from a question to its answer. It is
@@ -42,7 +43,7 @@ type state struct {
 	ID     string         `json:"id"` // one use only
 	Caller string         `json:"caller"`
 	Digest []byte         `json:"digest"` // of tool and arguments
-	Stage  policy.Stage   `json:"stage"`
+	Stage  gate.Stage     `json:"stage"`
 	Action []byte         `json:"action,omitempty"` // digest of what the question was about
 	Server string         `json:"server,omitempty"` // the downstream server that the question or answer is about
 	Denied *policy.Denial `json:"denied,omitempty"`
@@ -79,7 +80,7 @@ func (s *Server) openRound(caller string, req *mcp.CallToolRequest) (*round, err
 		return nil, errors.New("requestState was used before or has expired; send this call again without it")
 	}
 	r.given, r.answer = st, res
-	if st.Stage == policy.Widen {
+	if st.Stage == gate.Widen {
 		r.denied = st.Denied
 	}
 	return r, nil
@@ -100,17 +101,17 @@ func approval(req *mcp.CallToolRequest) *mcp.ElicitResult {
 }
 
 // ask answers from what the client brought, or suspends the call.
-func (r *round) ask(_ context.Context, q policy.Question) (policy.Answer, error) {
+func (r *round) ask(_ context.Context, q gate.Question) (gate.Answer, error) {
 	// A hook may have made another action of the same call since.
 	if r.given != nil && r.given.Stage == q.Stage && bytes.Equal(r.given.Action, actionDigest(q.Action)) {
 		asked := r.given.Until.Add(-r.s.opts.AskTimeout)
 		return answer(q, r.answer, time.Since(asked))
 	}
 	if !r.canAsk {
-		return policy.No, errCannotAsk
+		return gate.No, errCannotAsk
 	}
 	r.asked = &q
-	return policy.No, policy.ErrSuspended
+	return gate.No, gate.ErrSuspended
 }
 
 // suspend returns the result that carries the question.
@@ -127,7 +128,7 @@ func (r *round) suspend() (mcp.Result, error) {
 		Action: actionDigest(r.asked.Action),
 		Until:  time.Now().Add(r.s.opts.AskTimeout),
 	}
-	if r.asked.Stage == policy.Widen {
+	if r.asked.Stage == gate.Widen {
 		st.Denied = r.asked.Denied
 	}
 	sealed, err := r.s.seal.close(st)

@@ -26,6 +26,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
@@ -37,7 +38,7 @@ type Options struct {
 	Version      string
 	Instructions string // for the model
 	Catalog      []tools.Tool
-	Gate         *policy.Gate
+	Gate         *gate.Gate
 	Downstreams  *aggregator.Downstreams  // nil: none
 	Schemas      aggregator.SchemaProfile // of downstream tools; "": by the client's name
 	Log          *slog.Logger             // nil: nothing is logged
@@ -81,7 +82,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Gate == nil {
-		o.Gate = &policy.Gate{}
+		o.Gate = &gate.Gate{}
 	}
 	if o.AskTimeout == 0 {
 		o.AskTimeout = 5 * time.Minute
@@ -217,7 +218,7 @@ func (s *Server) sessionOpened(caller string) {
 
 // handleCall is tools/call for a tool that there is.
 func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
-	call := policy.Call{
+	call := gate.Call{
 		ID:        cmp.Or(string(rawPart(req.Extra, RequestID)), rand.Text()[:12]),
 		Caller:    caller,
 		Arguments: req.Params.Arguments,
@@ -255,11 +256,11 @@ type Reply struct {
 //
 // Everything that goes wrong with the call itself is a Reply with IsError; an
 // error is an unknown tool, or ctx's.
-func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage, ask policy.AskFunc) (Reply, error) {
+func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage, ask gate.AskFunc) (Reply, error) {
 	if !s.Has(tool) {
 		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
 	}
-	call := policy.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
+	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
 	// Those of a client have been through its transport.
 	if err := stdio.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
 		call.Arguments = nil // a record of them would show one value
@@ -295,7 +296,7 @@ func (s *Server) names() []string {
 }
 
 // call describes the call and hands it to the gate.
-func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, error) {
+func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, error) {
 	if _, ok := s.resourceTool(tool); ok && tool != readResource {
 		return s.listNamed(tool, c.Arguments)
 	}
@@ -318,19 +319,19 @@ func (s *Server) call(ctx context.Context, tool string, c policy.Call) (Reply, e
 	switch {
 	case err == nil:
 		return Reply{Result: out.Result, IsError: out.IsError}, nil
-	case errors.Is(err, policy.ErrSuspended), ctx.Err() != nil:
+	case errors.Is(err, gate.ErrSuspended), ctx.Err() != nil:
 		return Reply{}, err
 	}
 	if _, ok := errors.AsType[*aggregator.RPCError](err); ok {
 		return Reply{}, err
 	}
 	r := errorReply(tool, err)
-	_, r.Refused = errors.AsType[*policy.Refused](err)
+	_, r.Refused = errors.AsType[*gate.Refused](err)
 	return r, nil
 }
 
 // invalid records a call whose arguments do not fit, and answers it.
-func (s *Server) invalid(tool string, c policy.Call, err error) Reply {
+func (s *Server) invalid(tool string, c gate.Call, err error) Reply {
 	c.Action.Tool = tool
 	s.opts.Gate.Invalid(c, err)
 	return errorReply(tool, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -108,17 +109,17 @@ func (k *talk) end() {
 func (k *talk) start() {
 	r, w := io.Pipe()
 	k.in, k.done = w, make(chan struct{})
-	s := server.New(server.Options{Version: "1", Instructions: "use well", Catalog: []tools.Tool{change, look}, Gate: &policy.Gate{Policy: k.pol, Run: k.run}})
+	s := server.New(server.Options{Version: "1", Instructions: "use well", Catalog: []tools.Tool{change, look}, Gate: &gate.Gate{Policy: k.pol, Run: k.run}})
 	go func() {
 		defer close(k.done)
 		s.ServeStdio(context.Background(), r, &k.out)
 	}()
 }
 
-func (k *talk) run(_ context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+func (k *talk) run(_ context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	k.ran++
 	text := fmt.Sprintf("%s ran in %s", c.Action.Tool, f.Mode)
-	out := policy.Outcome{Result: json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}],"big":9007199254740993}`)}
+	out := gate.Outcome{Result: json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}],"big":9007199254740993}`)}
 	if strings.Contains(string(c.Arguments), "denied") && f.Mode != policy.DangerFullAccess {
 		out.Denied = &policy.Denial{Op: "write", Path: "denied"}
 	}

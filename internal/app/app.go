@@ -19,6 +19,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/internal/approvals"
 	"toolgate/internal/console"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
 )
@@ -31,7 +32,7 @@ type App struct {
 	Downstreams *aggregator.Downstreams
 	Tools       ToolSettings
 	session     string // names this process's folder among those of workers
-	Gate        *policy.Gate
+	Gate        *gate.Gate
 	observers   *observers
 	Self        string           // program to run workers with, "" is this one
 	outputs     *console.Outputs // nil when no console wants them
@@ -58,27 +59,27 @@ func (o *Options) Open() (*App, error) {
 	a.Workers = aggregator.NewWorkers(a.launch, s.Log)
 	words, builtin := o.front(s, offered)
 	a.Downstreams = s.newDownstreams(builtin, o.AnswersFirst)
-	gate := &policy.Gate{Policy: s.Policy, Run: a.run}
-	a.Gate = gate
+	g := &gate.Gate{Policy: s.Policy, Run: a.run}
+	a.Gate = g
 	if a.outputs = o.Outputs; a.outputs == nil && s.Config.Console.Enabled {
 		a.outputs = &console.Outputs{}
 	}
 	if a.outputs != nil {
-		gate.Run = a.runAndKeep
+		g.Run = a.runAndKeep
 	}
-	if a.observers, err = s.observe(gate); err != nil {
+	if a.observers, err = s.observe(g); err != nil {
 		return nil, err
 	}
 	a.observers.tell = o.OnEvent
-	gate.Keep = s.Rules.Keep
+	g.Keep = s.Rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
 		s.Log.Warn("there is no waiting list", "err", err)
 	} else {
 		waiting.Words = server.Message
 		waiting.Wait = o.approvalWait(s)
-		gate.Later = waiting.Ask
+		g.Queue = waiting.Ask
 		if a.outputs != nil { // there is a console to show it
-			gate.Beside = waiting.Beside
+			g.AskInParallel = waiting.Beside
 		}
 	}
 	a.Server = server.New(server.Options{
@@ -87,7 +88,7 @@ func (o *Options) Open() (*App, error) {
 		Catalog:      builtin,
 		Outside:      a.outside,
 		TempDir:      os.TempDir(),
-		Gate:         gate,
+		Gate:         g,
 		Downstreams:  a.Downstreams,
 		Schemas:      schemaProfile(s.Config),
 		Log:          s.Log,
@@ -104,7 +105,7 @@ func (o *Options) Open() (*App, error) {
 }
 
 // run runs a call where its tool is. It is a [policy.RunFunc].
-func (a *App) run(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	if c.Action.Server != "" {
 		return a.Downstreams.Run(ctx, c, f)
 	}

@@ -20,8 +20,10 @@ import (
 	"toolgate/internal/approvals"
 	"toolgate/internal/audit"
 	"toolgate/internal/console"
+	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // ConsolesDir is where running consoles write where they are. No tool can
@@ -129,7 +131,7 @@ func (c consoleCalls) Output(id string) (string, bool) {
 }
 
 // runAndKeep is [app.run], and keeps what the call answered for the console.
-func (a *App) runAndKeep(ctx context.Context, c policy.Call, f policy.Profile) (policy.Outcome, error) {
+func (a *App) runAndKeep(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	out, err := a.run(ctx, c, f)
 	if err == nil {
 		a.outputs.Keep(c.ID, out.Result)
@@ -155,7 +157,7 @@ func (c consoleRules) Files() ([]console.RuleFile, error) {
 			return nil, err
 		}
 		f := console.RuleFile{Name: filepath.Base(name), Text: string(text), Kept: filepath.Base(name) == KeptRules}
-		if _, err := policy.ParseRules(filepath.Base(name), text); err != nil {
+		if _, err := rules.Parse(filepath.Base(name), text); err != nil {
 			f.Fault = err.Error()
 		}
 		list = append(list, f)
@@ -171,7 +173,7 @@ func (c consoleRules) Remove(line int, text string) error {
 	return err
 }
 
-func (c consoleRules) Remembered() (list []policy.Memory) {
+func (c consoleRules) Remembered() (list []gate.Memory) {
 	if c.gates == nil {
 		return nil
 	}
@@ -181,7 +183,7 @@ func (c consoleRules) Remembered() (list []policy.Memory) {
 	return list
 }
 
-func (c consoleRules) Forget(m policy.Memory) error {
+func (c consoleRules) Forget(m gate.Memory) error {
 	if c.gates != nil {
 		for _, a := range c.gates() {
 			if a.Gate.Forget(m) {

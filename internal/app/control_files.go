@@ -15,6 +15,7 @@ import (
 
 	"toolgate/internal/config"
 	"toolgate/policy"
+	"toolgate/policy/shell"
 	"toolgate/sandbox"
 )
 
@@ -180,7 +181,7 @@ func hookFiles(h config.Hooks, dir string) (files []string) {
 		}
 	}
 	for _, command := range commands {
-		for _, c := range policy.Commands([]string{"/bin/sh", "-c", command}).Commands {
+		for _, c := range shell.Commands([]string{"/bin/sh", "-c", command}).Commands {
 			for i, word := range c.Argv {
 				name := os.ExpandEnv(word)
 				if rest, ok := strings.CutPrefix(name, "~/"); ok {

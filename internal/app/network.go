@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/netproxy"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 	"toolgate/sandbox"
 	"toolgate/tools"
 	"toolgate/tools/shell"
@@ -22,7 +24,7 @@ import (
 // calls that its worker runs.
 type EgressSession struct {
 	proxy *netproxy.Proxy
-	gate  *policy.Gate
+	gate  *gate.Gate
 
 	mu    sync.Mutex
 	calls []*activeCall // under way, the newest last
@@ -31,13 +33,13 @@ type EgressSession struct {
 // A activeCall is a call that is under way.
 type activeCall struct {
 	ctx  context.Context
-	call policy.Call
+	call gate.Call
 	no   map[policy.HostTarget]error // hosts that a person refused it
 }
 
 // OpenEgress serves the proxy of a started process, or returns nil when it has
 // none. Gate asks about hosts; nil: nobody can be asked.
-func OpenEgress(cmd *sandbox.Cmd, f policy.Profile, rules func() *policy.Rules, gate *policy.Gate, log *slog.Logger) *EgressSession {
+func OpenEgress(cmd *sandbox.Cmd, f policy.Profile, rules func() *rules.Rules, gate *gate.Gate, log *slog.Logger) *EgressSession {
 	l := cmd.Listener()
 	if l == nil {
 		return nil
@@ -59,7 +61,7 @@ func (w *EgressSession) Close() {
 func (w *EgressSession) Refused() []tools.Denial { return refusedHosts(w.proxy.Uses(time.Time{})) }
 
 // enter is an [aggregator.Process] Enter.
-func (w *EgressSession) enter(ctx context.Context, c policy.Call) (leave func() []policy.HostUse) {
+func (w *EgressSession) enter(ctx context.Context, c gate.Call) (leave func() []policy.HostUse) {
 	p := &activeCall{ctx: ctx, call: c, no: map[policy.HostTarget]error{}}
 	began := time.Now()
 	w.mu.Lock()

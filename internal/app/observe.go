@@ -9,6 +9,7 @@ import (
 	"toolgate/internal/audit"
 	"toolgate/internal/audit/telemetry"
 	"toolgate/internal/config"
+	"toolgate/internal/gate"
 	"toolgate/internal/hooks"
 	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
@@ -19,11 +20,11 @@ type observers struct {
 	audit     *audit.Log           // nil when there is none
 	telemetry *telemetry.Telemetry // nil when nothing is sent
 	hooks     *hooks.Set
-	tell      func(policy.Event) // may be nil
+	tell      func(gate.Event) // may be nil
 }
 
 // observe gives the gate its record and the user's hooks.
-func (s *Settings) observe(gate *policy.Gate) (*observers, error) {
+func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 	o := &observers{}
 	var err error
 	if o.telemetry, err = s.telemetry(); err != nil {
@@ -44,7 +45,7 @@ func (s *Settings) observe(gate *policy.Gate) (*observers, error) {
 	return o, nil
 }
 
-func (o *observers) record(e policy.Event) {
+func (o *observers) record(e gate.Event) {
 	if o.audit != nil {
 		o.audit.Record(e)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"toolgate/internal/config"
 	"toolgate/internal/console"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // Options are what the command line adds to the config file, in Codex's words,
@@ -25,10 +25,10 @@ type Options struct {
 	OneCall      bool     // nobody waits in the approval queue
 	AnswersFirst bool     // downstream servers start after the first answer
 
-	Caller      string             // over HTTP: whose calls these are
-	OnlyServers []string           // names of the config's servers, nil for all
-	OnEvent     func(policy.Event) // is told of each call; may be nil
-	Outputs     *console.Outputs   // results kept for the console; nil: each gate has its own
+	Caller      string           // over HTTP: whose calls these are
+	OnlyServers []string         // names of the config's servers, nil for all
+	OnEvent     func(gate.Event) // is told of each call; may be nil
+	Outputs     *console.Outputs // results kept for the console; nil: each gate has its own
 
 	control *controlFiles // nil until the settings are read
 }

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // A RuleStore is the user's rule files, read anew when they change: an answer
@@ -33,7 +33,7 @@ type RuleStore struct {
 	folder folderStamp
 	others folderStamp // of own
 	stamp  string      // of the files that were read
-	rules  *policy.Rules
+	rules  *rules.Rules
 	digest string // of their text
 }
 
@@ -51,7 +51,7 @@ func OpenRules(dir, own string, check func(name string) error, log *slog.Logger)
 
 // Rules returns the rules in force. When a file has become unreadable, the
 // last good ones stay in force and the log says so.
-func (b *RuleStore) Rules() *policy.Rules {
+func (b *RuleStore) Rules() *rules.Rules {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.read(); err != nil {
@@ -80,7 +80,7 @@ func (b *RuleStore) read() error {
 		return err
 	}
 	b.stamp = stamp // a fault is reported once for each change
-	rules := &policy.Rules{Home: b.home}
+	all := &rules.Rules{Home: b.home}
 	h := sha256.New()
 	for _, name := range names {
 		if b.check != nil {
@@ -92,14 +92,14 @@ func (b *RuleStore) read() error {
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}
-		more, err := policy.ParseRules(name, text)
+		more, err := rules.Parse(name, text)
 		if err != nil {
 			return err
 		}
-		rules.Add(more)
+		all.Add(more)
 		h.Write(text)
 	}
-	b.rules, b.digest = rules, hex.EncodeToString(h.Sum(nil))
+	b.rules, b.digest = all, hex.EncodeToString(h.Sum(nil))
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (b *RuleStore) keptIn() string { return cmp.Or(b.own, b.dir) }
 func (b *RuleStore) Keep(line string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, err := policy.ParseRules(KeptRules, []byte(line)); err != nil {
+	if _, err := rules.Parse(KeptRules, []byte(line)); err != nil {
 		return err
 	}
 	name := filepath.Join(b.keptIn(), KeptRules)
@@ -208,7 +208,7 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	}
 	lines[n-1] = ""
 	left := strings.Join(lines, "")
-	if _, err := policy.ParseRules(name, []byte(left)); err != nil {
+	if _, err := rules.Parse(name, []byte(left)); err != nil {
 		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
 	}
 	if inPlace(name) {

@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -47,28 +48,28 @@ var ErrAnswered = errors.New("it has been answered already")
 
 // An Entry is one question on the list.
 type Entry struct {
-	ID      string        `json:"id"`
-	Binding string        `json:"binding"` // what an answer holds for
-	Caller  string        `json:"caller"`
-	Tool    string        `json:"tool"`
-	Asked   time.Time     `json:"asked"`
-	Message string        `json:"message"`          // the question in words
-	Always  string        `json:"always,omitempty"` // the rule that "always" adds
-	Each    bool          `json:"each,omitempty"`   // an answer for the session is not offered
-	About   About         `json:"about,omitzero"`
-	Held    time.Time     `json:"held,omitzero"`    // until when a call waits for the answer; zero: none does
-	Answer  policy.Answer `json:"answer,omitempty"` // "" until somebody has answered
-	Decided time.Time     `json:"decided,omitzero"`
+	ID      string      `json:"id"`
+	Binding string      `json:"binding"` // what an answer holds for
+	Caller  string      `json:"caller"`
+	Tool    string      `json:"tool"`
+	Asked   time.Time   `json:"asked"`
+	Message string      `json:"message"`          // the question in words
+	Always  string      `json:"always,omitempty"` // the rule that "always" adds
+	Each    bool        `json:"each,omitempty"`   // an answer for the session is not offered
+	About   About       `json:"about,omitzero"`
+	Held    time.Time   `json:"held,omitzero"`    // until when a call waits for the answer; zero: none does
+	Answer  gate.Answer `json:"answer,omitempty"` // "" until somebody has answered
+	Decided time.Time   `json:"decided,omitzero"`
 }
 
 // About is the question in its parts, for a list that is more than words.
 type About struct {
-	Agent     string       `json:"agent,omitempty"` // the client program
-	Workspace string       `json:"workspace,omitempty"`
-	Stage     policy.Stage `json:"stage,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
-	Rule      string       `json:"rule,omitempty"`   // that made it a question
-	Beside    bool         `json:"beside,omitempty"` // the client asks its user at the same time
+	Agent     string     `json:"agent,omitempty"` // the client program
+	Workspace string     `json:"workspace,omitempty"`
+	Stage     gate.Stage `json:"stage,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Rule      string     `json:"rule,omitempty"`   // that made it a question
+	Beside    bool       `json:"beside,omitempty"` // the client asks its user at the same time
 
 	Server        string         `json:"server,omitempty"`
 	Command       []string       `json:"command,omitempty"`
@@ -89,7 +90,7 @@ type About struct {
 // maxPreview bounds what of a patch is kept, in bytes.
 const maxPreview = 128 << 10
 
-func about(w policy.Waiting) About {
+func about(w gate.Waiting) About {
 	a := w.Question.Action
 	b := About{
 		Agent:         w.Agent,
@@ -127,7 +128,7 @@ type List struct {
 	Wait time.Duration
 
 	// Words puts a question in words; it must be set before Ask.
-	Words func(policy.Question) string
+	Words func(gate.Question) string
 }
 
 // Open opens the list in dir, which is made if it is missing.
@@ -141,14 +142,14 @@ func Open(dir string) (*List, error) {
 // Ask returns the answer to a question that was answered before, or puts it
 // on the list and waits. Its error is a *[policy.StillWaiting] when nobody has
 // answered by then, or ctx's. It is made for [policy.Gate.Later].
-func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error) {
+func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	e, err := l.find(w.Binding)
 	if err != nil {
-		return policy.No, err
+		return gate.No, err
 	}
 	if e == nil {
 		if e, err = l.add(w); err != nil {
-			return policy.No, err
+			return gate.No, err
 		}
 	}
 	wait := l.Wait
@@ -172,9 +173,9 @@ func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error)
 		select {
 		case <-tick.C:
 		case <-deadline:
-			return policy.No, &policy.StillWaiting{ID: e.ID}
+			return gate.No, &gate.StillWaiting{ID: e.ID}
 		case <-ctx.Done():
-			return policy.No, ctx.Err()
+			return gate.No, ctx.Err()
 		}
 	}
 }
@@ -183,11 +184,11 @@ func (l *List) Ask(ctx context.Context, w policy.Waiting) (policy.Answer, error)
 // returns the answer, or the error of ctx. Then the question is off the list
 // again: the answer is for this call alone. It is made for
 // [policy.Gate.Beside].
-func (l *List) Beside(ctx context.Context, w policy.Waiting) (policy.Answer, error) {
+func (l *List) Beside(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	w.Binding = "beside " + rand.Text() // no other call's
 	e, err := l.addAs(w, func(e *Entry) { e.About.Beside = true })
 	if err != nil {
-		return policy.No, err
+		return gate.No, err
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -199,7 +200,7 @@ func (l *List) Beside(ctx context.Context, w policy.Waiting) (policy.Answer, err
 		case <-tick.C:
 		case <-ctx.Done():
 			l.remove(e.ID)
-			return policy.No, ctx.Err()
+			return gate.No, ctx.Err()
 		}
 	}
 }
@@ -222,7 +223,7 @@ func (l *List) Waiting() ([]Entry, error) {
 
 // Decide answers the question with that id, or the only one whose id begins
 // with it. Errors wrap [ErrUnknown] when there is none.
-func (l *List) Decide(id string, a policy.Answer) (Entry, error) {
+func (l *List) Decide(id string, a gate.Answer) (Entry, error) {
 	waiting, err := l.Waiting()
 	if err != nil {
 		return Entry{}, err
@@ -236,20 +237,20 @@ func (l *List) Decide(id string, a policy.Answer) (Entry, error) {
 	}
 	e := waiting[0]
 	switch {
-	case a == policy.Always && e.Always == "":
+	case a == gate.Always && e.Always == "":
 		return Entry{}, fmt.Errorf("%s: always is not offered for this question; answer once, session or no", e.ID)
-	case a == policy.Session && e.Each:
+	case a == gate.Session && e.Each:
 		return Entry{}, fmt.Errorf("%s: this question is asked each time; answer once or no", e.ID)
-	case a != policy.Once && a != policy.Session && a != policy.Always && a != policy.No:
+	case a != gate.Once && a != gate.Session && a != gate.Always && a != gate.No:
 		return Entry{}, fmt.Errorf("unknown answer %q", a)
 	}
 	e.Answer, e.Decided = a, time.Now()
 	return e, l.answer(e)
 }
 
-func (l *List) add(w policy.Waiting) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
+func (l *List) add(w gate.Waiting) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
 
-func (l *List) addAs(w policy.Waiting, change func(*Entry)) (*Entry, error) {
+func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -288,13 +289,13 @@ func (l *List) find(binding string) (*Entry, error) {
 
 // take returns the answer to a question and spends it: of several processes
 // that wait for it, one gets it.
-func (l *List) take(id string) (policy.Answer, bool) {
+func (l *List) take(id string) (gate.Answer, bool) {
 	d, ok := l.decision(id)
 	if !ok {
-		return policy.No, false
+		return gate.No, false
 	}
 	if err := os.Remove(l.path(id, questionFile)); err != nil {
-		return policy.No, false
+		return gate.No, false
 	}
 	os.Remove(l.path(id, answerFile))
 	return d.Answer, true
@@ -376,8 +377,8 @@ func (l *List) read(id string) (Entry, error) {
 
 // A decision is what an answer's file holds.
 type decision struct {
-	Answer  policy.Answer `json:"answer"`
-	Decided time.Time     `json:"decided"`
+	Answer  gate.Answer `json:"answer"`
+	Decided time.Time   `json:"decided"`
 }
 
 // decision returns the answer to a question, if there is one. A file that is

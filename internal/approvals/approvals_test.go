@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/internal/approvals"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -21,18 +22,18 @@ func open(t *testing.T) *approvals.List {
 	t.Helper()
 	l, err := approvals.Open(t.TempDir())
 	require.NoError(t, err)
-	l.Words = func(q policy.Question) string { return "may " + q.Action.Tool + " run?" }
+	l.Words = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
 	return l
 }
 
-func question(binding string) policy.Waiting {
-	return policy.Waiting{Binding: binding, Caller: "c", Question: policy.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}}
+func question(binding string) gate.Waiting {
+	return gate.Waiting{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}}
 }
 
 func TestAnAnswerWhileItWaits(t *testing.T) {
 	l := open(t)
 	synctest.Test(t, func(t *testing.T) {
-		got := make(chan policy.Answer)
+		got := make(chan gate.Answer)
 		go func() {
 			a, err := l.Ask(t.Context(), question("b"))
 			require.NoError(t, err)
@@ -43,9 +44,9 @@ func TestAnAnswerWhileItWaits(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, waiting, 1)
 		require.Equal(t, "may shell run?", waiting[0].Message)
-		_, err = l.Decide(waiting[0].ID, policy.Session)
+		_, err = l.Decide(waiting[0].ID, gate.Session)
 		require.NoError(t, err)
-		require.Equal(t, policy.Session, <-got)
+		require.Equal(t, gate.Session, <-got)
 		waiting, err = l.Waiting()
 		require.NoError(t, err)
 		require.Empty(t, waiting)
@@ -56,20 +57,20 @@ func TestAnAnswerForTheNextTime(t *testing.T) {
 	l := open(t)
 	l.Wait = -1
 	_, err := l.Ask(t.Context(), question("b"))
-	still, ok := errors.AsType[*policy.StillWaiting](err)
+	still, ok := errors.AsType[*gate.StillWaiting](err)
 	require.True(t, ok, "%v", err)
 	_, err = l.Ask(t.Context(), question("b"))
-	again, ok := errors.AsType[*policy.StillWaiting](err)
+	again, ok := errors.AsType[*gate.StillWaiting](err)
 	require.True(t, ok)
 	require.Equal(t, still.ID, again.ID, "the same question is asked once")
 
-	_, err = l.Decide(still.ID[:4], policy.Once)
+	_, err = l.Decide(still.ID[:4], gate.Once)
 	require.NoError(t, err)
 	_, err = l.Ask(t.Context(), question("other arguments"))
 	require.Error(t, err, "an answer holds for its binding")
 	a, err := l.Ask(t.Context(), question("b"))
 	require.NoError(t, err)
-	require.Equal(t, policy.Once, a)
+	require.Equal(t, gate.Once, a)
 	_, err = l.Ask(t.Context(), question("b"))
 	require.Error(t, err, "and once")
 }
@@ -80,15 +81,15 @@ func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
 	w := question("b")
 	w.Question.Each, w.Question.Always = true, ""
 	_, err := l.Ask(t.Context(), w)
-	still, ok := errors.AsType[*policy.StillWaiting](err)
+	still, ok := errors.AsType[*gate.StillWaiting](err)
 	require.True(t, ok)
-	for _, a := range []policy.Answer{policy.Always, policy.Session, "", "yes"} {
+	for _, a := range []gate.Answer{gate.Always, gate.Session, "", "yes"} {
 		_, err := l.Decide(still.ID, a)
 		require.Error(t, err, "%q", a)
 	}
-	_, err = l.Decide("zzz", policy.Once)
+	_, err = l.Decide("zzz", gate.Once)
 	require.ErrorIs(t, err, approvals.ErrUnknown)
-	_, err = l.Decide("", policy.Once)
+	_, err = l.Decide("", gate.Once)
 	require.ErrorIs(t, err, approvals.ErrUnknown)
 }
 
@@ -97,9 +98,9 @@ func TestQuestionsAndAnswersExpire(t *testing.T) {
 	l.Wait = -1
 	synctest.Test(t, func(t *testing.T) {
 		_, err := l.Ask(t.Context(), question("b"))
-		still, ok := errors.AsType[*policy.StillWaiting](err)
+		still, ok := errors.AsType[*gate.StillWaiting](err)
 		require.True(t, ok)
-		_, err = l.Decide(still.ID, policy.Once)
+		_, err = l.Decide(still.ID, gate.Once)
 		require.NoError(t, err)
 		<-time.After(approvals.Lifetime + time.Second)
 		_, err = l.Ask(t.Context(), question("b"))
@@ -129,10 +130,10 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	l := open(t)
 	l.Wait = -1
 	_, err := l.Ask(t.Context(), question("b"))
-	still, ok := errors.AsType[*policy.StillWaiting](err)
+	still, ok := errors.AsType[*gate.StillWaiting](err)
 	require.True(t, ok, "%v", err)
-	answers := []policy.Answer{policy.Once, policy.No, policy.Session, policy.No, policy.Once, policy.Session}
-	won := make(chan policy.Answer, len(answers))
+	answers := []gate.Answer{gate.Once, gate.No, gate.Session, gate.No, gate.Once, gate.Session}
+	won := make(chan gate.Answer, len(answers))
 	var all sync.WaitGroup
 	for _, a := range answers {
 		all.Go(func() {
@@ -152,7 +153,7 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, <-won, a)
 	_, err = l.Ask(t.Context(), question("b"))
-	_, ok = errors.AsType[*policy.StillWaiting](err)
+	_, ok = errors.AsType[*gate.StillWaiting](err)
 	require.True(t, ok, "an answer is spent once: %v", err)
 }
 
@@ -207,10 +208,10 @@ func TestBeside(t *testing.T) {
 		require.True(t, waiting[0].About.Beside)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
-		_, err = l.Decide(waiting[0].ID, policy.Once)
+		_, err = l.Decide(waiting[0].ID, gate.Once)
 		require.ErrorIs(t, err, approvals.ErrUnknown, "it is off the list")
 
-		got := make(chan policy.Answer, 1)
+		got := make(chan gate.Answer, 1)
 		go func() {
 			a, err := l.Beside(t.Context(), question("b"))
 			require.NoError(t, err)
@@ -219,13 +220,13 @@ func TestBeside(t *testing.T) {
 		synctest.Wait()
 		waiting, err = l.Waiting()
 		require.NoError(t, err)
-		_, err = l.Decide(waiting[0].ID, policy.Once)
+		_, err = l.Decide(waiting[0].ID, gate.Once)
 		require.NoError(t, err)
-		require.Equal(t, policy.Once, <-got)
+		require.Equal(t, gate.Once, <-got)
 		later := question("b")
 		later.NoWait = true
 		_, err = l.Ask(t.Context(), later)
-		_, ok := errors.AsType[*policy.StillWaiting](err)
+		_, ok := errors.AsType[*gate.StillWaiting](err)
 		require.True(t, ok, "the answer was for that call alone: %v", err)
 	})
 }

@@ -26,7 +26,7 @@ import (
 	"strconv"
 	"sync"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 const (
@@ -88,7 +88,7 @@ func (l *Log) open() (*os.File, error) {
 }
 
 // Record appends one event. What cannot be written is reported by [Log.Close].
-func (l *Log) Record(e policy.Event) {
+func (l *Log) Record(e gate.Event) {
 	line := lineOf(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,14 +101,14 @@ func (l *Log) Record(e policy.Event) {
 }
 
 // encode returns the line for an event, without what must not be kept.
-func encode(e policy.Event) []byte {
+func encode(e gate.Event) []byte {
 	e = clean(e)
 	line, err := json.Marshal(e)
 	if err != nil {
 		// Nothing but arguments of odd bytes can be at fault.
 		e.Args, e.Rewritten = nil, nil
 		if line, err = json.Marshal(e); err != nil {
-			line, _ = json.Marshal(policy.Event{Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome, Error: "the event does not marshal: " + err.Error()})
+			line, _ = json.Marshal(gate.Event{Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome, Error: "the event does not marshal: " + err.Error()})
 		}
 	}
 	return append(line, '\n')

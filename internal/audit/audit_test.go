@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/internal/audit"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -45,8 +46,8 @@ func record(dir, name string) {
 	}
 }
 
-func event(id string) policy.Event {
-	return policy.Event{Time: time.Now(), ID: id, Tool: "shell", Outcome: "ok", Args: json.RawMessage(`{"command":["ls"]}`)}
+func event(id string) gate.Event {
+	return gate.Event{Time: time.Now(), ID: id, Tool: "shell", Outcome: "ok", Args: json.RawMessage(`{"command":["ls"]}`)}
 }
 
 func ids(t *testing.T, dir string, f audit.Filter) []string {
@@ -183,12 +184,12 @@ func TestWhatCannotBeWrittenIsReported(t *testing.T) {
 
 func TestAPanickingCallIsRecorded(t *testing.T) {
 	log, dir := openLog(t)
-	gate := &policy.Gate{
+	g := &gate.Gate{
 		Policy: &policy.Policy{Approval: policy.Never, Mode: policy.DangerFullAccess, Workspace: "/w"},
-		Run:    func(context.Context, policy.Call, policy.Profile) (policy.Outcome, error) { panic("oh") },
+		Run:    func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) { panic("oh") },
 		Record: log.Record,
 	}
-	_, err := gate.Call(t.Context(), policy.Call{ID: "7", Action: policy.Action{Tool: "x", Command: []string{"make"}}})
+	_, err := g.Call(t.Context(), gate.Call{ID: "7", Action: policy.Action{Tool: "x", Command: []string{"make"}}})
 	require.Error(t, err)
 	require.NoError(t, log.Close())
 	require.Equal(t, []string{"7"}, ids(t, dir, audit.Filter{Outcome: "failed"}))
@@ -197,7 +198,7 @@ func TestAPanickingCallIsRecorded(t *testing.T) {
 func TestFilter(t *testing.T) {
 	log, dir := openLog(t)
 	day := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	for i, e := range []policy.Event{
+	for i, e := range []gate.Event{
 		{ID: "a", Tool: "shell", Outcome: "ok", Caller: "stdio", Agent: "codex"},
 		{ID: "b", Tool: "shell", Outcome: "refused", Caller: "cli"},
 		{ID: "c", Server: "git", Tool: "shell", Outcome: "ok"},
@@ -266,7 +267,7 @@ func TestRedact(t *testing.T) {
 }
 
 // line records e and returns the one line of the record.
-func line(t *testing.T, e policy.Event) string {
+func line(t *testing.T, e gate.Event) string {
 	t.Helper()
 	log, dir := openLog(t)
 	log.Record(e)
@@ -281,19 +282,19 @@ func TestSecretsOfACallAreNotKept(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for _, tt := range []struct {
 		name string
-		e    policy.Event
+		e    gate.Event
 	}{
-		{"by field", policy.Event{Args: json.RawMessage(`{"auth":{"password":"` + secret + `"}}`)}},
-		{"list by field", policy.Event{Args: json.RawMessage(`{"tokens":["` + secret + `"]}`)}},
-		{"word behind an option", policy.Event{Args: json.RawMessage(`{"command":["mysql","--password","` + secret + `"]}`)}},
-		{"argv", policy.Event{Action: policy.Action{Command: []string{"mysql", "--password", secret}}}},
-		{"script", policy.Event{Action: policy.Action{Command: []string{"bash", "-c", "TOKEN=" + secret + " x"}}}},
-		{"justification", policy.Event{Action: policy.Action{Justification: "with password: " + secret}}},
-		{"reason", policy.Event{Reason: "`curl -H 'Authorization: Bearer " + secret + "'` is odd"}},
-		{"error", policy.Event{Error: "https://me:" + secret + "@host is down"}},
-		{"rewritten", policy.Event{Rewritten: json.RawMessage(`{"secret":"` + secret + `"}`)}},
-		{"behind much text", policy.Event{Args: json.RawMessage(`{"x":"` + strings.Repeat("y", 1980) + ` TOKEN=` + secret + strings.Repeat("z", 9000) + `"}`)}},
-		{"preview", policy.Event{Action: policy.Action{Preview: secret}}},
+		{"by field", gate.Event{Args: json.RawMessage(`{"auth":{"password":"` + secret + `"}}`)}},
+		{"list by field", gate.Event{Args: json.RawMessage(`{"tokens":["` + secret + `"]}`)}},
+		{"word behind an option", gate.Event{Args: json.RawMessage(`{"command":["mysql","--password","` + secret + `"]}`)}},
+		{"argv", gate.Event{Action: policy.Action{Command: []string{"mysql", "--password", secret}}}},
+		{"script", gate.Event{Action: policy.Action{Command: []string{"bash", "-c", "TOKEN=" + secret + " x"}}}},
+		{"justification", gate.Event{Action: policy.Action{Justification: "with password: " + secret}}},
+		{"reason", gate.Event{Reason: "`curl -H 'Authorization: Bearer " + secret + "'` is odd"}},
+		{"error", gate.Event{Error: "https://me:" + secret + "@host is down"}},
+		{"rewritten", gate.Event{Rewritten: json.RawMessage(`{"secret":"` + secret + `"}`)}},
+		{"behind much text", gate.Event{Args: json.RawMessage(`{"x":"` + strings.Repeat("y", 1980) + ` TOKEN=` + secret + strings.Repeat("z", 9000) + `"}`)}},
+		{"preview", gate.Event{Action: policy.Action{Preview: secret}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := line(t, tt.e)
@@ -301,7 +302,7 @@ func TestSecretsOfACallAreNotKept(t *testing.T) {
 			require.NotContains(t, got, secret[:7])
 		})
 	}
-	require.Contains(t, line(t, policy.Event{Args: json.RawMessage(`{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)}), `{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)
+	require.Contains(t, line(t, gate.Event{Args: json.RawMessage(`{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)}), `{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)
 }
 
 func TestLongCallsAreCut(t *testing.T) {
@@ -313,16 +314,16 @@ func TestLongCallsAreCut(t *testing.T) {
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		name string
-		e    policy.Event
+		e    gate.Event
 		want string
 	}{
-		{"one string", policy.Event{Args: json.RawMessage(`{"input":"` + strings.Repeat("x", 500_000) + `"}`)}, "x[… of 500000 bytes]"},
-		{"more than is looked into", policy.Event{Args: json.RawMessage(`{"input":"` + strings.Repeat("x", 2<<20) + `"}`)}, `"2097164 bytes, not kept"`},
-		{"many strings", policy.Event{Args: manyArgs}, "more]"},
-		{"command", policy.Event{Action: policy.Action{Command: []string{"bash", "-c", strings.Repeat("é", 1<<20)}}}, "bytes]"},
-		{"paths", policy.Event{Action: policy.Action{Writes: many}}, "[936 more]"},
-		{"error", policy.Event{Error: strings.Repeat("e ", 1<<20)}, "bytes]"},
-		{"not JSON", policy.Event{Args: json.RawMessage(`{"a`)}, `"3 bytes, not JSON"`},
+		{"one string", gate.Event{Args: json.RawMessage(`{"input":"` + strings.Repeat("x", 500_000) + `"}`)}, "x[… of 500000 bytes]"},
+		{"more than is looked into", gate.Event{Args: json.RawMessage(`{"input":"` + strings.Repeat("x", 2<<20) + `"}`)}, `"2097164 bytes, not kept"`},
+		{"many strings", gate.Event{Args: manyArgs}, "more]"},
+		{"command", gate.Event{Action: policy.Action{Command: []string{"bash", "-c", strings.Repeat("é", 1<<20)}}}, "bytes]"},
+		{"paths", gate.Event{Action: policy.Action{Writes: many}}, "[936 more]"},
+		{"error", gate.Event{Error: strings.Repeat("e ", 1<<20)}, "bytes]"},
+		{"not JSON", gate.Event{Args: json.RawMessage(`{"a`)}, `"3 bytes, not JSON"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := line(t, tt.e)
@@ -334,7 +335,7 @@ func TestLongCallsAreCut(t *testing.T) {
 }
 
 func TestLineForAPerson(t *testing.T) {
-	e := audit.Entry{Event: policy.Event{
+	e := audit.Entry{Event: gate.Event{
 		Time: time.Date(2026, 11, 1, 12, 0, 0, 0, time.Local), Tool: "shell", Outcome: "refused", Duration: 1500 * time.Millisecond,
 		Action: policy.Action{Command: []string{"bash", "-c", "echo \x1b]0;x\a\u202e\nls"}}, Asked: "no", AnsweredBy: "client", Error: "denied: the user said no",
 	}}
@@ -349,7 +350,7 @@ func FuzzRecord(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, args []byte, command, reason string) {
 		id := fmt.Sprint(time.Now().UnixNano())
-		log.Record(policy.Event{Time: time.Now(), ID: id, Args: args, Action: policy.Action{Command: []string{"sh", "-c", command}}, Reason: reason})
+		log.Record(gate.Event{Time: time.Now(), ID: id, Args: args, Action: policy.Action{Command: []string{"sh", "-c", command}}, Reason: reason})
 		require.Equal(t, []string{id}, ids(t, dir, audit.Filter{Last: 1}))
 		once := audit.Redact(command)
 		require.Equal(t, once, audit.Redact(once), "redacting twice changes nothing")

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strconv"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // A prepared is the line of an event up to what only the end of its call
 // tells.
 type prepared struct {
-	of   policy.Event
+	of   gate.Event
 	head []byte
 }
 
@@ -21,7 +21,7 @@ const theEnd = `,"outcome":"","duration_ns":0,"bytes":0}` + "\n"
 
 // Prepare makes of an event what can be made while its call still runs, for
 // [Log.Record] to find in it. It is a [policy.Gate]'s Prepare.
-func (l *Log) Prepare(e policy.Event) any {
+func (l *Log) Prepare(e gate.Event) any {
 	e.Level, e.Denied, e.Hosts = "", nil, nil
 	e.Outcome, e.Error, e.Bytes = "", "", 0
 	e.Duration, e.Waited, e.Running = 0, 0, 0
@@ -35,7 +35,7 @@ func (l *Log) Prepare(e policy.Event) any {
 
 // lineOf returns the line for an event: what is prepared, with the end put to
 // it, where that is plain and all before it is still so.
-func lineOf(e policy.Event) []byte {
+func lineOf(e gate.Event) []byte {
 	p, ok := e.Prepared.(*prepared)
 	if !ok || p == nil || e.Denied != nil || len(e.Hosts) > 0 || e.Error != "" || !p.isOf(e) {
 		return encode(e)
@@ -58,7 +58,7 @@ func lineOf(e policy.Event) []byte {
 
 // isOf reports whether e still says what was prepared of it. A gate changes
 // neither the arguments nor the action of a call that runs.
-func (p *prepared) isOf(e policy.Event) bool {
+func (p *prepared) isOf(e gate.Event) bool {
 	o := p.of
 	return o.Time.Equal(e.Time) && o.ID == e.ID && o.Caller == e.Caller && o.Server == e.Server && o.Tool == e.Tool &&
 		o.Verdict == e.Verdict && o.Rule == e.Rule && o.Reason == e.Reason &&

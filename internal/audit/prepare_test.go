@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/internal/audit"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -18,25 +19,25 @@ import (
 // and whatever has changed since.
 func TestAPreparedEventIsRecordedAsAnyOther(t *testing.T) {
 	yes := true
-	began := policy.Event{
+	began := gate.Event{
 		Time: time.Now(), ID: "a", Caller: "stdio", Agent: "client <1>", TraceParent: "00-1", Server: "peer", Tool: "echo",
 		Args:    json.RawMessage(`{"message":"<hello>","password":"x"}`),
 		Action:  policy.Action{Tool: "echo", Server: "peer", Dir: "/w", Downstream: &policy.Downstream{Trusted: true, Claims: policy.Claims{ReadOnly: &yes}}},
 		Verdict: "allow", Reason: "so it is", Profile: "read-only", ProfileDigest: "12",
 	}
-	for name, end := range map[string]func(*policy.Event){
-		"ok": func(e *policy.Event) {
+	for name, end := range map[string]func(*gate.Event){
+		"ok": func(e *gate.Event) {
 			e.Outcome, e.Level, e.Duration, e.Running, e.Bytes = "ok", "full", 123456, 123, 17
 		},
-		"no level": func(e *policy.Event) { e.Outcome, e.Duration = "tool-error", 1 },
-		"waited":   func(e *policy.Event) { e.Outcome, e.Waited, e.Level = "ok", 5, `odd "level"` },
-		"an error": func(e *policy.Event) { e.Outcome, e.Error = "failed", "token=abcdefgh12345678 was wrong" },
-		"denied":   func(e *policy.Event) { e.Outcome, e.Denied = "ok", &policy.Denial{Op: "write", Path: "/x"} },
-		"hosts":    func(e *policy.Event) { e.Outcome, e.Hosts = "ok", []policy.HostUse{{}} },
-		"answered": func(e *policy.Event) {
+		"no level": func(e *gate.Event) { e.Outcome, e.Duration = "tool-error", 1 },
+		"waited":   func(e *gate.Event) { e.Outcome, e.Waited, e.Level = "ok", 5, `odd "level"` },
+		"an error": func(e *gate.Event) { e.Outcome, e.Error = "failed", "token=abcdefgh12345678 was wrong" },
+		"denied":   func(e *gate.Event) { e.Outcome, e.Denied = "ok", &policy.Denial{Op: "write", Path: "/x"} },
+		"hosts":    func(e *gate.Event) { e.Outcome, e.Hosts = "ok", []policy.HostUse{{}} },
+		"answered": func(e *gate.Event) {
 			e.Outcome, e.Asked, e.AnsweredBy, e.AnsweredAt = "ok", "once", "client", time.Now()
 		},
-		"wider": func(e *policy.Event) { e.Outcome, e.Profile, e.ProfileDigest = "ok", "danger-full-access", "13" },
+		"wider": func(e *gate.Event) { e.Outcome, e.Profile, e.ProfileDigest = "ok", "danger-full-access", "13" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain := began

@@ -15,12 +15,13 @@ import (
 	"strings"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
 // An Entry is one call of the record.
 type Entry struct {
-	Event policy.Event
+	Event gate.Event
 	Line  []byte // as it stands in the file, without its end
 }
 
@@ -34,7 +35,7 @@ type Filter struct {
 }
 
 // wants reports whether e is wanted, Last aside.
-func (f Filter) wants(e policy.Event) bool {
+func (f Filter) wants(e gate.Event) bool {
 	return !e.Time.Before(f.Since) &&
 		(f.Outcome == "" || e.Outcome == f.Outcome) &&
 		(f.Caller == "" || e.Caller == f.Caller || e.Agent == f.Caller) &&
@@ -219,7 +220,7 @@ func (e Entry) String() string {
 func (e Entry) Subject() string { return subject(e.Event) }
 
 // subject is what the call was about.
-func subject(ev policy.Event) string {
+func subject(ev gate.Event) string {
 	text := ""
 	switch a := ev.Action; {
 	case len(a.Command) == 3 && (a.Command[1] == "-c" || a.Command[1] == "-lc"):

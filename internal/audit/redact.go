@@ -8,8 +8,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
-	"toolgate/policy"
 )
 
 // Limits on what of a call is kept.
@@ -24,7 +24,7 @@ const (
 )
 
 // clean returns e without secrets and without what is too long.
-func clean(e policy.Event) policy.Event {
+func clean(e gate.Event) gate.Event {
 	e.Args, e.Rewritten = cleanArgs(e.Args), cleanArgs(e.Rewritten)
 	a := &e.Action
 	a.Command, a.PrefixRule = cleanWords(a.Command), cleanWords(a.PrefixRule)

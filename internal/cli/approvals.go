@@ -11,7 +11,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/approvals"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 func (p *program) approvalsCommand() *cobra.Command {
@@ -46,11 +46,11 @@ an id is enough.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case always:
-				return p.approvalsDecide(args[0], policy.Always)
+				return p.approvalsDecide(args[0], gate.Always)
 			case session:
-				return p.approvalsDecide(args[0], policy.Session)
+				return p.approvalsDecide(args[0], gate.Session)
 			}
-			return p.approvalsDecide(args[0], policy.Once)
+			return p.approvalsDecide(args[0], gate.Once)
 		},
 	}
 	approve.Flags().BoolVar(&session, "session", false, "and to the same call until that session ends")
@@ -62,7 +62,7 @@ an id is enough.`,
 		Short:   "Say no to a waiting question",
 		Example: "  toolgate approvals deny k3jx",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return p.approvalsDecide(args[0], policy.No) },
+		RunE:    func(_ *cobra.Command, args []string) error { return p.approvalsDecide(args[0], gate.No) },
 	}
 
 	var revoke int
@@ -117,7 +117,7 @@ func (p *program) approvalsList(asJSON bool) error {
 	return nil
 }
 
-func (p *program) approvalsDecide(id string, a policy.Answer) error {
+func (p *program) approvalsDecide(id string, a gate.Answer) error {
 	_, l, err := p.waitingList()
 	if err != nil {
 		return err

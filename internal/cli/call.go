@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 	"toolgate/server"
 )
 
@@ -61,7 +61,7 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 		return err
 	}
 	defer a.Close()
-	var ask policy.AskFunc
+	var ask gate.AskFunc
 	if !fromStdin && isTerminal(p.stdin) && isTerminal(p.stderr) {
 		ask = p.askHere
 	}
@@ -115,15 +115,15 @@ func (p *program) printReply(r server.Reply, asJSON bool) error {
 }
 
 // askHere asks the person at the terminal. Anything but one of the words is no.
-func (p *program) askHere(_ context.Context, q policy.Question) (policy.Answer, error) {
+func (p *program) askHere(_ context.Context, q gate.Question) (gate.Answer, error) {
 	fmt.Fprintf(p.stderr, "%s\n[o]nce, or no? ", server.Message(q))
 	line, err := bufio.NewReader(p.stdin).ReadString('\n')
 	if err != nil && line == "" {
-		return policy.No, err
+		return gate.No, err
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "o", "once", "y", "yes":
-		return policy.Once, nil
+		return gate.Once, nil
 	}
-	return policy.No, nil
+	return gate.No, nil
 }

@@ -21,7 +21,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
-	"toolgate/policy"
+	"toolgate/policy/rules"
 	"toolgate/tools"
 	"toolgate/tools/shell"
 )
@@ -87,7 +87,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 				case "json", "jsonc":
 					checkJSON(t, b.text)
 				case "python":
-					_, err := policy.ParseRules("block.rules", []byte(b.text))
+					_, err := rules.Parse("block.rules", []byte(b.text))
 					require.NoError(t, err)
 				case "sh", "bash":
 					checkScript(t, b.text)

@@ -14,6 +14,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 	"toolgate/sandbox"
 )
 
@@ -43,11 +44,11 @@ type diagnosis struct {
 	WorkerMS float64         `json:"worker_start_ms"`   // start of a worker until its first answer
 	Servers  []checkedServer `json:"servers,omitempty"` // downstream ones
 
-	Clients   []checkedClient   `json:"clients"`              // entries for toolgate in clients' files
-	IdleRules []policy.IdleRule `json:"idle_rules,omitempty"` // those that can have no effect
-	At        surroundings      `json:"surroundings"`
-	Advice    []string          `json:"advice,omitempty"` // how to come to the level full
-	Problems  []string          `json:"problems"`         // what is wrong and what to do
+	Clients   []checkedClient `json:"clients"`              // entries for toolgate in clients' files
+	IdleRules []rules.Unused  `json:"idle_rules,omitempty"` // those that can have no effect
+	At        surroundings    `json:"surroundings"`
+	Advice    []string        `json:"advice,omitempty"` // how to come to the level full
+	Problems  []string        `json:"problems"`         // what is wrong and what to do
 }
 
 // doctor looks at the system the way the first call would.

@@ -255,7 +255,7 @@ func diagnoseRules(a *app.App, d *diagnosis) {
 		_, err := exec.LookPath(name)
 		return err == nil || filepath.IsAbs(name) && fileThere(name)
 	}
-	d.IdleRules = a.Rules.Rules().Idle(there, slices.Collect(maps.Keys(a.Config.MCPServers)))
+	d.IdleRules = a.Rules.Rules().Unused(there, slices.Collect(maps.Keys(a.Config.MCPServers)))
 }
 
 func fileThere(name string) bool {

@@ -12,6 +12,8 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/policy"
+	"toolgate/policy/rules"
+	"toolgate/policy/shell"
 )
 
 func (p *program) policyCommand() *cobra.Command {
@@ -48,14 +50,14 @@ files are used.`,
 // A checked is what policy check prints. Decision, matchedRules and their
 // fields are Codex's `execpolicy check`.
 type checked struct {
-	Decision string                `json:"decision"` // allow, ask, deny
-	Reason   string                `json:"reason"`
-	Hint     string                `json:"hint,omitempty"`
-	Sandbox  string                `json:"sandbox"` // mode it would run in
-	Ruling   policy.Ruling         `json:"rules,omitempty"`
-	Matches  []policy.CommandMatch `json:"matchedRules"`
-	Dangers  []policy.Danger       `json:"dangers,omitempty"`
-	Found    policy.Found          `json:"found"`
+	Decision string               `json:"decision"` // allow, ask, deny
+	Reason   string               `json:"reason"`
+	Hint     string               `json:"hint,omitempty"`
+	Sandbox  string               `json:"sandbox"` // mode it would run in
+	Ruling   rules.Ruling         `json:"rules,omitempty"`
+	Matches  []rules.CommandMatch `json:"matchedRules"`
+	Dangers  []rules.Danger       `json:"dangers,omitempty"`
+	Found    shell.Found          `json:"found"`
 }
 
 func (p *program) policyCheck(files, argv []string) error {
@@ -65,19 +67,19 @@ func (p *program) policyCheck(files, argv []string) error {
 	}
 	if len(files) > 0 {
 		home, _ := os.UserHomeDir()
-		rules := &policy.Rules{Home: home}
+		all := &rules.Rules{Home: home}
 		for _, name := range files {
 			text, err := os.ReadFile(name)
 			if err != nil {
 				return fmt.Errorf("reading the rules: %w", err)
 			}
-			more, err := policy.ParseRules(name, text)
+			more, err := rules.Parse(name, text)
 			if err != nil {
 				return err
 			}
-			rules.Add(more)
+			all.Add(more)
 		}
-		s.Policy.Rules = func() *policy.Rules { return rules }
+		s.Policy.Rules = func() *rules.Rules { return all }
 	}
 	d := s.Policy.Decide(policy.Action{Tool: "shell", Command: argv}.In(s.Policy.Workspace))
 	j := s.Policy.Rules().Judge(argv)
@@ -133,7 +135,7 @@ func (p *program) policyImport(from string, yes bool) error {
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}
-		if _, err := policy.ParseRules(name, text); err != nil {
+		if _, err := rules.Parse(name, text); err != nil {
 			return err
 		}
 		target := filepath.Join(to, "codex-"+filepath.Base(name))

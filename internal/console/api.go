@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"toolgate/internal/approvals"
+	"toolgate/internal/gate"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
 const maxBody = 64 << 10 // of a request
@@ -109,7 +109,7 @@ func wholeID(id string) bool {
 
 func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 	var in struct {
-		Answer policy.Answer `json:"answer"`
+		Answer gate.Answer `json:"answer"`
 	}
 	if !read(w, r, &in) {
 		return
@@ -221,7 +221,7 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
 }
 
 func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *visit) {
-	var in policy.Memory
+	var in gate.Memory
 	if !read(w, r, &in) {
 		return
 	}

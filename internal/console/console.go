@@ -32,7 +32,7 @@ import (
 
 	"toolgate/internal/approvals"
 	"toolgate/internal/audit"
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // Options configure a [Console]. A view whose source is nil says that it is
@@ -60,7 +60,7 @@ type About struct {
 // Approvals are the questions that wait; *[approvals.List] is one.
 type Approvals interface {
 	Waiting() ([]approvals.Entry, error)
-	Decide(id string, a policy.Answer) (approvals.Entry, error)
+	Decide(id string, a gate.Answer) (approvals.Entry, error)
 }
 
 // Calls are the record of calls.
@@ -154,8 +154,8 @@ type Rules interface {
 
 	// Remembered returns the answers that hold for a session, and Forget
 	// takes one back.
-	Remembered() []policy.Memory
-	Forget(policy.Memory) error
+	Remembered() []gate.Memory
+	Forget(gate.Memory) error
 }
 
 // A Console serves the page and what it asks for. Close it. It may be used

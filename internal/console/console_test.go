@@ -25,6 +25,7 @@ import (
 	"toolgate/internal/approvals"
 	"toolgate/internal/audit"
 	"toolgate/internal/console"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -90,8 +91,8 @@ type rules struct{ *house }
 
 func (r rules) Files() ([]console.RuleFile, error) { return nil, nil }
 func (r rules) Remove(line int, text string) error { return r.note("remove", line, text) }
-func (r rules) Remembered() []policy.Memory        { return nil }
-func (r rules) Forget(m policy.Memory) error       { return r.note("forget", m.Caller, m.Key) }
+func (r rules) Remembered() []gate.Memory          { return nil }
+func (r rules) Forget(m gate.Memory) error         { return r.note("forget", m.Caller, m.Key) }
 
 // A fixture is a console with everything behind it.
 type fixture struct {
@@ -113,7 +114,7 @@ func newFixture(t *testing.T) *fixture {
 	f.list, err = approvals.Open(filepath.Join(dir, "approvals"))
 	require.NoError(t, err)
 	f.list.Wait = -1
-	f.list.Words = func(q policy.Question) string { return "may " + q.Action.Tool + " run?" }
+	f.list.Words = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
 	f.log, err = audit.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.log.Close() })
@@ -132,8 +133,8 @@ func newFixture(t *testing.T) *fixture {
 // question puts one on the waiting list and returns its id.
 func (f *fixture) question(binding string) string {
 	f.t.Helper()
-	_, err := f.list.Ask(f.t.Context(), policy.Waiting{Binding: binding, Caller: "c", Question: policy.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}})
-	still, ok := errors.AsType[*policy.StillWaiting](err)
+	_, err := f.list.Ask(f.t.Context(), gate.Waiting{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}})
+	still, ok := errors.AsType[*gate.StillWaiting](err)
 	require.True(f.t, ok, "%v", err)
 	return still.ID
 }
@@ -428,7 +429,7 @@ func TestThePageIsClosed(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	for _, answer := range []policy.Answer{policy.Once, policy.Session, policy.Always, policy.No} {
+	for _, answer := range []gate.Answer{gate.Once, gate.Session, gate.Always, gate.No} {
 		f := newFixture(t)
 		g, id := f.enter(), f.question("b")
 		answered := func(id, answer string) *httptest.ResponseRecorder {
@@ -447,7 +448,7 @@ func TestAnswers(t *testing.T) {
 		w := answered(id, string(answer))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.Equal(t, http.StatusNotFound, answered(id, "once").Code, "the first answer holds")
-		got, err := f.list.Ask(t.Context(), policy.Waiting{Binding: "b", Caller: "c"})
+		got, err := f.list.Ask(t.Context(), gate.Waiting{Binding: "b", Caller: "c"})
 		require.NoError(t, err)
 		require.Equal(t, answer, got)
 	}
@@ -520,7 +521,7 @@ func (f *fixture) serve() string {
 
 func TestEvents(t *testing.T) {
 	f := newFixture(t)
-	f.log.Record(policy.Event{Time: time.Now(), ID: "before", Tool: "shell", Outcome: "ok", Args: json.RawMessage(`{"x":"</script><!--\u2028"}`)})
+	f.log.Record(gate.Event{Time: time.Now(), ID: "before", Tool: "shell", Outcome: "ok", Args: json.RawMessage(`{"x":"</script><!--\u2028"}`)})
 	e, status := f.open(f.serve(), f.enter())
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, e.next("approvals"), `"list":[]`)
@@ -532,10 +533,10 @@ func TestEvents(t *testing.T) {
 	require.NotContains(t, first, "<", "nothing in JSON that HTML could take for its own")
 	id := f.question("b")
 	require.Contains(t, e.next("approvals"), id)
-	_, err := f.list.Decide(id, policy.No)
+	_, err := f.list.Decide(id, gate.No)
 	require.NoError(t, err)
 	require.Contains(t, e.next("approvals"), `"list":[]`)
-	f.log.Record(policy.Event{Time: time.Now(), ID: "after", Tool: "shell", Outcome: "refused"})
+	f.log.Record(gate.Event{Time: time.Now(), ID: "after", Tool: "shell", Outcome: "refused"})
 	require.Contains(t, e.next("call"), `"id":"after"`)
 }
 

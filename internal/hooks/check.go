@@ -11,7 +11,7 @@ import (
 	"toolgate/internal/config"
 	"toolgate/internal/lazyregexp"
 	"toolgate/internal/programs"
-	"toolgate/policy"
+	"toolgate/policy/shell"
 )
 
 // Check returns what is wrong with each hook that would not run.
@@ -46,7 +46,7 @@ func (s *Set) check(h config.Hook) error {
 		return nil
 	}
 	env := os.Environ()
-	for _, c := range policy.Commands([]string{"sh", "-c", h.Command}).Commands {
+	for _, c := range shell.Commands([]string{"sh", "-c", h.Command}).Commands {
 		if c.Elsewhere || len(c.Argv) == 0 {
 			continue
 		}

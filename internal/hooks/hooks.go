@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"toolgate/internal/config"
+	"toolgate/internal/gate"
 	"toolgate/internal/programs"
 	"toolgate/policy"
 )
@@ -73,7 +74,7 @@ func New(c config.Hooks, o Options) *Set {
 }
 
 // Install gives the gate the functions for which there are hooks.
-func (s *Set) Install(g *policy.Gate) {
+func (s *Set) Install(g *gate.Gate) {
 	if len(s.config.PreToolUse) > 0 {
 		g.Before = s.Before
 	}
@@ -96,11 +97,11 @@ const endWait = 2 * time.Second
 
 // Before runs the PreToolUse hooks. It may change the call's arguments and
 // add to its notes. It is a [policy.Gate]'s Before.
-func (s *Set) Before(ctx context.Context, c *policy.Call) error {
+func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 	look := func() view { return see(*c) }
 	return s.each(ctx, config.PreToolUse, look, func(h config.Hook, v view, a answer) error {
 		if a.Blocked {
-			return &policy.Refused{Reason: "blocked by a PreToolUse hook: " + a.Reason}
+			return &gate.Refused{Reason: "blocked by a PreToolUse hook: " + a.Reason}
 		}
 		if a.Context != "" {
 			c.Notes = append(c.Notes, a.Context)
@@ -119,36 +120,36 @@ func (s *Set) Before(ctx context.Context, c *policy.Call) error {
 
 // Ask runs the PermissionRequest hooks. One that says no is the answer, else
 // one that says yes. It is a [policy.Gate]'s AskHook.
-func (s *Set) Ask(ctx context.Context, c policy.Call, q policy.Question) (policy.Answer, bool, error) {
+func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answer, bool, error) {
 	allowed := false
 	look := func() view { return see(c).described(q) }
 	err := s.each(ctx, config.PermissionRequest, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
-			return &policy.Refused{Reason: "a PermissionRequest hook said no: " + a.Reason, Hint: "do not try it again in another way"}
+			return &gate.Refused{Reason: "a PermissionRequest hook said no: " + a.Reason, Hint: "do not try it again in another way"}
 		}
 		allowed = allowed || a.Allowed
 		return nil
 	})
 	if err != nil || !allowed {
-		return policy.No, err != nil, err
+		return gate.No, err != nil, err
 	}
-	return policy.Once, true, nil
+	return gate.Once, true, nil
 }
 
 // After adds the notes of the PreToolUse hooks to what the run gave, and runs
 // the PostToolUse hooks, which may add text or put their own in its place. It
 // is a [policy.Gate]'s After.
-func (s *Set) After(ctx context.Context, c policy.Call, out *policy.Outcome) error {
+func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	notes := slices.Clone(c.Notes)
 	look := func() view { return see(c).ran(c, *out) }
 	err := s.each(ctx, config.PostToolUse, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
-			return &policy.Refused{Reason: a.Reason}
+			return &gate.Refused{Reason: a.Reason}
 		}
 		if a.UpdatedOutput != nil {
 			updated, err := resultOf(c, a.UpdatedOutput)
 			if err != nil {
-				return &policy.Refused{Reason: err.Error()}
+				return &gate.Refused{Reason: err.Error()}
 			}
 			out.Result = updated
 		}
@@ -157,11 +158,11 @@ func (s *Set) After(ctx context.Context, c policy.Call, out *policy.Outcome) err
 		}
 		return nil
 	})
-	if no, ok := errors.AsType[*policy.Refused](err); ok {
+	if no, ok := errors.AsType[*gate.Refused](err); ok {
 		// The call has run: that must not be lost with its output.
 		why := "the call has run, and a PostToolUse hook keeps its output back: " + no.Reason
 		if c.Action.Request { // its result has no form for an error
-			return &policy.Refused{Reason: why}
+			return &gate.Refused{Reason: why}
 		}
 		out.Result = errorResult(why)
 		out.IsError, out.Denied = true, nil
@@ -254,7 +255,7 @@ func (s *Set) failed(e config.HookEvent, h config.Hook, why error) error {
 	if h.OnFailure == "allow" {
 		return nil
 	}
-	return &policy.Refused{
+	return &gate.Refused{
 		Reason: fmt.Sprintf("a %s hook of the user's failed, which counts as no: %v", e, why),
 		Hint:   `only the user can mend it, or set on_failure = "allow" for it`,
 	}
@@ -283,7 +284,7 @@ func (s *Set) stdin(e config.HookEvent, v view) ([]byte, error) {
 		Tool: v.name, Input: v.input, Response: v.response, ID: v.id,
 	})
 	if err != nil {
-		return nil, &policy.Refused{Reason: "its arguments cannot be shown to a hook: " + err.Error()}
+		return nil, &gate.Refused{Reason: "its arguments cannot be shown to a hook: " + err.Error()}
 	}
 	return in, nil
 }

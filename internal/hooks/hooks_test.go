@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/internal/config"
+	"toolgate/internal/gate"
 	"toolgate/internal/hooks"
 	"toolgate/policy"
 )
@@ -26,11 +27,11 @@ import (
 type house struct {
 	t      *testing.T
 	dir    string // the workspace, where hooks run
-	gate   *policy.Gate
+	gate   *gate.Gate
 	set    *hooks.Set
-	ran    []policy.Call
+	ran    []gate.Call
 	result string
-	events []policy.Event
+	events []gate.Event
 }
 
 // newHouse reads the config as a user writes it.
@@ -42,13 +43,13 @@ func newHouse(t *testing.T, text string) *house {
 	require.NoError(t, err)
 
 	h := &house{t: t, dir: t.TempDir(), result: `{"content":[{"type":"text","text":"done"}],"big":9007199254740993}`}
-	h.gate = &policy.Gate{
+	h.gate = &gate.Gate{
 		Policy: &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: h.dir, WritableRoots: []string{h.dir}, Confines: func() bool { return true }},
-		Run: func(_ context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
+		Run: func(_ context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
 			h.ran = append(h.ran, c)
-			return policy.Outcome{Result: json.RawMessage(h.result)}, nil
+			return gate.Outcome{Result: json.RawMessage(h.result)}, nil
 		},
-		Record: func(e policy.Event) { h.events = append(h.events, e) },
+		Record: func(e gate.Event) { h.events = append(h.events, e) },
 	}
 	h.set = hooks.New(c.Hooks, hooks.Options{Dir: h.dir})
 	h.set.Install(h.gate)
@@ -57,7 +58,7 @@ func newHouse(t *testing.T, text string) *house {
 }
 
 // call makes a call of a tool, described as far as the tests need it.
-func (h *house) call(tool, args string) (policy.Outcome, error) {
+func (h *house) call(tool, args string) (gate.Outcome, error) {
 	describe := func(raw json.RawMessage) (policy.Action, error) {
 		var in struct {
 			Command     []string
@@ -82,7 +83,7 @@ func (h *house) call(tool, args string) (policy.Outcome, error) {
 	}
 	a, err := describe(json.RawMessage(args))
 	require.NoError(h.t, err)
-	return h.gate.Call(h.t.Context(), policy.Call{ID: "call-1", Caller: "c", Action: a, Arguments: json.RawMessage(args), Describe: describe})
+	return h.gate.Call(h.t.Context(), gate.Call{ID: "call-1", Caller: "c", Action: a, Arguments: json.RawMessage(args), Describe: describe})
 }
 
 // hook returns the config of one hook of sh text.
@@ -188,7 +189,7 @@ func TestPreToolUse(t *testing.T) {
 				require.JSONEq(t, `{"command":["ls"]}`, string(h.ran[0].Arguments))
 				return
 			}
-			_, ok := errors.AsType[*policy.Refused](err)
+			_, ok := errors.AsType[*gate.Refused](err)
 			require.True(t, ok, "%v", err)
 			require.ErrorContains(t, err, tt.refused)
 			require.Empty(t, h.ran)
@@ -256,7 +257,7 @@ func TestRewrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHouse(t, rewriteTo(t, tt.updated))
 			describe := func(json.RawMessage) (policy.Action, error) { return described(tt.tool), nil }
-			_, err := h.gate.Call(t.Context(), policy.Call{Action: described(tt.tool), Arguments: json.RawMessage(tt.args), Describe: describe})
+			_, err := h.gate.Call(t.Context(), gate.Call{Action: described(tt.tool), Arguments: json.RawMessage(tt.args), Describe: describe})
 			require.NoError(t, err)
 			require.Len(t, h.ran, 1)
 			require.JSONEq(t, tt.want, string(h.ran[0].Arguments))
@@ -367,7 +368,7 @@ func TestPostToolUseOfRequests(t *testing.T) {
 			a := policy.Action{Server: "s", Tool: tt.method, Request: true}
 			a.Downstream = &policy.Downstream{Approval: policy.ApproveAlways}
 			args := json.RawMessage(`{"uri":"a:b"}`)
-			out, err := h.gate.Call(t.Context(), policy.Call{ID: "1", Caller: "c", Action: a, Arguments: args})
+			out, err := h.gate.Call(t.Context(), gate.Call{ID: "1", Caller: "c", Action: a, Arguments: args})
 			require.Len(t, h.ran, 1)
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
@@ -411,8 +412,8 @@ func TestPermissionRequest(t *testing.T) {
 			h := newHouse(t, hook("PermissionRequest", "Bash", tt.script, tt.more))
 			a := policy.Action{Tool: "exec_command", Command: []string{"make"}, Permissions: policy.RequireEscalated, Justification: "because"}
 			asked := 0
-			ask := func(context.Context, policy.Question) (policy.Answer, error) { asked++; return policy.Once, nil }
-			_, err := h.gate.Call(t.Context(), policy.Call{Action: a, Arguments: json.RawMessage(`{"cmd":"make"}`), Ask: ask, Asks: "client"})
+			ask := func(context.Context, gate.Question) (gate.Answer, error) { asked++; return gate.Once, nil }
+			_, err := h.gate.Call(t.Context(), gate.Call{Action: a, Arguments: json.RawMessage(`{"cmd":"make"}`), Ask: ask, Asks: "client"})
 			switch tt.want {
 			case "":
 				require.NoError(t, err)
@@ -442,7 +443,7 @@ func TestPermissionRequest(t *testing.T) {
 func TestPermissionHookCannotOverruleThePolicy(t *testing.T) {
 	h := newHouse(t, hook("PermissionRequest", "*", `echo '{"hookSpecificOutput":{"decision":{"behavior":"allow"}}}'`))
 	h.gate.Policy.Approval = policy.Never
-	_, err := h.gate.Call(t.Context(), policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}, Permissions: policy.RequireEscalated}})
+	_, err := h.gate.Call(t.Context(), gate.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}, Permissions: policy.RequireEscalated}})
 	require.ErrorContains(t, err, "the approval policy is never")
 	require.Empty(t, h.ran)
 }
@@ -454,7 +455,7 @@ func TestATimeOutEndsAllThatTheHookStarted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := h.gate.Call(ctx, policy.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}})
+		_, err := h.gate.Call(ctx, gate.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}})
 		done <- err
 	}()
 	var f *os.File
@@ -504,7 +505,7 @@ func BenchmarkHook(b *testing.B) {
 	b.ReportAllocs()
 	c := config.Hooks{PreToolUse: []config.HookGroup{{Hooks: []config.Hook{{Type: "command", Command: "exit 0"}}}}}
 	set := hooks.New(c, hooks.Options{Dir: b.TempDir()})
-	call := policy.Call{Action: policy.Action{Tool: "shell"}, Arguments: json.RawMessage(`{"command":["ls"]}`)}
+	call := gate.Call{Action: policy.Action{Tool: "shell"}, Arguments: json.RawMessage(`{"command":["ls"]}`)}
 	for b.Loop() {
 		if err := set.Before(b.Context(), &call); err != nil {
 			b.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 type textContent struct {
@@ -35,7 +35,7 @@ func errorResult(s string) json.RawMessage {
 
 // place returns the list of the call's result that the model reads, and s as
 // an element of it. A result that holds no text has no such list.
-func place(c policy.Call, s string) (list string, element json.RawMessage) {
+func place(c gate.Call, s string) (list string, element json.RawMessage) {
 	switch {
 	case !c.Action.Request:
 		return "content", marshal(text(s))
@@ -53,7 +53,7 @@ func place(c policy.Call, s string) (list string, element json.RawMessage) {
 
 // resultOf returns the result that a hook gave: a whole result, or what is to
 // be its text.
-func resultOf(c policy.Call, v json.RawMessage) (json.RawMessage, error) {
+func resultOf(c gate.Call, v json.RawMessage) (json.RawMessage, error) {
 	list, _ := place(c, "")
 	if list == "" {
 		return nil, errors.New("a hook changed the output, and the result of " + c.Action.Tool + " holds no text")
@@ -73,7 +73,7 @@ func resultOf(c policy.Call, v json.RawMessage) (json.RawMessage, error) {
 
 // appendText adds a piece of text to a result, if that holds text. Every other
 // byte of it stays.
-func appendText(c policy.Call, result json.RawMessage, s string) (json.RawMessage, error) {
+func appendText(c gate.Call, result json.RawMessage, s string) (json.RawMessage, error) {
 	in, piece := place(c, s)
 	if in == "" {
 		return result, nil

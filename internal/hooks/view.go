@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
-	"toolgate/policy"
 )
 
 // A view is a call as hooks see it: under Codex's names, with a command or a
@@ -34,7 +34,7 @@ var commandFields = map[string]string{
 	"exec_command":   "cmd",
 }
 
-func see(c policy.Call) view {
+func see(c gate.Call) view {
 	v := view{id: c.ID, caller: c.Caller, name: c.Action.Tool, input: map[string]any{}}
 	switch field, isCommand := commandFields[c.Action.Tool]; {
 	case c.Action.Server != "":
@@ -60,13 +60,13 @@ func see(c policy.Call) view {
 func (v view) names() []string { return append([]string{v.name}, v.aliases...) }
 
 // described returns v with what a person would be told.
-func (v view) described(q policy.Question) view {
+func (v view) described(q gate.Question) view {
 	v.input["description"] = cmp.Or(q.Action.Justification, q.Reason)
 	return v
 }
 
 // ran returns v with what the run gave.
-func (v view) ran(c policy.Call, out policy.Outcome) view {
+func (v view) ran(c gate.Call, out gate.Outcome) view {
 	v.response = response(c, out)
 	return v
 }
@@ -141,7 +141,7 @@ var (
 
 // response is a result as hooks see it: the text of a built-in tool, and the
 // whole result of another server's.
-func response(c policy.Call, out policy.Outcome) any {
+func response(c gate.Call, out gate.Outcome) any {
 	if c.Action.Server != "" && json.Valid(out.Result) {
 		return out.Result
 	}

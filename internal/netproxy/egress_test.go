@@ -22,8 +22,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/proxy"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/netproxy"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // public is an address that may be reached; in these tests a server on
@@ -71,15 +73,15 @@ func (w *world) dials() []netip.AddrPort {
 }
 
 // start serves a proxy in w and returns its address.
-func start(t testing.TB, w *world, allow, deny, rules string) (*netproxy.Proxy, string) {
+func start(t testing.TB, w *world, allow, deny, ruleText string) (*netproxy.Proxy, string) {
 	t.Helper()
 	o := netproxy.Options{Lookup: w.lookup, Dial: w.dial}
 	var err error
 	o.Hosts, err = policy.NewHosts(strings.Fields(allow), strings.Fields(deny))
 	require.NoError(t, err)
-	parsed, err := policy.ParseRules("u.rules", []byte(rules))
+	parsed, err := rules.Parse("u.rules", []byte(ruleText))
 	require.NoError(t, err)
-	o.Rules = func() *policy.Rules { return parsed }
+	o.Rules = func() *rules.Rules { return parsed }
 	return serve(t, o)
 }
 
@@ -406,13 +408,13 @@ func TestSOCKS(t *testing.T) {
 // A question is put once, however many connections wait for its answer.
 func TestAsking(t *testing.T) {
 	w, _, _ := newWorld(t)
-	rules, err := policy.ParseRules("u.rules", []byte(`network_rule(host="example.com", protocol="http", decision="prompt")`))
+	parsed, err := rules.Parse("u.rules", []byte(`network_rule(host="example.com", protocol="http", decision="prompt")`))
 	require.NoError(t, err)
 	var asked atomic.Int32
 	answer := make(chan error)
 	p, addr := serve(t, netproxy.Options{
 		Lookup: w.lookup, Dial: w.dial,
-		Rules: func() *policy.Rules { return rules },
+		Rules: func() *rules.Rules { return parsed },
 		Ask: func(ctx context.Context, at policy.HostTarget, d policy.HostDecision) (string, error) {
 			asked.Add(1)
 			require.Equal(t, "example.com", at.String())
@@ -448,7 +450,7 @@ func TestAsking(t *testing.T) {
 	before := asked.Load()
 	require.LessOrEqual(t, before, int32(5))
 	go func() { codes <- get() }()
-	answer <- &policy.Refused{Reason: "the user said no"}
+	answer <- &gate.Refused{Reason: "the user said no"}
 	require.Equal(t, http.StatusForbidden, <-codes)
 	require.Equal(t, before+1, asked.Load())
 	uses := p.Uses(time.Time{})

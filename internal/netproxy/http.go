@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/hostname"
 	"toolgate/policy"
 )
 
@@ -124,7 +125,7 @@ type askerKey struct{}
 
 // dialForTransport connects to addr, whose name the handler has let pass.
 func (p *Proxy) dialForTransport(ctx context.Context, _, addr string) (net.Conn, error) {
-	host, port, err := policy.ParseHostPort(addr, 0)
+	host, port, err := hostname.ParseWithPort(addr, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func commandOf(r *http.Request) string {
 // serveConnect makes a tunnel.
 func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command string) {
 	// As it was sent: a URL would have taken a user name off.
-	host, port, err := policy.ParseHostPort(r.RequestURI, 0)
+	host, port, err := hostname.ParseWithPort(r.RequestURI, 0)
 	if err != nil {
 		answer(w, http.StatusBadRequest, err.Error())
 		return
@@ -208,7 +209,7 @@ func (p *Proxy) serveForward(w http.ResponseWriter, r *http.Request, command str
 		answer(w, http.StatusBadRequest, "an address with a user name in it is not passed on; send a header instead")
 		return
 	}
-	host, port, err := policy.ParseHostPort(r.URL.Host, 80)
+	host, port, err := hostname.ParseWithPort(r.URL.Host, 80)
 	if err != nil {
 		answer(w, http.StatusBadRequest, err.Error())
 		return

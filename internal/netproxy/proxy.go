@@ -32,13 +32,15 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/policy"
+	"toolgate/policy/rules"
 )
 
 // Options say what a Proxy lets through. The zero value lets nothing through.
 type Options struct {
 	Hosts policy.Hosts
-	Rules func() *policy.Rules // nil: there are none
+	Rules func() *rules.Rules // nil: there are none
 
 	// Ask asks a person about a host where a rule says so, and returns the
 	// answer, with no error for yes. Nil: nobody can be asked.
@@ -215,7 +217,7 @@ func (r *Refusal) Error() string {
 }
 
 // rules returns the rules in force.
-func (p *Proxy) rules() *policy.Rules {
+func (p *Proxy) rules() *rules.Rules {
 	if p.o.Rules == nil {
 		return nil
 	}
@@ -245,7 +247,7 @@ func (p *Proxy) permit(ctx context.Context, command string, t policy.HostTarget)
 		if err == nil {
 			return who, nil
 		}
-		if refused, ok := errors.AsType[*policy.Refused](err); ok {
+		if refused, ok := errors.AsType[*gate.Refused](err); ok {
 			d.Reason, d.Hint = refused.Reason, refused.Hint
 		} else {
 			d.Reason += ", and " + err.Error()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"toolgate/internal/hostname"
 	"toolgate/policy"
 )
 
@@ -144,7 +145,7 @@ func socksRequest(c io.Reader) (t policy.HostTarget, code byte, err error) {
 		return t, socksNoCommand, fmt.Errorf("unknown command %d", head[1])
 	}
 	t = policy.HostTarget{Port: binary.BigEndian.Uint16(port), Protocol: policy.ProtocolSOCKS}
-	if t.Host, err = policy.ParseHost(host); err != nil {
+	if t.Host, err = hostname.Parse(host); err != nil {
 		return t, socksNotAllowed, err
 	}
 	if t.Port == 0 {

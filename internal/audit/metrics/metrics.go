@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/policy"
+	"toolgate/internal/gate"
 )
 
 // Metrics is a set of counters. It may be used concurrently.
@@ -76,7 +76,7 @@ func New() *Metrics {
 
 // Record counts a call. Calls of tools that are not there have no label of
 // their own: a client could make up any number of names.
-func (m *Metrics) Record(e policy.Event) {
+func (m *Metrics) Record(e gate.Event) {
 	m.calls.at([]string{e.Outcome, e.Server, e.Tool, e.Verdict}).add(1)
 	m.seconds.at([]string{e.Server, e.Tool}).add((e.Duration - e.Waited).Seconds())
 	if e.Waited > 0 {

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"toolgate/internal/gate"
+
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"toolgate/internal/audit/metrics"
-	"toolgate/policy"
 )
 
 // read returns the metrics as Prometheus' own parser reads them.
@@ -34,9 +35,9 @@ func read(t *testing.T, m *metrics.Metrics) (string, map[string]*dto.MetricFamil
 func TestMetrics(t *testing.T) {
 	m := metrics.New()
 	m.Gauge("http_sessions", "Sessions.", func() float64 { return 7 })
-	m.Record(policy.Event{Tool: "shell", Verdict: "allow", Outcome: "ok", Duration: 3 * time.Millisecond, Caller: "token:alice", Args: []byte(`{"command":"secret"}`)})
-	m.Record(policy.Event{Tool: "shell", Verdict: "ask", Outcome: "refused", Duration: 61 * time.Second, Waited: 60 * time.Second})
-	m.Record(policy.Event{Tool: "search", Server: "git", Verdict: "allow", Outcome: "tool-error"})
+	m.Record(gate.Event{Tool: "shell", Verdict: "allow", Outcome: "ok", Duration: 3 * time.Millisecond, Caller: "token:alice", Args: []byte(`{"command":"secret"}`)})
+	m.Record(gate.Event{Tool: "shell", Verdict: "ask", Outcome: "refused", Duration: 61 * time.Second, Waited: 60 * time.Second})
+	m.Record(gate.Event{Tool: "search", Server: "git", Verdict: "allow", Outcome: "tool-error"})
 	m.Refused("no-token")
 	text, families := read(t, m)
 	for _, line := range []string{
@@ -88,7 +89,7 @@ func TestMetricsOfOddNames(t *testing.T) {
 	names := []string{"a\"b", `back\slash`, "new\nline", "bad\xffbyte", "ümläut", "}", `",le="1`, ""}
 	m := metrics.New()
 	for _, name := range names {
-		m.Record(policy.Event{Server: name, Tool: name, Verdict: "allow", Outcome: "ok"})
+		m.Record(gate.Event{Server: name, Tool: name, Verdict: "allow", Outcome: "ok"})
 		m.Refused(name)
 	}
 	_, families := read(t, m)
@@ -109,7 +110,7 @@ func TestMetricsConcurrently(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 200 {
-				m.Record(policy.Event{Tool: "shell", Verdict: "allow", Outcome: "ok", Duration: time.Millisecond, Waited: time.Microsecond})
+				m.Record(gate.Event{Tool: "shell", Verdict: "allow", Outcome: "ok", Duration: time.Millisecond, Waited: time.Microsecond})
 				m.Refused("busy")
 				m.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 			}

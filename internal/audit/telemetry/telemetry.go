@@ -24,10 +24,11 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
+
+	"toolgate/internal/gate"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"toolgate/policy"
 )
 
 // An Exporter is where spans are sent.
@@ -84,7 +85,7 @@ func (t *Telemetry) Close() error {
 
 // Record queues the span of one call, of kind server: "tools/call TOOL", or the
 // method of another request.
-func (t *Telemetry) Record(e policy.Event) {
+func (t *Telemetry) Record(e gate.Event) {
 	ctx := context.Background()
 	if e.TraceParent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.TraceParent})
@@ -120,7 +121,7 @@ func (t *Telemetry) Record(e policy.Event) {
 }
 
 // conventions are the attributes that MCP's conventions ask for.
-func conventions(e policy.Event) []attribute.KeyValue {
+func conventions(e gate.Event) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String("mcp.method.name", method(e)),
 		attribute.String("gen_ai.operation.name", "execute_tool"),
@@ -136,7 +137,7 @@ func conventions(e policy.Event) []attribute.KeyValue {
 }
 
 // method is the request that the event is about.
-func method(e policy.Event) string {
+func method(e gate.Event) string {
 	if e.Action.Request {
 		return e.Tool
 	}
@@ -144,7 +145,7 @@ func method(e policy.Event) string {
 }
 
 // toolName is the tool's flat name.
-func toolName(e policy.Event) string {
+func toolName(e gate.Event) string {
 	if e.Server != "" {
 		return "mcp__" + e.Server + "__" + e.Tool
 	}
@@ -154,7 +155,7 @@ func toolName(e policy.Event) string {
 // errorType is "tool_error" for a result that is an error, as the conventions
 // say, else the outcome; "" when there was no error. A call that waits for its
 // answer is none.
-func errorType(e policy.Event) string {
+func errorType(e gate.Event) string {
 	switch e.Outcome {
 	case "ok", "suspended":
 		return ""

@@ -11,8 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"toolgate/internal/gate"
+
 	collecttrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -98,27 +103,27 @@ func plain(list []*common.KeyValue) map[string]any {
 func TestACallReachesTheReceiver(t *testing.T) {
 	s := newSink(t)
 	tel := s.start(telemetry.Options{})
-	var events []policy.Event
-	gate := &policy.Gate{
+	var events []gate.Event
+	g := &gate.Gate{
 		Policy: &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w", Confines: func() bool { return true }},
-		Run: func(_ context.Context, c policy.Call, _ policy.Profile) (policy.Outcome, error) {
-			return policy.Outcome{Result: json.RawMessage(`{}`), IsError: c.Action.Server != "", Level: "full"}, nil
+		Run: func(_ context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
+			return gate.Outcome{Result: json.RawMessage(`{}`), IsError: c.Action.Server != "", Level: "full"}, nil
 		},
-		Record: func(e policy.Event) { events = append(events, e); tel.Record(e) },
+		Record: func(e gate.Event) { events = append(events, e); tel.Record(e) },
 	}
-	yes := func(context.Context, policy.Question) (policy.Answer, error) { return policy.Once, nil }
+	yes := func(context.Context, gate.Question) (gate.Answer, error) { return gate.Once, nil }
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	_, err := gate.Call(t.Context(), policy.Call{
+	_, err := g.Call(t.Context(), gate.Call{
 		ID: "a", Caller: "stdio", Agent: "codex", Ask: yes, Asks: "client", Meta: json.RawMessage(`{"traceparent":"` + parent + `"}`), Arguments: json.RawMessage(`{"command":["secret-command"]}`),
 		Action: policy.Action{Tool: "shell", Command: []string{"secret-command"}, Permissions: policy.RequireEscalated},
 	})
 	require.NoError(t, err)
-	_, err = gate.Call(t.Context(), policy.Call{ID: "b", Action: policy.Action{Server: "git", Tool: "log", Downstream: &policy.Downstream{Approval: policy.ApproveAlways}}})
+	_, err = g.Call(t.Context(), gate.Call{ID: "b", Action: policy.Action{Server: "git", Tool: "log", Downstream: &policy.Downstream{Approval: policy.ApproveAlways}}})
 	require.NoError(t, err)
-	_, err = gate.Call(t.Context(), policy.Call{ID: "c", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}})
+	_, err = g.Call(t.Context(), gate.Call{ID: "c", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}})
 	require.Error(t, err)
-	suspended := policy.ErrSuspended
-	_, err = gate.Call(t.Context(), policy.Call{ID: "d", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}, Ask: func(context.Context, policy.Question) (policy.Answer, error) { return policy.No, suspended }})
+	suspended := gate.ErrSuspended
+	_, err = g.Call(t.Context(), gate.Call{ID: "d", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}, Ask: func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, suspended }})
 	require.ErrorIs(t, err, suspended)
 	require.NoError(t, tel.Close())
 
@@ -169,7 +174,7 @@ func TestABusyReceiverIsTriedAgain(t *testing.T) {
 	s := newSink(t)
 	s.busy = 1
 	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: s.URL + "/v1/traces"}})
-	tel.Record(policy.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
+	tel.Record(gate.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
 	require.NoError(t, tel.Close())
 	require.Equal(t, 2, s.posts)
 	require.Len(t, s.spans, 1)
@@ -180,7 +185,7 @@ func TestAReceiverThatIsNotThereHoldsUpNothing(t *testing.T) {
 	s.Close()
 	tel := s.start(telemetry.Options{})
 	for range 5_000 { // more than are kept
-		tel.Record(policy.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
+		tel.Record(gate.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
 	}
 	require.Error(t, tel.Close())
 }
@@ -191,7 +196,7 @@ func BenchmarkRecord(b *testing.B) {
 	defer srv.Close()
 	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: srv.URL}})
 	defer tel.Close()
-	e := policy.Event{Time: time.Now(), ID: "1", Tool: "shell", Outcome: "ok", Duration: time.Second}
+	e := gate.Event{Time: time.Now(), ID: "1", Tool: "shell", Outcome: "ok", Duration: time.Second}
 	for b.Loop() {
 		tel.Record(e)
 	}

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// An argPattern is what a tool_rule wants of one argument: one of several
+// values, or members of an object.
+type argPattern struct {
+	values []any                 // string with * for any text, float64, bool, nil
+	object map[string]argPattern // if not nil, the argument is an object with these
+}
+
+// members returns the members of a JSON object. A name that stands there
+// twice has two values: which of them a server takes is not known.
+func members(raw json.RawMessage) (map[string][]json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("not an object")
+	}
+	out := make(map[string][]json.RawMessage)
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := t.(string)
+		if !ok {
+			return nil, errors.New("not an object")
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		out[name] = append(out[name], value)
+	}
+	_, err := dec.Token()
+	return out, err
+}
+
+// fitsMember compares the pattern with what stands under one name. A rule that
+// restricts wants one of the values to fit, an allow wants all.
+func (p argPattern) fitsMember(values []json.RawMessage, one bool) bool {
+	if len(values) == 0 {
+		return false
+	}
+	if one {
+		return slices.ContainsFunc(values, func(v json.RawMessage) bool { return p.fits(v, one) })
+	}
+	return !slices.ContainsFunc(values, func(v json.RawMessage) bool { return !p.fits(v, one) })
+}
+
+func (p argPattern) fits(raw json.RawMessage, one bool) bool {
+	if p.object != nil {
+		values, err := members(raw)
+		if err != nil {
+			return false
+		}
+		for name, pattern := range p.object {
+			if !pattern.fitsMember(values[name], one) {
+				return false
+			}
+		}
+		return true
+	}
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return false
+	}
+	return slices.ContainsFunc(p.values, func(want any) bool {
+		pattern, ok1 := want.(string)
+		text, ok2 := v.(string)
+		if ok1 && ok2 {
+			return glob(pattern, text)
+		}
+		switch v.(type) {
+		case nil, bool, float64:
+			return want == v
+		}
+		return false
+	})
+}
+
+func anyGlob(patterns []string, s string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, s) })
+}
+
+// glob reports whether s is pattern, in which * stands for any text.
+func glob(pattern, s string) bool {
+	first, rest, ok := strings.Cut(pattern, "*")
+	if !ok {
+		return pattern == s
+	}
+	s, ok = strings.CutPrefix(s, first)
+	if !ok {
+		return false
+	}
+	for {
+		var piece string
+		piece, rest, ok = strings.Cut(rest, "*")
+		if !ok {
+			return strings.HasSuffix(s, piece)
+		}
+		i := strings.Index(s, piece)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(piece):]
+	}
+}

@@ -1,0 +1,278 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.starlark.net/syntax"
+
+	"toolgate/policy/shell"
+)
+
+// A Judgment is what the rules say about a whole call.
+type Judgment struct {
+	// Ruling is Permitted only if every command of the call is permitted,
+	// nothing is opaque and nothing is written by redirection. It is Prompted
+	// also where something is opaque and a rule restricts commands.
+	Ruling Ruling `json:"decision,omitempty"`
+	// Lifts is set where what permits the call lifts the sandbox, too: rules
+	// name every command, wrappers included, and every script is plain.
+	Lifts bool `json:"-"`
+	// Reason says in one line why, or is empty when no rule speaks.
+	Reason string `json:"reason,omitempty"`
+	// Matches are the commands that rules speak of, in the order of the text.
+	Matches []CommandMatch `json:"matchedRules"`
+	// Found is everything that the call holds.
+	Found shell.Found `json:"found"`
+	// Dangers are the destructive commands.
+	Dangers []Danger `json:"dangers,omitempty"`
+}
+
+// A CommandMatch is one rule that speaks of one command of the call.
+type CommandMatch struct {
+	Command []string `json:"command"`
+	Path    string   `json:"path,omitempty"` // how the command was reached
+	Rule    Match    `json:"prefixRuleMatch"`
+}
+
+// A Danger is a destructive command of a call and why it is one.
+type Danger struct {
+	Command []string `json:"command"`
+	Path    string   `json:"path,omitempty"`
+	Reason  string   `json:"reason"`
+}
+
+// Judge returns what the rules say about everything that argv would run. It
+// works on nil rules too: commands, opaque parts and dangers are listed then.
+func (r *Rules) Judge(argv []string) Judgment {
+	j := Judgment{Found: shell.Commands(argv), Matches: []CommandMatch{}}
+	for _, c := range j.Found.Commands {
+		if why := c.Dangerous(); why != "" {
+			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
+		}
+	}
+	cover, permitted, named := r.judgeCommands(&j)
+	if whole, ok := r.whole(argv); ok {
+		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
+		j.Ruling = max(j.Ruling, whole.Ruling)
+		if j.Ruling == Permitted {
+			j.Reason = "it is permitted as a whole by " + whole.String()
+			j.Lifts = j.Found.Plain()
+			return j // a person has said yes to this very text
+		}
+	}
+	if j.Ruling > Permitted {
+		j.Reason = j.strictest()
+		return j
+	}
+	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o shell.Opaque) bool { return o.IsCovered(cover) })
+	possible := slices.IndexFunc(j.Matches, func(m CommandMatch) bool { return m.Rule.Possible })
+	switch hidden := hides(opaque); {
+	case possible >= 0:
+		m := j.Matches[possible]
+		j.Ruling = Prompted
+		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", shell.JoinArgv(m.Command), m.Rule)
+	case hidden >= 0 && r.Restricts():
+		j.Ruling = Prompted
+		j.Reason = "rules restrict commands, and here " + opaque[hidden].Reason
+		if source := opaque[hidden].Source; source != "" {
+			j.Reason += ": " + source
+		}
+	case permitted && len(opaque) == 0 && len(j.Found.Writes) == 0:
+		j.Ruling = Permitted
+		j.Reason = "every command in it is permitted"
+		j.Lifts = named && j.Found.Plain()
+	}
+	return j
+}
+
+// judgeCommands looks up each command. It returns how many words of each are
+// named by an allow, whether all that need one have one, and whether also those
+// have one that only start others.
+func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) {
+	cover = make([]int, len(j.Found.Commands))
+	listed, permitted, named := false, true, true
+	for i, c := range j.Found.Commands {
+		if i == 0 && c.Through && shell.IsCall(c.Argv) {
+			continue // the shell that every call of a shell tool starts
+		}
+		found := r.command(c)
+		cover[i] = covered(found, i, j.Found.Commands, cover)
+		for _, m := range found.Matches {
+			if c.Derived && m.Ruling == Permitted {
+				continue
+			}
+			j.Matches = append(j.Matches, CommandMatch{Command: c.Argv, Path: c.Path, Rule: m})
+			if !m.Possible && m.Ruling > Permitted {
+				j.Ruling = max(j.Ruling, m.Ruling)
+			}
+		}
+		if c.Derived || c.Elsewhere {
+			continue
+		}
+		allowed := c.IsCovered(cover) || cover[i] > 0 && c.Known()
+		if c.Through {
+			named = named && (allowed || shell.IsCall(c.Argv))
+			continue
+		}
+		listed = true
+		permitted = permitted && allowed
+	}
+	return cover, permitted && listed, named
+}
+
+// covered returns how many words of a command are named by an allow: by a rule
+// for it, or by one for the command that it stands in, as `sudo apt update` is
+// covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
+func covered(found Matched, i int, commands []shell.Command, cover []int) int {
+	c := commands[i]
+	if c.IsCovered(cover) {
+		outer := commands[c.Parent-1]
+		if outer.Argv[c.Word] != c.Argv[0] {
+			return len(c.Argv) // it stands in a script, which is named as a whole
+		}
+		return min(len(c.Argv), cover[c.Parent-1]-c.Word)
+	}
+	if found.Ruling != Permitted {
+		return 0
+	}
+	most := 0
+	for _, m := range found.Matches {
+		if m.Ruling == Permitted {
+			most = max(most, len(m.Prefix))
+		}
+	}
+	return most
+}
+
+// hides returns the first opaque part that can hide a command, or -1.
+func hides(opaque []shell.Opaque) int {
+	return slices.IndexFunc(opaque, func(o shell.Opaque) bool { return !o.NoAllow })
+}
+
+// whole returns the rule whose pattern is argv word by word.
+func (r *Rules) whole(argv []string) (Match, bool) {
+	var found Match
+	if r == nil || len(argv) < 2 || !shell.IsCall(argv) {
+		return found, false
+	}
+	for _, rule := range r.prefixes {
+		if len(rule.pattern) != len(argv) {
+			continue
+		}
+		if m, ok := rule.match(shell.Command{Argv: argv}, argv[0], false); ok && m.Ruling >= found.Ruling {
+			found = m
+		}
+	}
+	return found, found.Ruling != NoRule
+}
+
+// strictest returns the reason of the strictest match.
+func (j *Judgment) strictest() string {
+	for _, m := range j.Matches {
+		if m.Rule.Ruling != j.Ruling || m.Rule.Possible {
+			continue
+		}
+		command := shell.JoinArgv(m.Command)
+		if m.Path != "" {
+			command += "` in `" + m.Path
+		}
+		if m.Rule.Justification != "" {
+			return fmt.Sprintf("`%s`: %s (%s:%d)", command, m.Rule.Justification, m.Rule.File, m.Rule.Line)
+		}
+		verb := "asks before"
+		if j.Ruling == Forbidden {
+			verb = "forbids"
+		}
+		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, shell.JoinArgv(m.Rule.Prefix))
+	}
+	return ""
+}
+
+// ProposePrefix returns the prefix that "always" would permit for the call
+// argv, or false when there is none to offer. wanted is the model's proposal,
+// taken if it is the beginning of a command in the call and not too broad.
+// Without it the first command that rules do not permit yet is proposed whole.
+// A script that cannot be taken apart is proposed as it is, word by word.
+func ProposePrefix(argv []string, wanted []string) ([]string, bool) {
+	var r *Rules
+	return r.ProposePrefix(argv, wanted)
+}
+
+// ProposePrefix is the function of that name, which knows what is permitted
+// already.
+func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
+	if len(argv) == 0 {
+		return nil, false
+	}
+	j := r.Judge(argv)
+	if len(j.Dangers) > 0 || j.Ruling == Forbidden {
+		return nil, false
+	}
+	if len(j.Found.Opaque) > 0 || len(j.Found.Writes) > 0 {
+		return slices.Clone(argv), len(argv) > 1
+	}
+	var first []string
+	cover := make([]int, len(j.Found.Commands))
+	for i, c := range j.Found.Commands {
+		if c.IsCovered(cover) {
+			cover[i] = len(c.Argv) // the proposal names it
+			continue
+		}
+		if c.Derived || c.Through || c.Elsewhere {
+			continue
+		}
+		if !c.Known() {
+			return slices.Clone(argv), len(argv) > 1
+		}
+		if acceptable(wanted, c.Argv) {
+			return slices.Clone(wanted), true
+		}
+		if first == nil && r.command(c).Ruling != Permitted {
+			first = c.Argv
+			cover[i] = len(first)
+		}
+	}
+	if first == nil || shell.TooBroad(first) || slices.ContainsFunc(first, func(s string) bool { return !utf8.ValidString(s) }) {
+		return nil, false
+	}
+	return slices.Clone(first), true
+}
+
+// acceptable reports whether the model's proposal is the beginning of a
+// command and narrow enough.
+func acceptable(wanted, argv []string) bool {
+	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) && !shell.TooBroad(wanted)
+}
+
+// Line returns the line of a rule file that gives commands starting with
+// prefix a decision: allow, prompt or forbidden. It has no newline. Words that
+// are not valid UTF-8 cannot be written.
+func Line(prefix []string, decision string) string {
+	quoted := make([]string, len(prefix))
+	for i, p := range prefix {
+		quoted[i] = syntax.Quote(p, false)
+	}
+	return fmt.Sprintf("prefix_rule(pattern=[%s], decision=%s)", strings.Join(quoted, ", "), syntax.Quote(decision, false))
+}
+
+// liftsWith reports whether an allow for prefix is one that lifts the sandbox
+// from a command of the call.
+func (j Judgment) LiftsWith(prefix []string) bool {
+	return j.Found.Plain() && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
+		direct := c.Parent == 0 || shell.IsCall(j.Found.Commands[c.Parent-1].Argv)
+		return direct && !c.Derived && len(prefix) <= len(c.Argv) && slices.Equal(prefix, c.Argv[:len(prefix)])
+	})
+}
+
+// strictest returns the first match that has the ruling of the whole.
+func (m Matched) Strictest() *Match {
+	for i := range m.Matches {
+		if m.Matches[i].Ruling == m.Ruling {
+			return &m.Matches[i]
+		}
+	}
+	return &Match{}
+}

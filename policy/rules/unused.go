@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Unused is a rule that has no effect, and why.
+type Unused struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Why  string `json:"why"`
+}
+
+func (i Unused) String() string { return fmt.Sprintf("%s:%d: %s", i.File, i.Line, i.Why) }
+
+// Unused returns the rules that can never have an effect. There reports whether a
+// program, by name or by path, can be started here; servers are the names of
+// those that are configured. A restricting rule for a program that is not there
+// is not idle: it may come.
+func (r *Rules) Unused(there func(program string) bool, servers []string) []Unused {
+	if r == nil {
+		return nil
+	}
+	var idle []Unused
+	add := func(s source, format string, args ...any) {
+		idle = append(idle, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
+	}
+	for i, p := range r.prefixes {
+		if by := r.shadow(i); by >= 0 {
+			s := r.prefixes[by]
+			what := "says " + s.ruling.String() + " for all of it, and the strictest rule holds"
+			if s.ruling == p.ruling {
+				what = "says the same already"
+			}
+			add(p.source, "it has no effect: %s:%d %s", s.File, s.Line, what)
+			continue
+		}
+		if p.ruling == Permitted && !slices.ContainsFunc(p.pattern[0], there) {
+			add(p.source, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
+		}
+	}
+	for _, t := range r.tools {
+		if !slices.ContainsFunc(append(slices.Clone(servers), ""), func(name string) bool { return anyGlob(t.servers, name) }) {
+			add(t.source, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
+		}
+	}
+	return idle
+}
+
+// shadow returns the rule whose word holds wherever rule i speaks, -1 when
+// there is none.
+func (r *Rules) shadow(i int) int {
+	p := r.prefixes[i]
+	for j, s := range r.prefixes {
+		if j == i || len(s.unless) > 0 || s.ruling < p.ruling {
+			continue
+		}
+		if s.ruling == p.ruling && (j > i || len(s.pattern) != len(p.pattern)) {
+			continue // the first of two that are alike stays; a wider one may have another reason
+		}
+		if covers(s.pattern, p.pattern) {
+			return j
+		}
+	}
+	return -1
+}
+
+// covers reports whether every command that fits the second pattern fits the
+// first.
+func covers(wide, narrow [][]string) bool {
+	if len(wide) > len(narrow) {
+		return false
+	}
+	for i := range wide {
+		for _, word := range narrow[i] {
+			if !slices.Contains(wide[i], word) {
+				return false
+			}
+		}
+	}
+	return true
+}

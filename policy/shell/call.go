@@ -1,0 +1,88 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// isCovered reports whether an allow names the words that something was found
+// in.
+func (o origin) IsCovered(cover []int) bool {
+	return o.Parent > 0 && cover[o.Parent-1] > o.Word
+}
+
+// isShellCall reports whether argv is a shell with options and a script, as a
+// shell tool starts it.
+func IsCall(argv []string) bool {
+	if len(argv) != 3 {
+		return false
+	}
+	_, ok := shells[ProgramName(argv[0])]
+	return ok && (argv[1] == "-c" || argv[1] == "-lc")
+}
+
+// known reports whether an allow may cover the command: what it is given is
+// known, file names apart.
+func (c Command) Known() bool {
+	return harmlessAssigns(c.Assigns) && !slices.ContainsFunc(c.Holes, func(h Hole) bool { return !h.Glob })
+}
+
+// harmlessAssigns reports whether the variables set for a command are ones
+// that change its output at most.
+func harmlessAssigns(assigns []string) bool {
+	return !slices.ContainsFunc(assigns, func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		switch name {
+		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE":
+			return false
+		}
+		return !strings.HasPrefix(name, "LC_")
+	})
+}
+
+// tooBroad reports whether a prefix would permit any command whatever.
+func TooBroad(prefix []string) bool {
+	name := ProgramName(prefix[0])
+	if len(prefix) == 1 {
+		if name == "git" || subcommands()[name] != nil {
+			return true
+		}
+	}
+	if _, ok := shells[name]; ok {
+		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
+	}
+	if in, ok := interpreters()[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
+		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
+	}
+	if g, ok := wrappers()[name]; ok {
+		o := g.parse(wordsOf(prefix[1:]))
+		for g.assigns && len(o.rest) > 0 && isAssign(o.rest[0]) {
+			o.rest = o.rest[1:]
+		}
+		if len(o.rest) <= g.operands {
+			return true
+		}
+		return TooBroad(textsOf(o.rest[g.operands:]))
+	}
+	switch name {
+	case "find", "fd", "fdfind", "parallel", "eval", "source", ".", "awk", "gawk", "xargs":
+		return len(prefix) < 2
+	}
+	return false
+}
+
+func wordsOf(argv []string) []word {
+	out := make([]word, len(argv))
+	for i, a := range argv {
+		out[i] = word{text: a}
+	}
+	return out
+}
+
+func textsOf(words []word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w.text
+	}
+	return out
+}

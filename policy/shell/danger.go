@@ -1,0 +1,537 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Dangerous returns why argv, one simple command, destroys what cannot be had
+// back, or "". The reason goes on where the command stops: `rm -rf x` "deletes
+// without asking".
+func Dangerous(argv []string) string {
+	return Command{Argv: argv}.Dangerous()
+}
+
+// Dangerous returns why the command destroys what cannot be had back where it
+// stands, or "". It looks at this command alone; what it starts is listed
+// beside it.
+func (c Command) Dangerous() string {
+	if c.danger != "" {
+		return c.danger
+	}
+	for _, w := range c.Writes {
+		if isDisk(w) {
+			return "writes over a disk"
+		}
+	}
+	if len(c.Argv) == 0 {
+		return ""
+	}
+	name := ProgramName(c.Argv[0])
+	args := c.Argv[1:]
+	if why := wholeProgram(name); why != "" && !asksForHelp(args) {
+		return why
+	}
+	check := dangers()[name]
+	if check == nil || asksForHelp(args) {
+		return ""
+	}
+	return check(args)
+}
+
+func asksForHelp(args []string) bool {
+	return len(args) == 1 && (args[0] == "--help" || args[0] == "--version")
+}
+
+// wholeProgram returns why a program is destructive whatever its arguments.
+func wholeProgram(name string) string {
+	switch name {
+	case "shred", "wipe", "srm", "scrub", "blkdiscard":
+		return "destroys the content of files or disks"
+	case "wipefs", "mkswap", "cfdisk", "cryptsetup-reencrypt", "newfs", "newfs_apfs", "newfs_hfs":
+		return "formats a disk"
+	case "shutdown", "reboot", "halt", "poweroff", "telinit":
+		return "stops the machine"
+	case "truncate":
+		return "cuts files short"
+	case "userdel", "groupdel", "deluser", "delgroup":
+		return "removes an account"
+	case "dropdb", "dropuser":
+		return "drops a database or its user"
+	case "killall5":
+		return "ends every process that it may"
+	case "pvremove", "vgremove", "lvremove":
+		return "removes a volume"
+	}
+	if strings.HasPrefix(name, "mkfs") {
+		return "formats a disk"
+	}
+	return ""
+}
+
+// dangers are the programs that are destructive with some arguments.
+var dangers = sync.OnceValue(func() map[string]func(args []string) string {
+	return map[string]func(args []string) string{
+		"rm":       rmDanger,
+		"grm":      rmDanger,
+		"find":     findDanger,
+		"gfind":    findDanger,
+		"git":      gitDanger,
+		"dd":       ddDanger,
+		"gdd":      ddDanger,
+		"chmod":    recursive("changes the permissions of a whole tree"),
+		"chown":    recursive("changes the owner of a whole tree"),
+		"chgrp":    recursive("changes the group of a whole tree"),
+		"chattr":   recursive("changes the attributes of a whole tree"),
+		"setfacl":  recursive("changes the permissions of a whole tree"),
+		"kill":     killDanger,
+		"pkill":    pkillDanger,
+		"tee":      func(args []string) string { return diskAmong(args) },
+		"cp":       diskTarget,
+		"mv":       mvDanger,
+		"rsync":    rsyncDanger,
+		"fdisk":    unlessListing("changes the partitions of a disk", "-l", "--list"),
+		"sfdisk":   unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
+		"sgdisk":   unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
+		"gdisk":    unlessListing("changes the partitions of a disk", "-l"),
+		"parted":   unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
+		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk", "randomdisk", "secureerase", "apfs", "reformat"),
+		"hdparm": func(args []string) string {
+			return ifPrefix(args, "erases a disk", "--security-erase", "--trim-sector")
+		},
+		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey", "lukskillslot"),
+		"zfs":        first("destroys a file system", "destroy", "rollback"),
+		"zpool":      first("destroys a pool", "destroy", "labelclear"),
+		"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
+		"init":       first("stops the machine", "0", "6"),
+		"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
+		"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
+		"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
+		"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
+		"nft":        first("removes firewall rules", "flush", "delete"),
+		"docker":     containerDanger,
+		"podman":     containerDanger,
+		"nerdctl":    containerDanger,
+		"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
+		"oc":         first("deletes what runs in a cluster", "delete"),
+		"helm":       first("removes a release", "uninstall", "delete"),
+		"terraform":  terraformDanger,
+		"tofu":       terraformDanger,
+		"terragrunt": terraformDanger,
+		"pulumi":     first("destroys a stack", "destroy"),
+		"aws":        awsDanger,
+		"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
+		"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
+		"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
+		"gh":         ghDanger,
+		"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
+		"npm":        first("removes a published package", "unpublish"),
+		"cargo":      first("withdraws a published package", "yank"),
+		"gem":        first("withdraws a published package", "yank"),
+		"hg":         hgDanger,
+		"svn":        first("throws changes away", "revert"),
+		"format":     func([]string) string { return "formats a disk" },
+		"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
+		"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
+		"rd":         func(args []string) string { return ifFold(args, "deletes a whole tree", "/s") },
+		"Remove-Item": func(args []string) string {
+			return ifFold(args, "deletes without asking", "-recurse", "-force", "-r", "-fo")
+		},
+	}
+})
+
+func rmDanger(args []string) string {
+	switch {
+	case hasFlag(args, 'f', "force"):
+		return "deletes without asking"
+	case hasFlag(args, 'r', "recursive"), hasFlag(args, 'R', ""):
+		return "deletes a whole tree"
+	}
+	return ""
+}
+
+func findDanger(args []string) string {
+	return ifAny(args, "deletes all that it finds", "-delete")
+}
+
+func ddDanger(args []string) string {
+	for _, a := range args {
+		if target, ok := strings.CutPrefix(a, "of="); ok && target != "/dev/null" && target != "/dev/stdout" {
+			return "writes over a file or disk"
+		}
+	}
+	return ""
+}
+
+func killDanger(args []string) string {
+	if len(args) == 0 || args[0] == "-l" || args[0] == "-L" {
+		return ""
+	}
+	for i, a := range args {
+		signal := i == 0 && strings.HasPrefix(a, "-") && len(args) > 1
+		if a == "-1" && !signal || a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
+			return "ends every process that it may"
+		}
+	}
+	return ""
+}
+
+func pkillDanger(args []string) string {
+	if hasFlag(args, 'u', "euid") || hasFlag(args, 'U', "uid") || hasFlag(args, 'v', "inverse") {
+		return "ends every process of a user"
+	}
+	for _, a := range args {
+		if a == "." || a == ".*" {
+			return "ends every process that it may"
+		}
+	}
+	return ""
+}
+
+func mvDanger(args []string) string {
+	if n := len(args); n > 0 && args[n-1] == "/dev/null" {
+		return "moves files to nowhere"
+	}
+	return diskTarget(args)
+}
+
+func diskTarget(args []string) string {
+	if n := len(args); n > 0 {
+		return diskAmong(args[n-1:])
+	}
+	return ""
+}
+
+func rsyncDanger(args []string) string {
+	return ifPrefix(args, "deletes what the source does not have", "--delete", "--del", "--remove-source-files")
+}
+
+func diskAmong(args []string) string {
+	if slices.ContainsFunc(args, isDisk) {
+		return "writes over a disk"
+	}
+	return ""
+}
+
+// isDisk reports whether a path is that of a disk.
+func isDisk(path string) bool {
+	dev, ok := strings.CutPrefix(path, "/dev/")
+	if !ok {
+		return false
+	}
+	for _, kind := range []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "dm-", "md", "loop", "mem", "kmem", "port"} {
+		if strings.HasPrefix(dev, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func containerDanger(args []string) string {
+	for _, pair := range [][]string{
+		{"system", "prune"}, {"volume", "rm"}, {"volume", "prune"}, {"image", "prune"}, {"container", "prune"}, {"builder", "prune"}, {"network", "prune"},
+	} {
+		if why := sequenceOf(args, "removes containers, images or volumes", pair...); why != "" {
+			return why
+		}
+	}
+	sub, rest := subcommandOf(args)
+	switch sub {
+	case "rm", "rmi":
+		if hasFlag(rest, 'f', "force") || hasFlag(rest, 'v', "volumes") {
+			return "removes containers or images without asking"
+		}
+	case "compose":
+		if slices.Contains(rest, "down") && hasFlag(rest, 'v', "volumes") {
+			return "removes the volumes of a project"
+		}
+	}
+	return ""
+}
+
+func terraformDanger(args []string) string {
+	sub, rest := subcommandOf(args)
+	switch {
+	case sub == "destroy", sub == "apply" && slices.Contains(rest, "-destroy"):
+		return "destroys what terraform built"
+	case sub == "apply" && slices.Contains(rest, "-auto-approve"):
+		return "changes infrastructure without asking"
+	case sub == "state" && slices.Contains(rest, "rm"):
+		return "forgets what terraform built"
+	}
+	return ""
+}
+
+func awsDanger(args []string) string {
+	if why := sequenceOf(args, "deletes cloud files", "s3", "rb"); why != "" {
+		return why
+	}
+	if why := sequenceOf(args, "deletes cloud files", "s3", "rm"); why != "" {
+		return why
+	}
+	if slices.Contains(args, "s3") && slices.Contains(args, "sync") && slices.Contains(args, "--delete") {
+		return "deletes cloud files"
+	}
+	for _, a := range args {
+		if strings.HasPrefix(a, "delete-") || strings.HasPrefix(a, "terminate-") {
+			return "deletes cloud resources"
+		}
+	}
+	return ""
+}
+
+func ghDanger(args []string) string {
+	for _, what := range []string{"repo", "release", "secret", "gist", "run", "cache", "label", "variable", "issue"} {
+		if why := sequenceOf(args, "deletes things on GitHub", what, "delete"); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func hgDanger(args []string) string {
+	sub, rest := subcommandOf(args)
+	switch sub {
+	case "strip", "purge":
+		return "throws changes away"
+	case "update", "up", "checkout", "co":
+		if hasFlag(rest, 'C', "clean") {
+			return "throws changes away"
+		}
+	case "revert":
+		return "throws changes away"
+	case "push":
+		if hasFlag(rest, 'f', "force") {
+			return "overwrites the history of a remote"
+		}
+	}
+	return ""
+}
+
+// gitDanger knows the subcommands that throw work away.
+func gitDanger(args []string) string {
+	o := gitGlobals.parse(wordsOf(args))
+	list := textsOf(o.rest)
+	if len(list) == 0 {
+		return ""
+	}
+	sub, rest := list[0], list[1:]
+	switch sub {
+	case "reset":
+		if hasFlag(rest, 0, "hard") {
+			return "throws changes away"
+		}
+	case "clean":
+		if hasFlag(rest, 'n', "dry-run") || !hasFlag(rest, 'f', "force") {
+			return ""
+		}
+		return "deletes files that are not in git"
+	case "push":
+		return pushDanger(rest)
+	case "checkout":
+		return checkoutDanger(rest)
+	case "switch":
+		if hasFlag(rest, 'f', "force") || slices.Contains(rest, "--discard-changes") {
+			return "throws changes away"
+		}
+	case "restore":
+		if (hasFlag(rest, 'S', "staged")) && !hasFlag(rest, 'W', "worktree") {
+			return ""
+		}
+		return "throws changes away"
+	case "branch":
+		if hasFlag(rest, 'D', "") || (hasFlag(rest, 'd', "delete") && hasFlag(rest, 'f', "force")) {
+			return "deletes a branch that may not be merged"
+		}
+	case "stash":
+		return first("throws stashed changes away", "drop", "clear")(rest)
+	case "reflog":
+		return first("forgets where commits are", "expire", "delete")(rest)
+	case "gc":
+		return ifPrefix(rest, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
+	case "prune", "filter-branch", "filter-repo":
+		return "rewrites or deletes history"
+	case "update-ref":
+		if hasFlag(rest, 'd', "") || slices.Contains(rest, "--stdin") {
+			return "deletes a reference"
+		}
+	case "worktree":
+		if slices.Contains(rest, "remove") && hasFlag(rest, 'f', "force") {
+			return "removes a work tree with its changes"
+		}
+	case "rm":
+		if hasFlag(rest, 'f', "force") && !slices.Contains(rest, "--cached") {
+			return "deletes changed files"
+		}
+	case "read-tree":
+		if slices.Contains(rest, "--reset") && hasFlag(rest, 'u', "") {
+			return "throws changes away"
+		}
+	case "checkout-index":
+		if hasFlag(rest, 'f', "force") {
+			return "throws changes away"
+		}
+	case "submodule":
+		if slices.Contains(rest, "deinit") && hasFlag(rest, 'f', "force") {
+			return "throws changes of a submodule away"
+		}
+	}
+	return ""
+}
+
+func pushDanger(args []string) string {
+	if hasFlag(args, 'n', "dry-run") {
+		return ""
+	}
+	if hasFlag(args, 'f', "force") {
+		return "overwrites the remote's history"
+	}
+	for i, a := range args {
+		switch {
+		case strings.HasPrefix(a, "--force-with-lease"), strings.HasPrefix(a, "--force"):
+			return "overwrites the remote's history"
+		case a == "--mirror", a == "--prune":
+			return "deletes what is not here from the remote"
+		case a == "--delete", a == "-d":
+			return "deletes a branch on the remote"
+		case strings.HasPrefix(a, "+") && len(a) > 1:
+			return "overwrites the remote's history"
+		case strings.HasPrefix(a, ":") && len(a) > 1 && i > 0:
+			return "deletes a branch on the remote"
+		}
+	}
+	return ""
+}
+
+func checkoutDanger(args []string) string {
+	if hasFlag(args, 'f', "force") {
+		return "throws changes away"
+	}
+	if hasFlag(args, 'b', "") || hasFlag(args, 'B', "") {
+		return ""
+	}
+	for i, a := range args {
+		switch {
+		case a == "--" && i+1 < len(args), a == "." || a == "./" || a == ":/", a == "*":
+			return "throws changes away"
+		}
+	}
+	return ""
+}
+
+// hasFlag reports whether args have a short flag, in a cluster too, or a long
+// one. What follows -- is not a flag.
+func hasFlag(args []string, short byte, long string) bool {
+	for _, a := range args {
+		switch {
+		case a == "--":
+			return false
+		case strings.HasPrefix(a, "--"):
+			// GNU programs take a long option that is cut short.
+			name, _, _ := strings.Cut(a[2:], "=")
+			if long != "" && len(name) >= 3 && strings.HasPrefix(long, name) {
+				return true
+			}
+		case len(a) > 1 && a[0] == '-':
+			if strings.IndexByte(a[1:], short) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// subcommandOf returns the first argument that is no option, and the rest.
+func subcommandOf(args []string) (string, []string) {
+	for i, a := range args {
+		if !strings.HasPrefix(a, "-") {
+			return a, args[i+1:]
+		}
+	}
+	return "", nil
+}
+
+// ifAny returns why if one of the arguments is one of options.
+func ifAny(args []string, why string, options ...string) string {
+	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) }) {
+		return why
+	}
+	return ""
+}
+
+// ifPrefix returns why if one of the arguments begins like one of options.
+func ifPrefix(args []string, why string, options ...string) string {
+	for _, a := range args {
+		for _, o := range options {
+			if strings.HasPrefix(a, o) {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// ifFold is ifAny for options of which the case does not matter.
+func ifFold(args []string, why string, options ...string) string {
+	for _, a := range args {
+		if slices.Contains(options, strings.ToLower(a)) {
+			return why
+		}
+	}
+	return ""
+}
+
+// first returns a check for the first argument that is neither an option nor
+// the value of one.
+func first(why string, wanted ...string) func([]string) string {
+	return func(args []string) string {
+		for i, a := range args {
+			if strings.HasPrefix(a, "-") {
+				continue
+			}
+			if slices.Contains(wanted, strings.ToLower(a)) {
+				return why
+			}
+			if i == 0 || !strings.HasPrefix(args[i-1], "-") || strings.Contains(args[i-1], "=") {
+				break // else it may be the value of an option
+			}
+		}
+		return ""
+	}
+}
+
+// sequenceOf checks for words that follow each other, options aside.
+func sequenceOf(args []string, why string, wanted ...string) string {
+	var plain []string
+	for _, a := range args {
+		if !strings.HasPrefix(a, "-") {
+			plain = append(plain, a)
+		}
+	}
+	for i := 0; i+len(wanted) <= len(plain); i++ {
+		if slices.Equal(plain[i:i+len(wanted)], wanted) {
+			return why
+		}
+	}
+	return ""
+}
+
+func recursive(why string) func([]string) string {
+	return func(args []string) string {
+		if hasFlag(args, 'R', "recursive") {
+			return why
+		}
+		return ""
+	}
+}
+
+// unlessListing returns a check for programs that only list with some options.
+func unlessListing(why string, listing ...string) func([]string) string {
+	return func(args []string) string {
+		if len(args) == 0 || ifAny(args, why, listing...) != "" {
+			return ""
+		}
+		return why
+	}
+}

@@ -1,0 +1,64 @@
+package shell
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A script that one command of a call writes and another runs is in the call,
+// so it is looked into like one in a heredoc.
+
+// maxFiles is how many written files are remembered.
+const maxFiles = 32
+
+// wrote remembers the text of a file that the call writes.
+func (f *finder) wrote(w word, text input, more bool) {
+	if w.hole || text.kind != inputText || len(f.files) == maxFiles {
+		return
+	}
+	if f.files == nil {
+		f.files = make(map[string]word)
+	}
+	name := path.Clean(w.text)
+	if before, ok := f.files[name]; ok && more {
+		f.files[name] = join([]word{before, text.word}, "")
+		return
+	}
+	f.files[name] = text.word
+}
+
+// file returns the text of a file that the call wrote.
+func (f *finder) file(w word) (word, bool) {
+	if w.hole || len(f.files) == 0 {
+		return word{}, false
+	}
+	text, ok := f.files[path.Clean(w.text)]
+	text.pos = 0
+	return text, ok
+}
+
+// runsFile follows a command that is a file written before: ./deploy.sh.
+func (f *finder) runsFile(sc scope, words []word) {
+	if !strings.Contains(words[0].text, "/") {
+		return
+	}
+	text, ok := f.file(words[0])
+	if !ok {
+		return
+	}
+	name := words[0].text
+	first, _, _ := strings.Cut(text.code(), "\n")
+	if line, ok := strings.CutPrefix(first, "#!"); ok {
+		fields := strings.Fields(line)
+		for _, field := range fields {
+			if in, ok := interpreters()[languageName(ProgramName(field))]; ok && in != (interpreter{}) {
+				f.opaque(sc, text.text, "%s code is not looked into", name)
+				f.code(sc.in(name), text.text)
+				return
+			}
+		}
+	}
+	f.script(sc.in(name), text, syntax.LangBash, words)
+}

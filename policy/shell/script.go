@@ -1,0 +1,524 @@
+// Package shell finds the commands in a call of a shell: through wrappers, nested
+// scripts and the options of programs that run others.
+//
+//	found := shell.Commands([]string{"bash", "-lc", "sudo git push"})
+//	// found.Commands has bash, sudo and git push; found.Opaque what cannot be read
+//
+// What it finds is evidence, not proof: shells differ. [Found.Plain] reports the
+// scripts that leave no room for doubt.
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Found is what [Commands] sees in a call.
+type Found struct {
+	// Commands are in the order in which they stand in the text, a wrapper
+	// before what it wraps.
+	Commands []Command `json:"commands"`
+	// Opaque names what stays unknown.
+	Opaque []Opaque `json:"opaque,omitempty"`
+	// Writes are the files that redirections open for writing. /dev/null and
+	// the standard streams are left out.
+	Writes []Write `json:"writes,omitempty"`
+
+	scripts []string // the texts given to shells on this machine
+}
+
+// A Command is one simple command: a program or builtin with its arguments.
+type Command struct {
+	// Argv has quotes removed and escapes resolved. An argument whose value
+	// is not known stands there as it is written, and Holes names it.
+	Argv  []string `json:"argv"`
+	Holes []Hole   `json:"holes,omitempty"`
+	// Path is how the command was reached, outermost first, such as
+	// "bash -c > $( ) > xargs". The call's own argv has "".
+	Path string `json:"path,omitempty"`
+	// Assigns are the variables set for this command alone, as NAME=value.
+	Assigns []string `json:"assigns,omitempty"`
+	// Writes are the targets of its redirections, and of those around it.
+	Writes []string `json:"writes,omitempty"`
+	// Through is set for a command that does nothing but start the commands
+	// that follow it, such as `bash -c` with a text that was read in full.
+	Through bool `json:"through,omitempty"`
+	// Derived is set for a second reading of a command: `git push` for
+	// `git -C dir push`, or a variable replaced by what was assigned to it.
+	// It is there to be refused; it is never needed for an allow.
+	Derived bool `json:"derived,omitempty"`
+
+	// Elsewhere is set for a command that runs on another machine or in a
+	// container.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+
+	danger string // why it is destructive where it stands, such as at the end of a pipe
+	origin
+}
+
+// An origin is the command in whose words something was found.
+type origin struct {
+	Parent int `json:"-"` // one more than its index in Found.Commands; 0 for none
+	Word   int `json:"-"` // the first of its words that belongs to what was found
+}
+
+// A Hole is an argument that is not known before the command runs.
+type Hole struct {
+	Index  int    `json:"index"`            // in Argv
+	Prefix string `json:"prefix,omitempty"` // what it begins with
+	Many   bool   `json:"many,omitempty"`   // it can become any number of arguments, or none
+	// Glob is set where the hole is a file name pattern: the names come from
+	// the disk, not from another command.
+	Glob bool `json:"glob,omitempty"`
+}
+
+// Opaque is a part of a call that cannot be resolved.
+type Opaque struct {
+	Reason string `json:"reason"`
+	Source string `json:"source,omitempty"` // the text in question, cut to a line
+	Path   string `json:"path,omitempty"`
+	// NoAllow is set where no command is hidden, but none may be permitted
+	// either: a variable changes which code the programs load.
+	NoAllow bool `json:"no_allow,omitempty"`
+
+	origin
+}
+
+// A Write is a file that a redirection opens for writing.
+type Write struct {
+	Target string `json:"target"`
+	Known  bool   `json:"known"` // Target is the path itself, not the text it comes from
+	Append bool   `json:"append,omitempty"`
+	Path   string `json:"path,omitempty"`
+}
+
+// Bounds on what is looked at. What lies beyond them is opaque.
+const (
+	maxScriptDepth = 40        // scripts and wrappers inside each other
+	maxNesting     = 1000      // brackets open at once in one script
+	maxScriptBytes = 256 << 10 // text parsed for one call, all scripts together
+	maxCommands    = 5000      // commands listed for one call
+	maxWords       = 512       // words that one word may become by brace expansion
+	maxSource      = 200       // bytes of text quoted where something is not known
+	maxGuess       = 4 << 10   // bytes of a value guessed for a variable
+	maxOpaque      = 100       // opaque parts listed for one call
+	maxSteps       = 200_000   // statements, words and parts of words looked at for one call
+)
+
+// Commands returns every simple command in what argv would run: argv itself,
+// and what stands inside it, through wrappers such as sudo or xargs and in
+// scripts given to shells.
+//
+// It reads text only. A file that a command runs, a script or a Makefile, is
+// not looked into and not opaque: the command that runs it is what rules
+// judge. Text that is data, a comment, a quoted argument or a heredoc given to
+// cat, holds no commands.
+func Commands(argv []string) (found Found) {
+	f := finder{}
+	defer func() {
+		if p := recover(); p != nil {
+			// A fault in the parser must not end the gate, nor let a script through.
+			f.opaque(scope{}, JoinArgv(argv), "bug: reading it failed: %v", p)
+			found = f.found
+		}
+	}()
+	words := make([]word, len(argv))
+	for i, a := range argv {
+		words[i] = word{text: a}
+	}
+	f.call(scope{}, words)
+	return f.found
+}
+
+// String returns argv as one line of text, quoted where a shell needs it.
+func (c Command) String() string { return JoinArgv(c.Argv) }
+
+func JoinArgv(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, a := range argv {
+		q, err := syntax.Quote(a, syntax.LangBash)
+		if err != nil {
+			q = fmt.Sprintf("%q", a)
+		}
+		quoted[i] = q
+	}
+	return strings.Join(quoted, " ")
+}
+
+// hole returns the hole at index i of Argv.
+func (c Command) Hole(i int) (Hole, bool) {
+	for _, h := range c.Holes {
+		if h.Index == i {
+			return h, true
+		}
+	}
+	return Hole{}, false
+}
+
+// A finder collects what one call holds.
+type finder struct {
+	found   Found
+	bytes   int             // of script text parsed so far
+	full    bool            // maxCommands was reached
+	steps   int             // done so far
+	seen    map[string]bool // script texts walked already
+	parsers map[syntax.LangVariant]*syntax.Parser
+
+	vars      map[string][]string // literal values assigned to each variable, by any script of the call
+	unsure    map[string]bool     // variables that were also given something else
+	funcs     map[string]*function
+	funcNames []string // in the order of their definition
+	aliases   map[string]string
+	files     map[string]word // text of the files that the call writes
+	input     input           // what exec < file made the standard input of the script
+}
+
+// A function is a shell function and the place that defines it.
+type function struct {
+	bodies []*syntax.Stmt
+	scope  scope
+	called bool // with all of its bodies
+	left   int  // bodies looked into without a call
+}
+
+// A scope is where in the call the finder is. It is copied, not shared.
+type scope struct {
+	at      *place
+	src     string // text of the script, for quoting parts of it
+	args    []word // positional parameters from $0 on; nil when not known
+	stdin   input
+	assigns []string
+	writes  []string
+	derived bool
+	danger  string
+	moved   bool // shift or set may have changed the positional parameters
+	away    bool // the command runs elsewhere
+	origin
+}
+
+// A place is one step of a command's path.
+type place struct {
+	up    *place
+	label string
+	depth int
+	text  string
+}
+
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	if p.text == "" {
+		p.text = p.label
+		if up := p.up.String(); up != "" {
+			p.text = up + " > " + p.label
+		}
+	}
+	return p.text
+}
+
+// in returns the scope one step further in.
+func (sc scope) in(label string) scope {
+	depth := 1
+	if sc.at != nil {
+		depth = sc.at.depth + 1
+	}
+	sc.at = &place{up: sc.at, label: label, depth: depth}
+	return sc
+}
+
+func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptDepth }
+
+// opaque names something that stays unknown.
+func (f *finder) opaque(sc scope, source, reason string, args ...any) {
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), origin: sc.origin})
+}
+
+// taint names something that keeps an allow from covering the call.
+func (f *finder) taint(sc scope, source, reason string, args ...any) {
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), NoAllow: true, origin: sc.origin})
+}
+
+func (f *finder) addOpaque(o Opaque) {
+	switch n := len(f.found.Opaque); {
+	case n < maxOpaque:
+		if !slices.Contains(f.found.Opaque, o) {
+			f.found.Opaque = append(f.found.Opaque, o)
+		}
+	case n == maxOpaque: // what is left out may be worse than all before it
+		f.found.Opaque = append(f.found.Opaque, Opaque{Reason: "more in it is not known than is listed"})
+	}
+}
+
+func oneLine(s string) string {
+	return cut(strings.Join(strings.Fields(s[:min(len(s), 4*maxSource)]), " "))
+}
+
+// cut returns s, or its beginning when it is long.
+func cut(s string) string {
+	if len(s) > maxSource {
+		return strings.ToValidUTF8(s[:maxSource], "") + "…"
+	}
+	return s
+}
+
+// enough reports whether the work on the call has gone on for too long.
+func (f *finder) enough(sc scope) bool {
+	f.steps++
+	if f.steps == maxSteps {
+		f.opaque(sc, "", "there is too much in it to look at")
+	}
+	return f.steps >= maxSteps
+}
+
+// call takes in one simple command.
+func (f *finder) call(sc scope, words []word) {
+	if len(words) == 0 || f.enough(sc) {
+		return
+	}
+	if sc.tooDeep() {
+		f.opaque(sc, texts(words), "commands are nested too deep to follow")
+		return
+	}
+	if words[0].pos > 0 {
+		sc.Word = words[0].pos
+	}
+	f.guess(sc, words)
+	name, ok := f.name(sc, words)
+	if !ok {
+		return
+	}
+	i := f.emit(sc, words)
+	if i < 0 {
+		return
+	}
+	if f.callFunction(sc, words) {
+		f.found.Commands[i].Through = true // its body is listed
+		return
+	}
+	sc.Parent = i + 1
+	words = placed(words)
+	f.callAlias(sc, words)
+	f.look(sc, name, words, i)
+}
+
+// placed returns words with their positions, for what is found in them.
+func placed(words []word) []word {
+	fresh := false
+	for n := range words {
+		if words[n].pos == n {
+			continue
+		}
+		if !fresh {
+			words, fresh = slices.Clone(words), true // others still look at them
+		}
+		words[n].pos = n
+	}
+	return words
+}
+
+// passes marks command i as one that only starts what is listed after it. A
+// program that lies just anywhere may do more than its name says.
+func (f *finder) passes(i int) {
+	if i < 0 {
+		return
+	}
+	c := &f.found.Commands[i]
+	c.Through = len(c.Holes) == 0 || c.Holes[0].Index > 0
+	if strings.ContainsAny(c.Argv[0], `/\\`) && !InSystemFolder(c.Argv[0]) {
+		c.Through = false
+	}
+}
+
+// emit lists one command and returns its index, or -1 when the list is full.
+func (f *finder) emit(sc scope, words []word) int {
+	if len(f.found.Commands) >= maxCommands {
+		if !f.full {
+			f.full = true
+			f.opaque(sc, texts(words), "there are more than %d commands", maxCommands)
+		}
+		return -1
+	}
+	c := Command{
+		Argv:    make([]string, len(words)),
+		Path:    sc.at.String(),
+		Assigns: sc.assigns,
+		Writes:  sc.writes,
+		Derived: sc.derived,
+		danger:  sc.danger,
+		origin:  sc.origin,
+	}
+	c.Elsewhere = sc.away
+	for i, w := range words {
+		c.Argv[i] = w.text
+		if w.hole {
+			c.Holes = append(c.Holes, Hole{Index: i, Prefix: w.prefix, Many: w.many, Glob: w.glob})
+		}
+	}
+	f.found.Commands = append(f.found.Commands, c)
+	return len(f.found.Commands) - 1
+}
+
+// name returns the program that words run. When that is not known it says so
+// and looks at what else the words can be.
+func (f *finder) name(sc scope, words []word) (string, bool) {
+	w := words[0]
+	if !w.hole {
+		if len(w.text) > 1 && w.text[0] == '=' { // zsh puts the program's path for =name
+			f.call(sc.reading(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
+		}
+		name := ProgramName(w.text)
+		if sub, ok := strings.CutPrefix(name, "git-"); ok {
+			f.call(sc.reading(name), append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
+		}
+		return name, true
+	}
+	if name, ok := shellVariable(w.text); ok {
+		f.look(sc, name, words, -1)
+	}
+	if !w.many {
+		// "$dir/bin/git" runs something called git, wherever that is.
+		if i := strings.LastIndexByte(w.text, '/'); i >= 0 && !strings.ContainsAny(w.text[i:], "$`*?[") {
+			return ProgramName(w.text), true
+		}
+	}
+	f.opaque(sc, texts(words), "the command's name is not known before it runs")
+	if len(w.guesses) == 0 {
+		// An empty variable leaves the rest of the word, or the words after it.
+		rest := words[1:]
+		if w.bare != "" {
+			rest = append([]word{{text: w.bare, pos: w.pos}}, rest...)
+		}
+		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
+			f.call(sc.reading(w.text+" empty"), rest)
+		}
+	}
+	return "", false
+}
+
+// reading returns the scope for another reading of a command.
+func (sc scope) reading(label string) scope {
+	sc = sc.in(label)
+	sc.derived = true
+	return sc
+}
+
+// guess calls words again with the values that the text suggests for
+// variables, so that `x=push; git $x` is seen.
+func (f *finder) guess(sc scope, words []word) {
+	most := 0
+	for _, w := range words {
+		most = max(most, len(w.guesses))
+	}
+	for n := range min(most, 4) {
+		guessed := make([]word, 0, len(words))
+		for _, w := range words {
+			if len(w.guesses) == 0 {
+				guessed = append(guessed, w)
+				continue
+			}
+			g := w.guesses[min(n, len(w.guesses)-1)]
+			if !w.many {
+				guessed = append(guessed, word{text: g, pos: w.pos})
+				continue
+			}
+			for field := range strings.FieldsSeq(g) {
+				guessed = append(guessed, word{text: field, pos: w.pos})
+			}
+		}
+		f.call(sc.reading("variables"), guessed)
+	}
+}
+
+// callFunction follows a call of a function that the script defines.
+func (f *finder) callFunction(sc scope, words []word) bool {
+	fn := f.funcs[words[0].text]
+	if fn == nil || words[0].hole {
+		return false
+	}
+	fn.called = true
+	if !f.first("function", fmt.Sprint(len(fn.bodies), texts(words)), sc) {
+		return true
+	}
+	body := sc.in(words[0].text + "()")
+	body.src = fn.scope.src
+	body.args = words
+	body.moved = false
+	for _, s := range fn.bodies {
+		body.moved = movesArgs(body.source(s))
+		f.stmt(body, s)
+	}
+	return true
+}
+
+// callAlias follows a call of an alias that the script defines. A shell that
+// does not expand aliases runs the name itself, which is listed too.
+func (f *finder) callAlias(sc scope, words []word) {
+	text, ok := f.aliases[words[0].text]
+	if !ok || words[0].hole || !f.first("alias", words[0].text, sc) {
+		return
+	}
+	tail := make([]string, 0, len(words))
+	for _, w := range words[1:] {
+		tail = append(tail, w.code())
+	}
+	aliased := word{text: text + " " + strings.Join(tail, " ")}
+	f.script(sc.reading("alias "+words[0].text), aliased, syntax.LangBash, nil)
+}
+
+// first reports whether text is met for the first time in the same
+// circumstances, which bounds the work on scripts that repeat themselves.
+func (f *finder) first(kind, text string, sc scope) bool {
+	from := sc.origin
+	if sc.derived {
+		from = origin{} // no allow is looked for
+	}
+	var key strings.Builder
+	fmt.Fprintf(&key, "%s\x00%t\x00%v\x00%d\x00%s\x00", kind, sc.derived, from, sc.stdin.kind, sc.stdin.word.text)
+	for _, a := range sc.args {
+		fmt.Fprintf(&key, "%t%s\x00", a.hole, a.text)
+	}
+	key.WriteString(text)
+	if f.seen[key.String()] {
+		return false
+	}
+	if f.seen == nil {
+		f.seen = make(map[string]bool)
+	}
+	f.seen[key.String()] = true
+	return true
+}
+
+// programName returns what a program is known by: its file name, without the
+// suffix that Windows adds.
+func ProgramName(arg string) string {
+	if i := strings.LastIndexAny(arg, `/\`); i >= 0 {
+		arg = arg[i+1:]
+	}
+	for _, suffix := range []string{".exe", ".cmd", ".bat", ".com"} {
+		if len(arg) > len(suffix) && strings.EqualFold(arg[len(arg)-len(suffix):], suffix) {
+			return arg[:len(arg)-len(suffix)]
+		}
+	}
+	return arg
+}
+
+// shellVariable returns the shell that a variable commonly names.
+func shellVariable(text string) (string, bool) {
+	switch strings.Trim(text, `${}"`) {
+	case "SHELL", "BASH", "0":
+		return "sh", true
+	}
+	return "", false
+}
+
+func texts(words []word) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = w.text
+	}
+	return strings.Join(list, " ")
+}

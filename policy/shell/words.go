@@ -1,0 +1,611 @@
+package shell
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A word is one argument, as far as the text tells.
+type word struct {
+	text   string // its value, or what stands in the text when that is not known
+	hole   bool   // the value is not known
+	many   bool   // a hole that can be any number of arguments
+	glob   bool   // a hole that is nothing but a file name pattern
+	prefix string // what a hole begins with
+	bare   string // a hole without its unknown parts
+	pos    int    // where it stands among the words of the command it was found in
+
+	guesses []string          // values that a hole may have, from the text around it
+	proc    *syntax.ProcSubst // the process substitution that the word consists of
+	from    []string          // the programs whose output is part of it
+	script  string            // for a hole: its text as code, with unknown parts as variables
+}
+
+// unknownVar stands in code for a part that is not known.
+const unknownVar = "${_}"
+
+// code returns the word as code that a shell would be given.
+func (w word) code() string {
+	if w.hole {
+		return w.script
+	}
+	return w.text
+}
+
+// words resolves the words of a command: quotes, escapes, braces, positional
+// parameters that are known.
+func (f *finder) words(sc scope, in []*syntax.Word) []word {
+	out := make([]word, 0, len(in))
+	for _, w := range in {
+		out = f.fields(sc, w, out)
+	}
+	return out
+}
+
+// word resolves one word that stays one, such as the target of a redirection.
+func (f *finder) word(sc scope, in *syntax.Word) word {
+	if in == nil {
+		return word{}
+	}
+	b := builder{f: f, sc: sc, single: true}
+	b.word(in)
+	if len(b.out) == 0 {
+		return word{}
+	}
+	return b.out[0]
+}
+
+// fields appends what w becomes to out.
+func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
+	if len(w.Parts) == 1 {
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[{") {
+			return append(out, word{text: lit.Value})
+		}
+	}
+	list := []*syntax.Word{w}
+	if split := *w; syntax.SplitBraces(&split) { // a copy: the tree is walked again
+		var ok bool
+		if list, ok = expandBraces(&split); !ok {
+			text := sc.source(w)
+			return append(out, word{text: text, hole: true, many: true, script: unknownVar})
+		}
+	}
+	b := builder{f: f, sc: sc, out: out}
+	for _, w := range list {
+		b.word(w)
+	}
+	return b.out
+}
+
+// source returns the text of node as it stands in the script.
+func (sc scope) source(node syntax.Node) string {
+	from, to := int(node.Pos().Offset()), int(node.End().Offset())
+	if from < 0 || to > len(sc.src) || from >= to {
+		return ""
+	}
+	return sc.src[from:to]
+}
+
+// A builder puts together the fields that one shell word becomes.
+type builder struct {
+	f      *finder
+	sc     scope
+	single bool // no field splitting, no globbing
+	out    []word
+
+	text, code, bare strings.Builder
+	cur              word
+	started          bool     // the field exists even if it is empty
+	guesses          []string // of the whole field
+}
+
+func (b *builder) word(w *syntax.Word) {
+	if len(w.Parts) == 1 {
+		if p, ok := w.Parts[0].(*syntax.ProcSubst); ok {
+			b.cur.proc = p
+		}
+	}
+	for i, p := range w.Parts {
+		if i > 0 {
+			p = b.longerName(w.Parts[i-1], p)
+		}
+		b.part(p)
+	}
+	if len(b.out) == 0 && b.single {
+		b.started = true
+	}
+	b.end()
+}
+
+// longerName returns p, unless braces put it right behind a variable: in
+// $x{a,b} the names are xa and xb.
+func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
+	v, ok := before.(*syntax.ParamExp)
+	lit, ok2 := p.(*syntax.Lit)
+	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" || !syntax.ValidName("_"+lit.Value[:1]) {
+		return p
+	}
+	b.addHole("", true)
+	return p
+}
+
+// end closes the field that is being built.
+func (b *builder) end() {
+	if !b.started {
+		b.cur = word{}
+		return
+	}
+	w := b.cur
+	w.text = b.text.String()
+	if w.hole {
+		w.script = b.code.String()
+		w.guesses = b.guesses
+		w.bare = b.bare.String()
+	}
+	b.out = append(b.out, w)
+	b.text.Reset()
+	b.code.Reset()
+	b.bare.Reset()
+	b.cur, b.started, b.guesses = word{}, false, nil
+}
+
+// add appends text that is known.
+func (b *builder) add(s string) {
+	b.started = true
+	b.text.WriteString(s)
+	b.code.WriteString(s)
+	b.bare.WriteString(s)
+	for i := range b.guesses {
+		b.guesses[i] += s
+	}
+}
+
+// addHole appends a part that is not known, with the values it may have.
+func (b *builder) addHole(source string, many bool, guesses ...string) {
+	b.started = true
+	b.cur.glob = false
+	if source == unknownVar {
+		source = "…"
+	}
+	var all []string
+	for _, before := range orEmpty(b.guesses, b.cur.hole, b.text.String()) {
+		for _, g := range guesses {
+			if len(all) < 4 && len(before)+len(g) <= maxGuess {
+				all = append(all, before+g)
+			}
+		}
+	}
+	b.guesses = all
+	if !b.cur.hole {
+		b.cur.hole = true
+		b.cur.prefix = b.text.String()
+	}
+	b.cur.many = b.cur.many || many
+	b.text.WriteString(cut(source))
+	b.code.WriteString(unknownVar)
+}
+
+// orEmpty returns what a field may be before its next part.
+func orEmpty(guesses []string, hole bool, text string) []string {
+	if hole {
+		return guesses
+	}
+	return []string{text}
+}
+
+func (b *builder) part(p syntax.WordPart) {
+	if b.f.enough(b.sc) {
+		return
+	}
+	switch p := p.(type) {
+	case *syntax.Lit:
+		b.literal(p)
+	case *syntax.SglQuoted:
+		s := p.Value
+		if p.Dollar {
+			s = ansiC(s)
+		}
+		b.add(s)
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 0 {
+			b.started = true // but "$@" without arguments is nothing
+		}
+		for _, q := range p.Parts {
+			if lit, ok := q.(*syntax.Lit); ok {
+				b.add(unescape(lit.Value, "$`\"\\"))
+				continue
+			}
+			b.expansion(q, true)
+		}
+	default:
+		b.expansion(p, b.single)
+	}
+}
+
+// literal adds unquoted text: escapes are resolved, globs are not known.
+func (b *builder) literal(lit *syntax.Lit) {
+	glob := -1
+	if !b.single {
+		glob = globAt(lit.Value)
+	}
+	if glob < 0 {
+		b.add(unescape(lit.Value, ""))
+		return
+	}
+	b.add(unescape(lit.Value[:glob], ""))
+	was := b.cur.hole && !b.cur.glob
+	b.addHole(unescape(lit.Value[glob:], ""), true)
+	b.cur.glob = !was
+}
+
+// expansion adds a part that a shell expands.
+func (b *builder) expansion(p syntax.WordPart, quoted bool) {
+	source := b.sc.source(p)
+	switch p := p.(type) {
+	case *syntax.ParamExp:
+		b.param(p, source, quoted)
+	case *syntax.CmdSubst:
+		b.cur.from = append(b.cur.from, programsOf(p.Stmts, maxPipe)...)
+		b.addHole(source, !quoted, b.f.printed(b.sc, p)...)
+	case *syntax.ArithmExp:
+		b.addHole(source, false)
+	case *syntax.ProcSubst:
+		b.addHole(source, len(p.Stmts) == 0)
+	case *syntax.ExtGlob:
+		b.addHole(source, true)
+	case *syntax.BraceExp:
+		b.addHole(source, true)
+	default:
+		b.addHole(source, !quoted)
+	}
+}
+
+// param adds a variable.
+func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
+	name := ""
+	if p.Param != nil {
+		name = p.Param.Value
+	}
+	if b.positional(p, name, quoted) {
+		return
+	}
+	if name == "IFS" && plain(p) && !quoted && len(b.f.vars["IFS"]) == 0 && !b.f.unsure["IFS"] {
+		// Unset in the script, it is white space, which ends the argument.
+		b.end()
+		return
+	}
+	many := !quoted || name == "@" || p.Names != 0 || isAll(p.Index)
+	b.addHole(source, many, b.f.values(b.sc, p, name)...)
+}
+
+// positional adds $1, "$@" and the like where the arguments are known.
+func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool {
+	if b.sc.args == nil || !plain(p) {
+		return false
+	}
+	if b.sc.moved {
+		return b.movedArg(name, quoted)
+	}
+	if name == "@" || name == "*" {
+		if len(b.sc.args) == 0 {
+			return true
+		}
+		for i, a := range b.sc.args[1:] {
+			if i > 0 && !(name == "*" && quoted) {
+				b.end()
+			} else if i > 0 && (len(b.f.vars["IFS"]) > 0 || b.f.unsure["IFS"]) {
+				b.addHole("", false) // IFS says what stands between them
+			} else if i > 0 {
+				b.add(" ")
+			}
+			b.addWord(a)
+		}
+		return true
+	}
+	n, err := strconv.Atoi(name)
+	if err != nil || n < 0 {
+		return false
+	}
+	if n < len(b.sc.args) {
+		b.addWord(b.sc.args[n])
+	} else if quoted {
+		b.started = true
+	}
+	return true
+}
+
+// movedArg adds a positional parameter after shift or set: which argument it
+// is now is not known.
+func (b *builder) movedArg(name string, quoted bool) bool {
+	n := 1
+	if name != "@" && name != "*" {
+		var err error
+		if n, err = strconv.Atoi(name); err != nil || n < 1 {
+			return false
+		}
+	}
+	var guesses []string
+	for i := n; i < len(b.sc.args) && len(guesses) < 4; i++ {
+		if g := b.sc.args[i].text; name != "@" && name != "*" {
+			guesses = append(guesses, g)
+			continue
+		}
+		guesses = append(guesses, texts(b.sc.args[i:]))
+	}
+	b.addHole("$"+name, name == "@" || !quoted, append(guesses, b.f.vars["@"]...)...)
+	return true
+}
+
+// movesArgs reports whether a script may change its positional parameters.
+func movesArgs(src string) bool {
+	return strings.Contains(src, "shift") || strings.Contains(src, "set ")
+}
+
+// addWord adds an argument of the script or function.
+func (b *builder) addWord(a word) {
+	if a.hole {
+		b.addHole(a.text, a.many, a.guesses...)
+		return
+	}
+	b.add(a.text)
+}
+
+// plain reports whether p is $name and nothing more.
+func plain(p *syntax.ParamExp) bool {
+	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
+}
+
+// isAll reports whether an index is @ or *.
+func isAll(x syntax.ArithmExpr) bool {
+	w, ok := x.(*syntax.Word)
+	if !ok {
+		return false
+	}
+	lit := w.Lit()
+	return lit == "@" || lit == "*"
+}
+
+// values returns what a variable may hold, from the assignments seen so far
+// and from the default in its expansion.
+func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
+	list := f.vars[name]
+	if p.Exp == nil || p.Exp.Word == nil {
+		if plain(p) || p.Index != nil {
+			return list
+		}
+		return nil
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull,
+		syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		if w := f.word(sc, p.Exp.Word); !w.hole {
+			return append(list[:len(list):len(list)], w.text)
+		}
+	}
+	return list
+}
+
+// printed returns what a substitution prints when it is an echo of literals.
+func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
+	sc = sc.in("$( )")
+	if len(p.Stmts) != 1 || sc.tooDeep() {
+		return nil
+	}
+	in := f.output(sc, p.Stmts[0])
+	if in.kind != inputText || in.word.hole {
+		return nil
+	}
+	return []string{strings.TrimRight(in.word.text, "\n")}
+}
+
+// globAt returns where the first unquoted pattern character of a literal
+// stands, or -1.
+func globAt(s string) int {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return i
+		case '[':
+			if strings.IndexByte(s[i:], ']') > 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// unescape removes backslashes. Within quotes only those before one of the
+// characters in special count; an escaped newline vanishes either way.
+func unescape(s, special string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		next := s[i+1]
+		switch {
+		case next == '\n':
+			i++
+		case special == "" || strings.IndexByte(special, next) >= 0:
+			b.WriteByte(next)
+			i++
+		default:
+			b.WriteByte('\\')
+		}
+	}
+	return b.String()
+}
+
+// ansiC resolves the escapes of $'…'.
+func ansiC(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		if k := strings.IndexByte(`abeEfnrtv`, s[i]); k >= 0 {
+			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v"[k])
+			continue
+		}
+		n := 0
+		switch s[i] {
+		case 'x':
+			n = number(&b, s[i+1:], 16, 2, false)
+		case 'u':
+			n = number(&b, s[i+1:], 16, 4, true)
+		case 'U':
+			n = number(&b, s[i+1:], 16, 8, true)
+		case 'c':
+			if i+1 < len(s) {
+				b.WriteByte(s[i+1] & 0x1f)
+				n = 1
+			}
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			i--
+			n = number(&b, s[i+1:], 8, 3, false)
+		case '\\', '\'', '"', '?':
+			b.WriteByte(s[i])
+			continue
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(s[i])
+			continue
+		}
+		if n == 0 {
+			b.WriteByte('\\')
+			b.WriteByte(s[i])
+		}
+		i += n
+	}
+	text, _, _ := strings.Cut(b.String(), "\x00") // bash ends the string there
+	return text
+}
+
+// number writes the character whose code begins s and returns how many digits
+// that took.
+func number(b *strings.Builder, s string, base, most int, unicode bool) int {
+	n := 0
+	for n < len(s) && n < most && digit(s[n]) < base {
+		n++
+	}
+	if n == 0 {
+		return 0
+	}
+	v, err := strconv.ParseUint(s[:n], base, 64)
+	if err != nil {
+		return 0
+	}
+	if unicode {
+		if v > utf8.MaxRune {
+			v = utf8.RuneError
+		}
+		b.WriteRune(rune(v))
+	} else {
+		b.WriteByte(byte(v))
+	}
+	return n
+}
+
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return 99
+}
+
+// expandBraces returns the words that a word with brace expressions stands
+// for, or false when there are too many.
+func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {
+	out := []*syntax.Word{{}}
+	for _, p := range w.Parts {
+		br, ok := p.(*syntax.BraceExp)
+		if !ok {
+			for _, o := range out {
+				o.Parts = append(o.Parts, p)
+			}
+			continue
+		}
+		elems, ok := braceElems(br)
+		if !ok || len(elems)*len(out) > maxWords {
+			return nil, false
+		}
+		var next []*syntax.Word
+		for _, o := range out {
+			for _, e := range elems {
+				parts := append(o.Parts[:len(o.Parts):len(o.Parts)], e.Parts...)
+				next = append(next, &syntax.Word{Parts: parts})
+			}
+		}
+		out = next
+	}
+	return out, true
+}
+
+// braceElems returns what one brace expression can be.
+func braceElems(br *syntax.BraceExp) ([]*syntax.Word, bool) {
+	if br.Sequence {
+		return braceSequence(br)
+	}
+	var all []*syntax.Word
+	for _, e := range br.Elems {
+		list, ok := expandBraces(e)
+		if !ok || len(all)+len(list) > maxWords {
+			return nil, false
+		}
+		all = append(all, list...)
+	}
+	return all, true
+}
+
+// braceSequence returns the words of {1..9} and {a..e..2}.
+func braceSequence(br *syntax.BraceExp) ([]*syntax.Word, bool) {
+	lit := make([]string, len(br.Elems))
+	for i, e := range br.Elems {
+		lit[i] = e.Lit()
+	}
+	step := 1
+	if len(lit) > 2 {
+		step, _ = strconv.Atoi(lit[2])
+		step = max(step, -step, 1)
+	}
+	from, err1 := strconv.Atoi(lit[0])
+	to, err2 := strconv.Atoi(lit[1])
+	letters := err1 != nil || err2 != nil
+	if letters {
+		if len(lit[0]) != 1 || len(lit[1]) != 1 {
+			return nil, false
+		}
+		from, to = int(lit[0][0]), int(lit[1][0])
+	}
+	if to < from {
+		step = -step
+	}
+	var out []*syntax.Word
+	for n := from; (step > 0 && n <= to) || (step < 0 && n >= to); n += step {
+		if len(out) == maxWords {
+			return nil, false
+		}
+		s := strconv.Itoa(n)
+		if letters {
+			s = string(rune(n))
+		}
+		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: s}}})
+	}
+	return out, true
+}
