@@ -24,28 +24,29 @@ import (
 	"toolgate/server"
 )
 
-// An App is the wired program. Close it.
+// An App is a composed gate with its server and backends. The caller closes it.
 type App struct {
 	*Settings
 	Server      *server.Server
+	Gate        *gate.Gate
 	Workers     *aggregator.Workers
 	Downstreams *aggregator.Downstreams
 	Tools       ToolSettings
-	session     string // names this process's folder among those of workers
-	Gate        *gate.Gate
-	observers   *observers
-	Self        string           // program to run workers with, "" is this one
-	outputs     *console.Outputs // nil when no console wants them
-	caller      string           // over HTTP the one whose gate this is
-	page        consoleHolder
+	Self        string // program that workers run, "" is this one
+
+	session   string // names the folder of this process below the workers' private folder
+	caller    string // over HTTP: the caller that this gate belongs to
+	observers *observers
+	outputs   *console.Outputs // results kept for the console; nil without one
+	console   lazyConsole
 }
 
-// afterGreeting is how long downstream servers are not started after the first
-// answer, unless one is needed: the client asks for the lists now, and has
-// them from what is saved.
+// afterGreeting is how long downstream servers wait to start after the first answer.
+// The client asks for the lists now and gets them from the saved catalogs.
 const afterGreeting = 150 * time.Millisecond
 
-// Open wires the program.
+// Open composes an App. Downstream servers start after the first answer if
+// AnswersFirst is set, else at once.
 func (o *Options) Open() (*App, error) {
 	s, err := o.Load()
 	if err != nil {
@@ -73,12 +74,12 @@ func (o *Options) Open() (*App, error) {
 	a.observers.tell = o.OnEvent
 	g.Keep = s.Rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
-		s.Log.Warn("there is no waiting list", "err", err)
+		s.Log.Warn("no approval queue", "err", err)
 	} else {
 		waiting.Words = server.Message
 		waiting.Wait = o.approvalWait(s)
 		g.Queue = waiting.Ask
-		if a.outputs != nil { // there is a console to show it
+		if a.outputs != nil { // a console shows it
 			g.AskInParallel = waiting.Beside
 		}
 	}
@@ -93,7 +94,7 @@ func (o *Options) Open() (*App, error) {
 		Schemas:      schemaProfile(s.Config),
 		Log:          s.Log,
 		Answered: func() {
-			go a.Downstreams.Tools() // it is about to be asked for them
+			go a.Downstreams.Tools() // the client asks for them next; ends with that
 			time.AfterFunc(afterGreeting, a.Downstreams.Begin)
 		},
 		Opened: func(caller string) {
@@ -104,7 +105,7 @@ func (o *Options) Open() (*App, error) {
 	return a, nil
 }
 
-// run runs a call where its tool is. It is a [policy.RunFunc].
+// run sends a call to the backend that has its tool. It is a [gate.RunFunc].
 func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	if c.Action.Server != "" {
 		return a.Downstreams.Run(ctx, c, f)
@@ -112,8 +113,9 @@ func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outc
 	return a.Workers.Run(ctx, c, f)
 }
 
-// approvalWait is how long a call waits on the waiting list. On the command
-// line it does not: whoever typed it is there to say yes and repeat it.
+// approvalWait returns how long a call waits in the approval queue: 0 for the
+// default, negative for not at all. A call on the command line does not wait,
+// because the user can approve it and repeat the command.
 func (o *Options) approvalWait(s *Settings) time.Duration {
 	switch w := s.Config.ApprovalWait; {
 	case o.OneCall:
@@ -127,16 +129,16 @@ func (o *Options) approvalWait(s *Settings) time.Duration {
 	}
 }
 
-// outside reports whether a session runs outside the sandbox, where the
-// Policy would have a new command run in it.
+// outside reports whether a session runs outside the sandbox although a new command
+// would run inside it.
 func (a *App) outside(caller, session string) bool {
 	f, ok := a.Workers.SessionProfile(caller, session)
 	return ok && f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess
 }
 
-// Close ends what is behind and the record.
+// Close stops the backends and closes the record.
 func (a *App) Close() {
-	a.page.close()
+	a.console.close()
 	var ends sync.WaitGroup
 	ends.Go(a.Workers.Close)
 	ends.Go(a.Downstreams.Close)

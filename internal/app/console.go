@@ -26,13 +26,13 @@ import (
 	"toolgate/policy/rules"
 )
 
-// ConsolesDir is where running consoles write where they are. No tool can
-// read it.
+// ConsolesDir returns the folder in which running consoles announce themselves. No tool can read
+// it.
 func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
 
-// A consoleHolder starts the console of a gate when its client has opened its
-// session: nothing may hold up the first answer.
-type consoleHolder struct {
+// A lazyConsole starts the console of a gate when the client has opened its session, because
+// nothing may delay the first answer.
+type lazyConsole struct {
 	once sync.Once
 
 	mu     sync.Mutex
@@ -40,28 +40,28 @@ type consoleHolder struct {
 	stop   func()
 }
 
-// console starts the console if the config wants one.
+// startConsole starts the console if the config enables it.
 func (a *App) startConsole() {
 	if !a.Config.Console.Enabled || a.caller != "" {
 		return // over HTTP there is one for all callers
 	}
-	a.page.once.Do(func() {
-		a.page.mu.Lock()
-		defer a.page.mu.Unlock()
-		if a.page.closed {
+	a.console.once.Do(func() {
+		a.console.mu.Lock()
+		defer a.console.mu.Unlock()
+		if a.console.closed {
 			return
 		}
 		url, stop, err := a.newConsole().Serve(a.Config.Console.Address, a.ConsolesDir())
 		if err != nil {
-			a.Log.Error("there is no console", "err", err)
+			a.Log.Error("console not started", "err", err)
 			return
 		}
-		a.page.stop = stop
-		a.Log.Info("the console is there; `toolgate console` prints a link", "url", url)
+		a.console.stop = stop
+		a.Log.Info("console started; `toolgate console` prints a link", "url", url)
 	})
 }
 
-func (h *consoleHolder) close() {
+func (h *lazyConsole) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
@@ -77,8 +77,10 @@ func (a *App) newConsole() *console.Console {
 	return a.Settings.consoleOf(one, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
 }
 
-// consoleOf returns a console of the gates that there are at a time.
-func (s *Settings) consoleOf(gates func() []*App, outputs *console.Outputs, about console.About, hosts []string) *console.Console {
+// consoleOf returns a console of the gates that exist at the time of each request.
+func (s *Settings) consoleOf(
+	gates func() []*App, outputs *console.Outputs, about console.About, hosts []string,
+) *console.Console {
 	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
 	o := console.Options{
 		About:    about,
@@ -90,7 +92,7 @@ func (s *Settings) consoleOf(gates func() []*App, outputs *console.Outputs, abou
 		Log:      s.Log,
 	}
 	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
-		s.Log.Warn("the console cannot show what waits", "err", err)
+		s.Log.Warn("no approval queue in the console", "err", err)
 	} else {
 		o.Approvals = waiting
 	}
@@ -113,7 +115,7 @@ func (s *Settings) NewConsole() (*console.Console, error) {
 	}), nil
 }
 
-// consoleCalls is the record, for the console.
+// consoleCalls gives the console the record of calls.
 type consoleCalls struct {
 	dir     string
 	outputs *console.Outputs // nil: none are kept
@@ -130,7 +132,7 @@ func (c consoleCalls) Output(id string) (string, bool) {
 	return c.outputs.Get(id)
 }
 
-// runAndKeep is [app.run], and keeps what the call answered for the console.
+// runAndKeep is [App.run]; it also keeps the result for the console.
 func (a *App) runAndKeep(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	out, err := a.run(ctx, c, f)
 	if err == nil {
@@ -139,7 +141,7 @@ func (a *App) runAndKeep(ctx context.Context, c gate.Call, f policy.Profile) (ga
 	return out, err
 }
 
-// consoleRules are the rule files, for the console.
+// consoleRules gives the console the rule files.
 type consoleRules struct {
 	book  *RuleStore
 	gates func() []*App // nil: there are none
@@ -191,11 +193,11 @@ func (c consoleRules) Forget(m gate.Memory) error {
 			}
 		}
 	}
-	return errors.New("that answer is not remembered any more")
+	return errors.New("that answer is no longer remembered")
 }
 
-// consoleServers are the downstream servers, for the console. Those of
-// callers over HTTP have the caller before their names.
+// consoleServers gives the console the downstream servers. The names of those of callers over HTTP
+// begin with the caller.
 type consoleServers struct {
 	stateDir string
 	gates    func() []*App
@@ -205,7 +207,10 @@ func (c consoleServers) List() []console.Server {
 	var list []console.Server
 	for _, a := range c.gates() {
 		for _, st := range a.Downstreams.Status() {
-			s := console.Server{Name: a.serverKey(st.Name), State: string(st.State), Error: st.Error, Tools: st.Tools, Faults: st.Faults, Level: st.Level, Version: st.Server}
+			s := console.Server{
+				Name: a.serverKey(st.Name), State: string(st.State), Error: st.Error, Tools: st.Tools,
+				Faults: st.Faults, Level: st.Level, Version: st.Server,
+			}
 			for _, f := range st.Faults {
 				if strings.Contains(f, "changed: run toolgate mcp review") {
 					s.Changed++
@@ -217,7 +222,7 @@ func (c consoleServers) List() []console.Server {
 	return list
 }
 
-// serverKey is what a server is called on the page.
+// serverKey returns the name of a server on the page.
 func (a *App) serverKey(name string) string {
 	if a.caller == "" {
 		return name
@@ -225,8 +230,8 @@ func (a *App) serverKey(name string) string {
 	return a.caller + " " + name
 }
 
-// find returns a server by its key. A name that came over the wire becomes
-// no path unless it is one of ours.
+// find returns a server by its key. A name from a request does not become a path unless it is a
+// configured one.
 func (c consoleServers) find(key string) (*App, string, error) {
 	for _, a := range c.gates() {
 		for _, name := range a.Downstreams.Names() {
@@ -235,7 +240,7 @@ func (c consoleServers) find(key string) (*App, string, error) {
 			}
 		}
 	}
-	return nil, "", fmt.Errorf("there is no server %s", strconv.Quote(key))
+	return nil, "", fmt.Errorf("no server %s", strconv.Quote(key))
 }
 
 func (c consoleServers) Tools(key string) ([]console.ServerTool, string, error) {
@@ -252,7 +257,9 @@ func (c consoleServers) Tools(key string) ([]console.ServerTool, string, error) 
 	}
 	var list []console.ServerTool
 	for _, r := range reviews {
-		list = append(list, console.ServerTool{Name: r.Tool, Changed: r.Changed, Flags: r.Flags, Before: r.Before, Now: r.Now})
+		list = append(list, console.ServerTool{
+			Name: r.Tool, Changed: r.Changed, Flags: r.Flags, Before: r.Before, Now: r.Now,
+		})
 	}
 	return list, digestOf(reviews), nil
 }
@@ -267,7 +274,7 @@ func (c consoleServers) Accept(key, seen string) error {
 		return err
 	}
 	if digestOf(reviews) != seen {
-		return errors.New("its tools have changed again since you looked; look once more")
+		return errors.New("its tools have changed again; reload and review them")
 	}
 	if err := aggregator.AcceptSeen(c.stateDir, name, reviews); err != nil {
 		return err
@@ -286,13 +293,14 @@ func (c consoleServers) Restart(key string) error {
 	return a.Downstreams.Restart(name)
 }
 
-// consoleSessions are the commands of the workers, for the console.
+// consoleSessions gives the console the command sessions of the workers.
 type consoleSessions struct{ gates func() []*App }
 
 // sessionLine is a line of list_sessions.
-var sessionLine = lazyregexp.New(`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
+var sessionLine = lazyregexp.New(
+	`^session ID (\d+): (running|exited with code -?\d+), started (.+?) ago, \d+ bytes unread: (.*)$`)
 
-// peekTime bounds how long a worker may take that is looked at.
+// peekTime bounds how long a worker may take to answer the console.
 const peekTime = 2 * time.Second
 
 func (c consoleSessions) running() (list []aggregator.Running) {
@@ -321,8 +329,8 @@ func (c consoleSessions) List(ctx context.Context) []console.Session {
 	return list
 }
 
-// outputHead is the first line of read_output, and notKept the second where a
-// part was too much to be kept.
+// outputHead matches the first line of a result of read_output, notKept the second if a part of
+// the output was dropped.
 var (
 	outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
 	notKept    = lazyregexp.New(`(?m)^Not kept: the bytes from here to (\d+)$`)
@@ -332,7 +340,7 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	var o console.Output
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return o, errors.New("there is no such session")
+		return o, errors.New("no such session")
 	}
 	text, err := c.peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
 	if err != nil {
@@ -341,7 +349,7 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	head, output, ok := strings.Cut(text, "Output:\n")
 	m := outputHead.FindStringSubmatch(head)
 	if !ok || m == nil {
-		return o, errors.New("bug: the worker's answer is not read")
+		return o, errors.New("bug: unexpected answer of the worker")
 	}
 	for i, p := range []*int64{&o.From, &o.To, &o.Total} {
 		if *p, err = strconv.ParseInt(m[i+1], 10, 64); err != nil {
@@ -351,7 +359,7 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	if m := notKept.FindStringSubmatch(head); m != nil {
 		next, err := strconv.ParseInt(m[1], 10, 64)
 		if err != nil || next <= o.From {
-			return o, errors.New("bug: the worker's answer is not read")
+			return o, errors.New("bug: unexpected answer of the worker")
 		}
 		o.Lost, o.To = next-o.From, next
 	}
@@ -359,7 +367,7 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	return o, nil
 }
 
-// peek returns the text that a worker's tool answers.
+// peek calls a tool of a worker and returns the text of the result.
 func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, peekTime)
 	defer cancel()
@@ -367,7 +375,7 @@ func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.RawMessage(nil), errors.New("this worker does not run any more")
+	raw, err := json.RawMessage(nil), errors.New("this worker has ended")
 	for _, a := range c.gates() {
 		if slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker }) {
 			raw, err = a.Workers.Peek(ctx, worker, tool, b)

@@ -11,7 +11,7 @@ import (
 	"toolgate/internal/console"
 )
 
-// apps returns the gates of the callers that are there.
+// apps returns the gates of the callers that are connected.
 func (hs *tenants) apps() []*App {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -29,16 +29,16 @@ func (hs *tenants) apps() []*App {
 	return list
 }
 
-// openConsole mounts the console of all callers at /console. Who may read
-// the state folder gets in, with `toolgate console`: a caller's token does not
-// let in, because nobody may answer another's questions.
+// openConsole mounts the console of all callers at /console. A link from `toolgate console`, which
+// takes access to the state folder, opens it. A caller's token does not, because no caller may
+// answer for another.
 func (h *httpServer) openConsole(s *Settings, outputs *console.Outputs) {
 	h.console = s.consoleOf(h.tenants.apps, outputs, console.About{Workspace: "all callers over HTTP"}, s.Config.HTTP.Hosts)
 	h.mux.Handle("/console/", h.console)
 	h.mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusSeeOther))
 }
 
-// announceConsole tells `toolgate console` where the console is.
+// announceConsole announces the console to `toolgate console`.
 func (h *httpServer) announceConsole(s *Settings, scheme string, at net.Addr) (remove func()) {
 	url := scheme + "://" + at.String()
 	if addr, err := netip.ParseAddrPort(at.String()); err == nil && addr.Addr().IsUnspecified() {

@@ -19,9 +19,9 @@ import (
 	"toolgate/sandbox"
 )
 
-// controlFiles are the files that the gate takes orders from: config, rules,
-// state, and what hooks run. Each may be reached through symlinks. A command
-// may change neither the file nor one of the symlinks that lead to it.
+// controlFiles are the files that control the gate: config, rules, state, and the programs of
+// hooks. Each may be reached through symlinks. Commands must not be able to change the file or a
+// symlink on the way to it.
 type controlFiles struct {
 	names []string // of the folders, as they are configured
 
@@ -57,9 +57,8 @@ func findControlFiles(configDir, stateDir string) (*controlFiles, error) {
 	return c, errors.Join(c.addTree(filepath.Join(configDir, "rules"), depth), c.addTree(stateDir, depth))
 }
 
-// followLinks returns the symlinks on the way to name, which is absolute, with
-// what they say, and the path without symlinks where it ends. What is there
-// need not exist.
+// followLinks returns the symlinks on the way to name, an absolute path, with their targets, and
+// the resolved path, which need not exist.
 func followLinks(name string) (links map[string]string, end string, err error) {
 	const most = 40 // as in Linux
 	split := func(path string) (root string, parts []string) {
@@ -89,7 +88,7 @@ func followLinks(name string) (links map[string]string, end string, err error) {
 	return links, end, nil
 }
 
-// add adds what name leads to and the symlinks on the way.
+// add adds the file that name resolves to and the symlinks on the way.
 func (c *controlFiles) add(name string, hook bool) error {
 	links, end, err := followLinks(name)
 	if err != nil {
@@ -134,8 +133,7 @@ func (c *controlFiles) addTree(dir string, depth int) error {
 	return nil
 }
 
-// holder returns the outermost of the ends that path is or lies in, "" when
-// there is none.
+// holder returns the outermost control file that is path or contains it, "" if there is none.
 func (c *controlFiles) holder(path string) (holder string) {
 	for end := range c.ends {
 		if policy.Below(path, end) && (holder == "" || len(end) < len(holder)) {
@@ -145,8 +143,8 @@ func (c *controlFiles) holder(path string) (holder string) {
 	return holder
 }
 
-// addHooks adds the files that the commands of hooks name, as they are found
-// from dir. Where sandboxes run that could have made one, the error says so.
+// addHooks adds the files that the commands of hooks name, relative to dir. It fails if a running
+// sandbox could have created one of them.
 func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +166,8 @@ func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
 	return nil
 }
 
-// hookFiles returns the files that hooks name: every word of their commands
-// that is a file, and programs with a slash even if they are missing.
+// hookFiles returns the files that hooks name: every word of a command that is a file, and every
+// program with a slash even if it does not exist.
 func hookFiles(h config.Hooks, dir string) (files []string) {
 	home, _ := os.UserHomeDir()
 	var commands []string
@@ -205,7 +203,7 @@ func hookFiles(h config.Hooks, dir string) (files []string) {
 	return files
 }
 
-// hidden returns what nothing run for a model may read.
+// hidden returns the paths that workers and servers cannot read.
 func (c *controlFiles) hidden() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +219,7 @@ func (c *controlFiles) hidden() []string {
 	return paths
 }
 
-// readOnly returns what nothing run for a model may change, beside what is
-// hidden.
+// readOnly returns the paths that workers and servers can read but not change.
 func (c *controlFiles) readOnly() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,8 +232,7 @@ func (c *controlFiles) readOnly() []string {
 	return paths
 }
 
-// writable reports whether a sandbox was allowed to write the folder that path
-// lies in.
+// writable reports whether a running sandbox may write path.
 func (c *controlFiles) writable(path string) bool {
 	for root := range c.roots {
 		if policy.Below(path, root) {
@@ -246,9 +242,9 @@ func (c *controlFiles) writable(path string) bool {
 	return false
 }
 
-// admit notes what a process held to plan may write. It returns why none may
-// be started: at level landlock nothing in a writable folder can be protected,
-// and nowhere what does not exist.
+// admit records what a process held to plan may write. It returns an error if the control files
+// cannot be protected from it: at level landlock one that is below a writable root, at any level
+// one that does not exist.
 func (c *controlFiles) admit(plan sandbox.Plan) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,14 +252,14 @@ func (c *controlFiles) admit(plan sandbox.Plan) error {
 	for _, root := range plan.Profile.WritableRoots {
 		for _, end := range own {
 			if c.ends[end].info == nil && policy.Below(end, root) {
-				return fmt.Errorf("toolgate takes orders from %s, which does not exist and which commands could make, "+
+				return fmt.Errorf("%s controls toolgate, does not exist, and could be created by commands, "+
 					"because it lies in %s; the user can make it, or remove the symlink or hook that leads there, "+
 					"and restart toolgate", end, root)
 			}
 		}
 		for _, path := range slices.Concat(own, slices.Sorted(maps.Keys(c.links))) {
 			if plan.Level == sandbox.Landlock && policy.Below(path, root) {
-				return fmt.Errorf("%w: %s lies in %s, which commands may write, and this system cannot keep them out of it; "+
+				return fmt.Errorf("%w: %s is in %s, which commands may write, and this system cannot protect it; "+
 					"move it, or set TOOLGATE_HOME to a folder elsewhere", sandbox.ErrUnsupported, path, root)
 			}
 		}
@@ -274,17 +270,16 @@ func (c *controlFiles) admit(plan sandbox.Plan) error {
 	return nil
 }
 
-// check returns why no orders may be taken from name now: it leads elsewhere
-// than it did at the start, so that running commands are not kept from it, or
-// was replaced where they may write.
+// check returns an error if name resolves elsewhere than at the start, where running commands may
+// write, or was replaced in such a place.
 func (c *controlFiles) check(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unchanged(name, func(string) bool { return true })
 }
 
-// checkHooks is check for the files that hooks name. They are no secret: what
-// happens to them where no command can write does not count.
+// checkHooks checks the files that hooks name. They may be readable, so changes in places that no
+// command can write are ignored.
 func (c *controlFiles) checkHooks() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,7 +298,7 @@ func (c *controlFiles) unchanged(name string, counts func(path string) bool) err
 	}
 	for at, target := range links {
 		if was, ok := c.links[at]; (!ok || was != target) && counts(at) {
-			return fmt.Errorf("%s: the symlink %s is not what it was when toolgate started; restart toolgate", name, at)
+			return fmt.Errorf("%s: the symlink %s has changed since toolgate started; restart toolgate", name, at)
 		}
 	}
 	holder := c.holder(end)
@@ -315,14 +310,14 @@ func (c *controlFiles) unchanged(name string, counts func(path string) bool) err
 	}
 	info, err := os.Stat(holder)
 	if was := c.ends[holder].info; err != nil || was == nil || !os.SameFile(was, info) {
-		return fmt.Errorf("%s was replaced in a folder that commands may write; look at it, then restart toolgate", holder)
+		return fmt.Errorf("%s was replaced in a folder that commands may write; check it, then restart toolgate",
+			holder)
 	}
 	return nil
 }
 
-// inPlace reports whether name is a symlink: what it leads to is then to be
-// written in place, because a sandbox that hides it would lose sight of
-// another file.
+// inPlace reports whether name is a symlink. Its target is then written in place, because a
+// sandbox that hides the target would not hide a new file.
 func inPlace(name string) bool {
 	info, err := os.Lstat(name)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A DirectoryError says why a directory that the user named cannot be used.
+// A DirectoryError is a directory named by the user that cannot be used.
 type DirectoryError struct {
 	what string // what names it, such as -C
 	dir  string // as written
@@ -32,7 +32,7 @@ func (e *DirectoryError) Error() string {
 
 func (e *DirectoryError) Unwrap() error { return e.err }
 
-// Hint returns what to do about it, "" when the error says it all.
+// Hint returns what to do about it, "" if the error says it all.
 func (e *DirectoryError) Hint() string {
 	if strings.HasPrefix(e.dir, "~") || strings.Contains(e.dir, "$") {
 		return "~ and variables are expanded by a shell only; write the full path"
@@ -43,9 +43,9 @@ func (e *DirectoryError) Hint() string {
 	return ""
 }
 
-// Directory returns the directory that dir leads to, absolute and without
-// links. what is the flag or key that names it, for the [*DirectoryError] when
-// it is not there, no directory, or may not be entered.
+// Directory returns dir as an absolute path without symlinks. What is the flag or key that names
+// it. The error is a [*DirectoryError] if dir does not exist, is not a directory or cannot be
+// entered.
 func Directory(what, dir string) (string, error) {
 	if dir == "" {
 		return "", &DirectoryError{what, dir, errors.New("the path is empty")}

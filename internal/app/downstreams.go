@@ -25,8 +25,8 @@ import (
 	"toolgate/tools/shell"
 )
 
-// newDownstreams returns the set of the config's servers, which are being
-// started; with hold they wait for that until a client has its first answer.
+// newDownstreams returns the set of configured servers and starts them; with hold they start when
+// a client has its first answer.
 func (s *Settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.Downstreams {
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
 		Version:  Version(),
@@ -43,8 +43,8 @@ func (s *Settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.D
 	return set
 }
 
-// reserved returns the names that no tool of a server may have: those of all
-// built-in tools, so that a name means the same whichever of them are offered.
+// reserved returns the names of all built-in tools, offered or not. No tool of a server may have
+// one, so that a name always means the same.
 func (s *Settings) reserved(builtin []tools.Tool) []string {
 	if s.verbatim {
 		return nil
@@ -56,8 +56,8 @@ func (s *Settings) reserved(builtin []tools.Tool) []string {
 	return names
 }
 
-// front returns what the server says and offers of its own: for wrap nothing,
-// its one server is published as it is.
+// front returns the instructions and tools of the server itself. With Wrapped there are none: the
+// one downstream server is published unchanged.
 func (o *Options) front(s *Settings, offered ToolSettings) (instruct string, builtin []tools.Tool) {
 	if o.Wrapped == nil {
 		return Instructions(s), Catalog(offered, nil)
@@ -83,7 +83,7 @@ func (s *Settings) specs(servers map[string]config.MCPServer) []aggregator.Spec 
 	return specs
 }
 
-// spec returns what the aggregator must know of one server.
+// spec translates one entry of the config for the aggregator.
 func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
 	profile := s.ServerProfile(name, server)
 	spec := aggregator.Spec{
@@ -100,7 +100,8 @@ func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
 		StartupTimeout: server.StartupTimeout(),
 		ToolTimeout:    server.ToolTimeout,
 		Published: func(tool string) bool {
-			return (server.EnabledTools == nil || slices.Contains(server.EnabledTools, tool)) && !slices.Contains(server.DisabledTools, tool)
+			enabled := server.EnabledTools == nil || slices.Contains(server.EnabledTools, tool)
+			return enabled && !slices.Contains(server.DisabledTools, tool)
 		},
 		Approval: server.Approval,
 		Trusted:  server.Trusted,
@@ -115,7 +116,7 @@ func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
 	return spec
 }
 
-// digestOf changes with whatever of the config concerns the server.
+// digestOf returns a digest that changes when a server's configuration does.
 func digestOf(parts ...any) string {
 	b, err := json.Marshal(parts)
 	if err != nil {
@@ -125,11 +126,11 @@ func digestOf(parts ...any) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// ServerProfile returns what a server's process may touch: by default it may
-// read what is not hidden, write in a folder of its own, and has no network.
+// ServerProfile returns the profile of a server's process. By default it reads everything that is
+// not hidden, writes only its own folder and has no network.
 func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Profile {
 	word, roots := server.Confinement()
-	// A list of hosts is held in every mode: without a sandbox it would not be.
+	// A list of allowed hosts is enforced in every mode, which takes a sandbox.
 	if word == "none" || word == "" && s.Policy.Mode == policy.DangerFullAccess && server.AllowedDomains == nil {
 		return policy.Profile{Mode: policy.DangerFullAccess, Network: policy.NetworkAll}
 	}
@@ -139,9 +140,13 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 		ReadOnlySubpaths: s.Policy.ReadOnlySubpaths,
 		Hidden:           s.Policy.Hidden,
 		ReadOnlyPaths:    s.Policy.ReadOnlyPaths,
-		// What is denied is so to servers too; where they are restricted in
-		// what they read at all, they could not start.
-		Paths: policy.Paths{Denied: s.Policy.Paths.Denied, DeniedGlobs: s.Policy.Paths.DeniedGlobs, GlobDepth: s.Policy.Paths.GlobDepth},
+		// Denied paths are denied to servers, too. Restricted reads are not applied: the server
+		// could not start.
+		Paths: policy.Paths{
+			Denied:      s.Policy.Paths.Denied,
+			DeniedGlobs: s.Policy.Paths.DeniedGlobs,
+			GlobDepth:   s.Policy.Paths.GlobDepth,
+		},
 	}
 	for _, r := range roots {
 		if real, err := filepath.EvalSymlinks(r); err == nil {
@@ -156,9 +161,8 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 	return f
 }
 
-// serverFolder is the one folder that a server may write: what it caches and
-// keeps for itself, and where it starts. It lies in the state folder, which is
-// hidden from commands.
+// serverFolder returns the only folder that a server may write: it starts there and keeps its
+// caches there. It is in the state folder, which is hidden from commands.
 func (s *Settings) serverFolder(name string, server config.MCPServer) string {
 	clean := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`:@/.\`, r) {
@@ -175,8 +179,8 @@ func (s *Settings) serverFolder(name string, server config.MCPServer) string {
 	return filepath.Join(s.StateDir, "servers", clean)
 }
 
-// serverDir is the folder that a server starts in: its own one, because what a
-// program runs can depend on what lies there, and commands write the workspace.
+// serverDir returns the folder that a server starts in: by default its own, because what a program
+// runs can depend on its working folder and commands can write the workspace.
 func (s *Settings) serverDir(server config.MCPServer, own string) string {
 	switch {
 	case server.Cwd == config.CwdWorkspace:
@@ -189,8 +193,8 @@ func (s *Settings) serverDir(server config.MCPServer, own string) string {
 	return filepath.Join(s.Dir(), server.Cwd)
 }
 
-// writableAbove returns the folder around dir that commands may write, where
-// there is one: npx and others look for programs in all folders above, too.
+// writableAbove returns the writable root that contains dir, if any. Package runners such as npx
+// search every parent folder for programs.
 func (s *Settings) writableAbove(dir string) (root string, ok bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -218,7 +222,7 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	plan, err := s.Plan(f)
 	if err != nil {
 		if errors.Is(err, sandbox.ErrUnsupported) {
-			err = fmt.Errorf("%w; set sandbox = \"none\" in [mcp_servers.%s] to run it all the same", err, name)
+			err = fmt.Errorf("%w; set sandbox = \"none\" in [mcp_servers.%s] to run it unconfined", err, name)
 		}
 		return nil, err
 	}
@@ -227,7 +231,8 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	}
 	dir := s.serverDir(server, own)
 	if root, ok := s.writableAbove(dir); ok && dir == own {
-		s.Log.Warn("commands can write above the folder that the server starts in; set TOOLGATE_HOME to a folder elsewhere", "downstream", name, "writable", root)
+		s.Log.Warn("commands can write above the working folder of the server; set TOOLGATE_HOME to a folder elsewhere",
+			"downstream", name, "writable", root)
 	}
 	env := s.serverEnv(server, own, f)
 	command, err := s.serverProgram(name, server.Command, dir, env, f)
@@ -240,7 +245,7 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	if err != nil {
 		return nil, err
 	}
-	// Nobody can be asked about a host: which call it is for is not known.
+	// Nobody is asked about hosts, because it is unknown which call a connection belongs to.
 	if w := OpenEgress(cmd, f, s.Rules.Rules, nil, s.Log.With("downstream", name)); w != nil {
 		proc.Wait = func() error {
 			defer w.Close()
@@ -250,8 +255,8 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	return proc, nil
 }
 
-// serverProgram returns the path of a server's program. One that commands can
-// write starts only where the config names its path, and in a sandbox.
+// serverProgram returns the path of a server's program. A program that commands can write starts
+// only if the config names its path, and only in a sandbox.
 func (s *Settings) serverProgram(name, command, dir string, env []string, f policy.Profile) (string, error) {
 	find := s.Programs()
 	find.Dir = dir
@@ -267,8 +272,8 @@ func (s *Settings) serverProgram(name, command, dir string, env []string, f poli
 	return fault.Path, nil
 }
 
-// start starts cmd with pipes. Its output is a pipe of our own and not the
-// command's, which Wait would close under the reader.
+// start starts cmd with pipes. It makes the output pipes itself because Wait closes those of cmd
+// while they are being read.
 func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -301,17 +306,18 @@ func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
 	}, nil
 }
 
-// InheritedVars are the variables that every server gets: what a program needs to
-// run, and where certificates are, as Codex passes them.
+// InheritedVars are the variables that every server inherits: what programs need to run and to
+// find certificates. The list is Codex's.
 var InheritedVars = []string{
 	"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER", "__CF_USER_TEXT_ENCODING",
-	"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+	"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE",
+	"SSL_CERT_FILE", "SSL_CERT_DIR",
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES",
+	"SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
 }
 
-// serverEnv returns a server's environment: the whitelist, what its entry
-// names, and, where it cannot write elsewhere, places for what package runners
-// keep.
+// serverEnv returns a server's environment: the inherited variables, those of its entry and, if
+// the server is confined, folders for the caches of package runners.
 func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profile) []string {
 	vars := map[string]string{}
 	names := append(slices.Clone(InheritedVars), server.PassedOn()...)
@@ -320,7 +326,8 @@ func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 	}
 	for _, line := range s.Environ {
 		key, value, _ := strings.Cut(line, "=")
-		if slices.ContainsFunc(names, func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }) {
+		isKey := func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }
+		if slices.ContainsFunc(names, isKey) {
 			vars[key] = value
 		}
 	}
@@ -345,19 +352,19 @@ func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 	return env
 }
 
-// workspaceRoots answers roots/list for a client that has no roots: the
-// workspace is where we work.
+// workspaceRoots returns the answer to roots/list for clients without roots: the workspace.
 func (s *Settings) workspaceRoots() json.RawMessage {
 	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(s.Policy.Workspace)}
-	b, err := json.Marshal(map[string]any{"roots": []map[string]string{{"uri": uri.String(), "name": filepath.Base(s.Policy.Workspace)}}})
+	root := map[string]string{"uri": uri.String(), "name": filepath.Base(s.Policy.Workspace)}
+	b, err := json.Marshal(map[string]any{"roots": []any{root}})
 	if err != nil {
 		panic("bug: roots do not marshal: " + err.Error()) // strings always do
 	}
 	return b
 }
 
-// reach says how a server over HTTP is reached. A variable that is
-// not set is an error, not a header left out.
+// reach returns how to connect to a server over HTTP. A header whose variable is not set is an
+// error, never omitted.
 func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP {
 	env := map[string]string{}
 	for _, line := range s.Environ {
@@ -385,8 +392,8 @@ func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP 
 	}}
 }
 
-// schemaProfile returns the profile of schemas that the config sets, "" to
-// have it chosen by the client's name.
+// schemaProfile returns the schema profile that the config sets; "" chooses it by the client's
+// name.
 func schemaProfile(c config.Config) aggregator.SchemaProfile {
 	if c.MCP.SchemaProfile == "auto" {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"toolgate/sandbox"
 )
 
-// Instructions is what the model is told about the server. Codex shows the
-// first 250 characters only where it defers tools, Claude Code the first 2,048.
+// Instructions returns what the model is told about the server. Codex shows the first 250
+// characters and only where it defers tools, Claude Code the first 2,048.
 func Instructions(s *Settings) string {
 	var b strings.Builder
 	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) and search (grep_files) " +
@@ -30,10 +30,12 @@ func Instructions(s *Settings) string {
 	default:
 		fmt.Fprintf(&b, "Workspace: %s\n", pol.Workspace)
 	}
-	fmt.Fprintf(&b, "\nRelative paths count from %s. Sandbox mode: %s. Approval policy: %s.\n", pol.Workspace, pol.Mode, pol.Approval)
+	fmt.Fprintf(&b, "\nRelative paths count from %s. Sandbox mode: %s. Approval policy: %s.\n",
+		pol.Workspace, pol.Mode, pol.Approval)
 	b.WriteString(pathWords(pol.Profile()))
 	if pol.Mode == policy.WorkspaceWrite && s.NoRoots == "" {
-		fmt.Fprintf(&b, "Writable: %s; but not .git, .codex and other names that run code later.\n", strings.Join(pol.WritableRoots, ", "))
+		fmt.Fprintf(&b, "Writable: %s; but not .git, .codex and other names that run code later.\n",
+			strings.Join(pol.WritableRoots, ", "))
 	}
 	if pol.Mode != policy.DangerFullAccess {
 		if pol.Network == policy.NetworkNone {
@@ -45,9 +47,12 @@ func Instructions(s *Settings) string {
 		if pol.Approval == policy.Never {
 			b.WriteString("Nobody can be asked for more; what the sandbox denies stays denied.\n")
 		} else {
-			b.WriteString("When a command needs more, send it again with sandbox_permissions \"require_escalated\" and a one-sentence justification; the user is asked. Do not ask for it before the sandbox has denied something.\n")
+			b.WriteString("When a command needs more, send it again with sandbox_permissions \"require_escalated\" " +
+				"and a one-sentence justification; the user is asked. " +
+				"Do not ask for it before the sandbox has denied something.\n")
 		}
 	}
-	b.WriteString("Prefer grep_files and read_file to shell commands for looking at files, and apply_patch for changing them.\n")
+	b.WriteString("Prefer grep_files and read_file to shell commands for looking at files, " +
+		"and apply_patch for changing them.\n")
 	return b.String()
 }

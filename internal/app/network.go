@@ -20,8 +20,8 @@ import (
 	"toolgate/tools/shell"
 )
 
-// A EgressSession is the way out of one worker's network namespace: its proxy, and the
-// calls that its worker runs.
+// An EgressSession is the proxy of one process in a network namespace of its own, with the calls
+// that the process runs.
 type EgressSession struct {
 	proxy *netproxy.Proxy
 	gate  *gate.Gate
@@ -30,16 +30,18 @@ type EgressSession struct {
 	calls []*activeCall // under way, the newest last
 }
 
-// A activeCall is a call that is under way.
+// An activeCall is a call in progress.
 type activeCall struct {
 	ctx  context.Context
 	call gate.Call
 	no   map[policy.HostTarget]error // hosts that a person refused it
 }
 
-// OpenEgress serves the proxy of a started process, or returns nil when it has
-// none. Gate asks about hosts; nil: nobody can be asked.
-func OpenEgress(cmd *sandbox.Cmd, f policy.Profile, rules func() *rules.Rules, gate *gate.Gate, log *slog.Logger) *EgressSession {
+// OpenEgress serves the proxy of a started process; nil if the process has none. Gate asks the
+// user about hosts; if it is nil, nobody is asked. The caller closes the session.
+func OpenEgress(
+	cmd *sandbox.Cmd, f policy.Profile, rules func() *rules.Rules, gate *gate.Gate, log *slog.Logger,
+) *EgressSession {
 	l := cmd.Listener()
 	if l == nil {
 		return nil
@@ -50,7 +52,7 @@ func OpenEgress(cmd *sandbox.Cmd, f policy.Profile, rules func() *rules.Rules, g
 	return w
 }
 
-// Close ends the proxy. The nil way has none.
+// Close stops the proxy. It may be called on nil.
 func (w *EgressSession) Close() {
 	if w != nil {
 		w.proxy.Close()
@@ -60,7 +62,7 @@ func (w *EgressSession) Close() {
 // Refused returns the hosts that were refused to the process.
 func (w *EgressSession) Refused() []tools.Denial { return refusedHosts(w.proxy.Uses(time.Time{})) }
 
-// enter is an [aggregator.Process] Enter.
+// enter is the Enter of an [aggregator.Process].
 func (w *EgressSession) enter(ctx context.Context, c gate.Call) (leave func() []policy.HostUse) {
 	p := &activeCall{ctx: ctx, call: c, no: map[policy.HostTarget]error{}}
 	began := time.Now()
@@ -76,15 +78,15 @@ func (w *EgressSession) enter(ctx context.Context, c gate.Call) (leave func() []
 	}
 }
 
-// maxHosts is how many hosts the record of a call has, the last ones.
+// maxHosts bounds the hosts in the record of a call; the last ones are kept.
 const maxHosts = 100
 
-// ask asks about a host through the call that is under way: the newest that
-// can change anything, for one that only reads reaches no host.
+// ask asks about a host through the newest active call that is not read-only, since a read-only
+// call reaches no host.
 func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
 	p := w.current()
 	if p == nil || w.gate == nil {
-		return "", errors.New("no call is under way through which the user could be asked")
+		return "", errors.New("no call in progress through which the user could be asked")
 	}
 	w.mu.Lock()
 	no := p.no[t]
@@ -115,8 +117,8 @@ func (w *EgressSession) current() *activeCall {
 	return nil
 }
 
-// proxied starts commands with the variables by which programs find the proxy,
-// and asks it what it refused to them.
+// proxied starts commands with the variables by which programs find the proxy. Afterwards it asks
+// the proxy what it refused to the command.
 func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		name, began := rand.Text(), time.Now()
@@ -141,7 +143,7 @@ func proxied(start shell.StartFunc, hosts policy.Hosts, log *slog.Logger) shell.
 	}
 }
 
-// RefusedHosts returns what was refused of uses.
+// refusedHosts returns the denials in uses.
 func refusedHosts(uses []policy.HostUse) []tools.Denial {
 	var list []tools.Denial
 	for _, u := range uses {
@@ -157,7 +159,7 @@ func refusedHosts(uses []policy.HostUse) []tools.Denial {
 	return list
 }
 
-// NetworkWords says what a profile reaches.
+// NetworkWords describes what a profile can reach.
 func NetworkWords(f policy.Profile) string {
 	if f.Network != policy.NetworkHosts {
 		return f.Network.String()

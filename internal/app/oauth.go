@@ -8,12 +8,12 @@ import (
 	"toolgate/internal/oauth"
 )
 
-// TokenStore is where logins are kept.
+// TokenStore returns the store of logins.
 func TokenStore(stateDir string) oauth.Store {
 	return oauth.Store{Dir: filepath.Join(stateDir, "oauth")}
 }
 
-// OAuthServer returns what a login to the server must know of it.
+// OAuthServer returns what a login to the server needs.
 func OAuthServer(name string, s config.MCPServer, c config.Config) oauth.Server {
 	return oauth.Server{
 		Name:         name,
@@ -29,8 +29,8 @@ func OAuthServer(name string, s config.MCPServer, c config.Config) oauth.Server 
 	}
 }
 
-// Tokens returns the source of a server's access tokens, nil when the config
-// itself says how the server knows us.
+// Tokens returns the source of a server's access tokens, nil if the config authenticates in
+// another way.
 func (s *Settings) Tokens(name string, server config.MCPServer) *oauth.Source {
 	if !server.TakesLogin() {
 		return nil

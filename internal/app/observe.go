@@ -15,7 +15,7 @@ import (
 	"toolgate/policy"
 )
 
-// observers watch the calls of a gate. Close them.
+// observers are what is told of each call. The owner closes them.
 type observers struct {
 	audit     *audit.Log           // nil when there is none
 	telemetry *telemetry.Telemetry // nil when nothing is sent
@@ -23,7 +23,7 @@ type observers struct {
 	tell      func(gate.Event) // may be nil
 }
 
-// observe gives the gate its record and the user's hooks.
+// observe connects the record of calls, telemetry and the user's hooks to the gate.
 func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 	o := &observers{}
 	var err error
@@ -71,7 +71,7 @@ func (o *observers) close(log *slog.Logger) {
 	}
 }
 
-// telemetry returns what sends traces, nil when the config names no receiver.
+// telemetry returns the exporter of traces, nil if the config names no receiver.
 func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
 	traces, ok, err := s.Config.Otel.Traces()
 	if err != nil || !ok {
@@ -85,8 +85,8 @@ func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
 	}), nil
 }
 
-// receiver completes e from the environment: the endpoint, if the config leaves
-// it open, from OpenTelemetry's variables, and the variables named in headers.
+// receiver completes e from the environment: the endpoint from the standard variables of
+// OpenTelemetry, if the config has none, and the variables named in headers.
 func receiver(e config.Exporter) telemetry.Exporter {
 	base := strings.TrimSuffix(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318"), "/")
 	to := telemetry.Exporter{
@@ -94,16 +94,17 @@ func receiver(e config.Exporter) telemetry.Exporter {
 		Headers:  map[string]string{},
 	}
 	for k, v := range e.Headers {
-		to.Headers[k] = inBraces.ReplaceAllStringFunc(v, func(name string) string { return os.Getenv(name[2 : len(name)-1]) })
+		to.Headers[k] = inBraces.ReplaceAllStringFunc(v, func(name string) string {
+			return os.Getenv(name[2 : len(name)-1])
+		})
 	}
 	return to
 }
 
 var inBraces = lazyregexp.New(`\$\{\w+\}`)
 
-// Records reports whether calls are recorded; they are not when the state folder
-// cannot be written.
+// Records reports whether calls are recorded. They are not if the state folder cannot be written.
 func (a *App) Records() bool { return a.observers.audit != nil }
 
-// HookFaults returns why hooks would fail as they are configured.
+// HookFaults returns why configured hooks would fail.
 func (a *App) HookFaults() []error { return a.observers.hooks.Check() }

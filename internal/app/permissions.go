@@ -13,16 +13,15 @@ import (
 	"toolgate/policy"
 )
 
-// builtinModes are the sandbox modes that the permission profiles that are
-// always there stand for.
+// builtinModes maps the built-in permission profiles to their sandbox modes.
 var builtinModes = map[string]policy.Mode{
 	config.ReadOnlyPermissions:   policy.ReadOnly,
 	config.WorkspacePermissions:  policy.WorkspaceWrite,
 	config.FullAccessPermissions: policy.DangerFullAccess,
 }
 
-// selected returns the permission profile in force, "" when a sandbox mode is:
-// what the command line says goes before what the config says.
+// selected returns the permission profile in force, "" if a sandbox mode is. Flags override the
+// config.
 func (s *Settings) selected(f *Options) string {
 	switch {
 	case f.Profile != "":
@@ -33,9 +32,8 @@ func (s *Settings) selected(f *Options) string {
 	return s.Config.DefaultProfile
 }
 
-// profiled puts what the named permission profile allows into pol, whose
-// workspace is known. Without ours, the workspace is none of the folders that
-// ":workspace_roots" stands for.
+// profiled applies the named permission profile to pol, whose workspace is known. Unless ours is
+// set, ":workspace_roots" does not include the workspace.
 func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bool) error {
 	r, err := s.Config.Permissions.Resolve(name)
 	if err != nil {
@@ -68,12 +66,13 @@ func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bo
 		return fmt.Errorf("permission profile %s: network: %w", name, err)
 	}
 	if ours && pol.Profile().Access(pol.Workspace) == policy.NoAccess {
-		return fmt.Errorf("permission profile %s: the workspace %s cannot be read; add \":workspace_roots\" = \"read\" to its filesystem table", name, pol.Workspace)
+		return fmt.Errorf("permission profile %s: the workspace %s cannot be read; "+
+			"add \":workspace_roots\" = \"read\" to its filesystem table", name, pol.Workspace)
 	}
 	return nil
 }
 
-// places returns what the words of a profile stand for.
+// places returns the folders that the special names of a profile stand for.
 func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy.Places, error) {
 	var places policy.Places
 	if ours {
@@ -96,9 +95,10 @@ func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy
 		}
 		places.Workspaces = append(places.Workspaces, real)
 	}
-	// A temporary folder that is not there, or is no folder of its own, is
-	// left out: the tools work without it.
-	if dir, err := filepath.EvalSymlinks(os.Getenv("TMPDIR")); err == nil && filepath.IsAbs(dir) && filepath.Dir(dir) != dir {
+	// A temporary folder that does not exist or is the root is left out: the tools work without
+	// it.
+	dir, err := filepath.EvalSymlinks(os.Getenv("TMPDIR"))
+	if err == nil && filepath.IsAbs(dir) && filepath.Dir(dir) != dir {
 		places.TempDir = dir
 	}
 	if runtime.GOOS == "darwin" {
@@ -107,7 +107,7 @@ func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy
 	return places, nil
 }
 
-// pathWords tells the model what a permission profile says of single paths.
+// pathWords tells the model what a permission profile says about individual paths.
 func pathWords(f policy.Profile) string {
 	var b strings.Builder
 	p := f.Paths
@@ -123,7 +123,7 @@ func pathWords(f policy.Profile) string {
 	return b.String()
 }
 
-// few lists the first of paths.
+// few joins at most 12 paths.
 func few(paths []string) string {
 	const most = 12
 	if len(paths) > most {
@@ -132,7 +132,7 @@ func few(paths []string) string {
 	return strings.Join(paths, ", ")
 }
 
-// warnOfNoEffect says which settings do nothing while the profile is in force.
+// warnOfNoEffect logs the settings that the profile overrides.
 func (s *Settings) warnOfNoEffect(r config.Resolved) {
 	table := s.Config.WorkspaceWrite
 	table.AllowGitWrites = false

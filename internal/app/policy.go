@@ -14,8 +14,8 @@ import (
 	"toolgate/sandbox"
 )
 
-// Policy builds the policy in force; NoRoots says why nothing is writable
-// though the mode would allow it.
+// policy returns the policy in force, and why the workspace is not writable although
+// the mode would allow it.
 func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err error) {
 	pol = &policy.Policy{
 		Mode:             policy.WorkspaceWrite,
@@ -51,7 +51,7 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 		profile = ""
 	}
 	if profile != "" || pol.Mode == policy.ReadOnly {
-		pol.Network, pol.Hosts = policy.NetworkNone, policy.Hosts{} // that table is not about them
+		pol.Network, pol.Hosts = policy.NetworkNone, policy.Hosts{} // [sandbox_workspace_write] does not apply
 	}
 	pol.Version = func() string { return Version() + s.Rules.Digest() + pol.Approval.String() + pol.Profile().Digest() }
 	if pol.Workspace, noRoots, err = workspace(o.Dir); err != nil {
@@ -76,14 +76,14 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 	return pol, noRoots, err
 }
 
-// CanConfine is asked for at the first call, because finding out takes longer
-// than a client's greeting may.
+// CanConfine reports whether this system enforces profiles. It is evaluated at the
+// first call, because probing takes longer than the first answer may.
 var CanConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != sandbox.None })
 
-// workspace returns the folder that relative paths count from, and why it may
-// not be written, "" when it may. A folder that holds everything the user has
-// is no workspace. Without dir it is the current folder, or the root of the file system
-// where that cannot be used.
+// workspace returns the folder that relative paths are resolved against, and why it is
+// not writable, "" if it is. The root of the file system and a folder that holds the
+// home folder are not writable. Without dir it is the current folder, or the root if
+// that cannot be used.
 func workspace(dir string) (real, noRoots string, err error) {
 	if dir == "" {
 		if real, err = Directory("the current folder", "."); err != nil {
@@ -96,16 +96,17 @@ func workspace(dir string) (real, noRoots string, err error) {
 		return real, "the whole file system is no workspace", nil
 	}
 	if home, err := os.UserHomeDir(); err == nil {
-		if home, err := filepath.EvalSymlinks(home); err == nil && policy.Below(filepath.ToSlash(home), filepath.ToSlash(real)) {
+		home, err := filepath.EvalSymlinks(home)
+		if err == nil && policy.Below(filepath.ToSlash(home), filepath.ToSlash(real)) {
 			return real, fmt.Sprintf("%s holds your whole home folder", real), nil
 		}
 	}
 	return real, "", nil
 }
 
-// roots returns the folders that may be written: the workspace, those that
-// were named, and the temporary ones unless the config says otherwise. Shared
-// are those of the last that are nothing else.
+// roots returns the writable roots: the workspace, the folders that the user named,
+// and the temporary folders unless the config excludes them. Shared are the temporary
+// folders that are not also named, which other programs use as well.
 func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, err error) {
 	roots = []string{workspace}
 	for _, dir := range slices.Concat(o.AddDirs, s.Config.WorkspaceWrite.WritableRoots) {
@@ -123,8 +124,8 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 		temp = append(temp, dir)
 	}
 	for _, dir := range temp {
-		// A temporary folder that is not there, or is no folder of its own,
-		// is left out: the tools work without it.
+		// A temporary folder that does not exist or is the root is left out:
+		// the tools work without it.
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil || !filepath.IsAbs(real) || filepath.Dir(real) == real || slices.Contains(roots, real) {
 			continue
@@ -135,9 +136,9 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 	return slices.Compact(roots), shared, nil
 }
 
-// protected returns the paths that nothing run for a model may read, ours and
-// the user's credentials, and those that it may not change: what hooks run, and
-// the symlinks that lead to any of them.
+// protected returns the paths that workers and servers cannot read, which are the
+// control files and the user's credentials, and those that they cannot change, which
+// are the files of hooks and the symlinks to any of these.
 func (s *Settings) protected() (hidden, readOnly []string) {
 	hidden, readOnly = s.control.hidden(), s.control.readOnly()
 	if home, err := os.UserHomeDir(); err == nil {
@@ -157,9 +158,9 @@ func (s *Settings) protected() (hidden, readOnly []string) {
 	return slices.Compact(hidden), slices.Compact(readOnly)
 }
 
-// Programs finds the programs that the gate starts outside the sandbox. What is
-// kept from commands by mounts alone counts as writable where there are none,
-// and so do names in folders that many programs share, which are not searched.
+// Programs returns the finder of programs that the gate starts outside the sandbox.
+// Paths that only mounts protect count as writable at levels without mounts, and so
+// do protected names in shared roots, which are not searched for them.
 func (s *Settings) Programs() programs.Finder {
 	pol := s.Policy
 	f := programs.Finder{Dir: pol.Workspace, Writable: slices.Clone(pol.WritableRoots)}

@@ -19,8 +19,8 @@ import (
 	"toolgate/policy/rules"
 )
 
-// A RuleStore is the user's rule files, read anew when they change: an answer
-// of "always" and a revoked rule hold for the next call.
+// A RuleStore holds the rule files in force. It reads them again when they change, so an answer of
+// "always" and a revoked rule apply to the next call.
 type RuleStore struct {
 	dir  string
 	own  string // folder of a caller's own rules, "" when they are the user's
@@ -37,10 +37,9 @@ type RuleStore struct {
 	digest string // of their text
 }
 
-// OpenRules reads the rule files in dir, and those in own, where a caller's
-// answers of "always" go, if it is not "". A fault in them is an error: a rule
-// that restricts must not be silently without effect. So is a file that check
-// returns an error for.
+// OpenRules reads the rule files in dir and, if own is not "", those in own, which receives the
+// rules that a caller adds. A malformed file is an error, because a restricting rule must not
+// silently have no effect. So is a file for which check returns an error.
 func OpenRules(dir, own string, check func(name string) error, log *slog.Logger) (*RuleStore, error) {
 	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
 	b := &RuleStore{dir: dir, own: own, home: home, check: check, log: log}
@@ -49,8 +48,8 @@ func OpenRules(dir, own string, check func(name string) error, log *slog.Logger)
 	return b, b.read()
 }
 
-// Rules returns the rules in force. When a file has become unreadable, the
-// last good ones stay in force and the log says so.
+// Rules returns the rules in force. If a file cannot be read or parsed, the previous rules stay in
+// force and the error is logged.
 func (b *RuleStore) Rules() *rules.Rules {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,19 +102,17 @@ func (b *RuleStore) read() error {
 	return nil
 }
 
-// A folderStamp remembers which rule files a folder holds, so that a call
-// need not list it. Its zero value remembers nothing.
+// A folderStamp caches which rule files a folder holds, so that a call need not list it. The zero
+// value holds nothing.
 type folderStamp struct {
 	changed time.Time // the folder, when it was listed; zero: that may be unreliable
 	names   []string
 }
 
-// unreliable is how long after a change of a folder another one may show the
-// same time.
+// unreliable is how long two changes of a folder may show the same modification time.
 const unreliable = 100 * time.Millisecond
 
-// ruleFiles returns the rule files in dir, sorted, and a stamp that changes
-// with them.
+// ruleFiles returns the rule files in dir, sorted, and a stamp that changes when they do.
 func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err error) {
 	now := time.Now()
 	info, err := os.Stat(dir)
@@ -136,7 +133,8 @@ func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err e
 				f.names = append(f.names, filepath.Join(dir, e.Name()))
 			}
 		}
-		if now.Sub(info.ModTime()) > unreliable && runtime.GOOS != "windows" { // where some file systems keep no such time
+		// Some file systems of Windows keep no such time.
+		if now.Sub(info.ModTime()) > unreliable && runtime.GOOS != "windows" {
 			f.changed = info.ModTime()
 		}
 	}
@@ -152,13 +150,13 @@ func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err e
 	return f.names, b.String(), nil
 }
 
-// KeptRules is the file that "always" writes to.
+// KeptRules is the name of the file that the answer "always" appends to.
 const KeptRules = "default.rules"
 
-// keptIn is the folder of that file.
+// keptIn returns the folder of that file.
 func (b *RuleStore) keptIn() string { return cmp.Or(b.own, b.dir) }
 
-// Keep appends a rule. A rule that is there already is not written again.
+// Keep appends a rule to [KeptRules] unless it is already there.
 func (b *RuleStore) Keep(line string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,9 +185,8 @@ func (b *RuleStore) Keep(line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Remove takes a line, counted from 1, out of the file that "always" writes to,
-// if what is left is still a rule file. With text it must be that line's. It
-// returns the line.
+// Remove removes line n, counted from 1, from [KeptRules] and returns it. It fails if the line is
+// not text, unless text is "", or if the rest is not a valid rule file.
 func (b *RuleStore) Remove(n int, text string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +201,7 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	}
 	gone := strings.TrimSpace(lines[n-1])
 	if text != "" && gone != strings.TrimSpace(text) {
-		return "", fmt.Errorf("line %d holds another rule by now; look again", n)
+		return "", fmt.Errorf("line %d now holds another rule; see `toolgate approvals rules`", n)
 	}
 	lines[n-1] = ""
 	left := strings.Join(lines, "")

@@ -11,23 +11,23 @@ import (
 	"toolgate/policy"
 )
 
-// Settings is what flags, config and environment amount to.
+// Settings is the outcome of flags, config file and environment.
 type Settings struct {
 	Config      config.Config
 	Rules       *RuleStore
 	control     *controlFiles
 	Policy      *policy.Policy
-	NoRoots     string   // why there is no workspace to write in, "" when there is
-	onlyServers []string // of the config, nil for all
-	verbatim    bool     // wrap: names and schemas as they are
-	Environ     []string // of the worker
+	NoRoots     string   // why the workspace is not writable, "" if it is
+	onlyServers []string // names of the config's servers, nil for all
+	verbatim    bool     // wrap: publish names and schemas unchanged
+	Environ     []string // of workers
 	ConfigDir   string
 	StateDir    string
-	WorkDir     string // of workers: what they must remember, see [settings.private]
+	WorkDir     string // holds the private folders of workers, see [App.private]
 	Log         *slog.Logger
 }
 
-// Settings reads flags, config and environment.
+// Load reads the config file and the rules and applies o and the environment.
 func (o *Options) Load() (*Settings, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
@@ -43,13 +43,13 @@ func (o *Options) Load() (*Settings, error) {
 	if s.ConfigDir, s.StateDir, s.WorkDir, err = Folders(); err != nil {
 		return nil, err
 	}
-	// It must be there before the sandbox is planned, or it could not be hidden.
+	// A folder must exist before the sandbox is planned, or it cannot be hidden.
 	for _, dir := range []string{s.StateDir, filepath.Join(s.ConfigDir, "rules")} {
 		if _, end, err := followLinks(dir); err == nil {
-			dir = end // also where a symlink leads nowhere yet
+			dir = end // a dangling symlink, too
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			s.Log.Debug("a folder of our own is missing", "err", err)
+			s.Log.Debug("creating a folder", "err", err)
 		}
 	}
 	if err := o.findControl(s); err != nil {
@@ -73,8 +73,8 @@ func (o *Options) Load() (*Settings, error) {
 	return s, err
 }
 
-// findControl finds the files that the gate takes orders from. Where it was
-// done before, what runs since is not kept from others: they must be the same.
+// findControl finds the control files. If o was loaded before, processes may run
+// whose sandboxes protect what was found then, so it must not have changed.
 func (o *Options) findControl(s *Settings) (err error) {
 	if o.control == nil {
 		o.control, err = findControlFiles(s.ConfigDir, s.StateDir)
@@ -83,13 +83,13 @@ func (o *Options) findControl(s *Settings) (err error) {
 	}
 	s.control = o.control
 	if _, end, err := followLinks(s.StateDir); err == nil {
-		s.StateDir = end // a symlink that is changed later has no effect
+		s.StateDir = end // changing the symlink later has no effect
 	}
 	return err
 }
 
-// ownRules returns the folder for what a caller over HTTP has answered with
-// "always": that is nobody else's rule. "" stands for the user's own.
+// ownRules returns the folder for the rules that a caller over HTTP adds by the answer
+// "always", which apply to that caller alone; "" is the user's own folder.
 func (o *Options) ownRules(configDir string) string {
 	if o.Caller == "" || o.Caller == "token:default" {
 		return ""
@@ -97,9 +97,9 @@ func (o *Options) ownRules(configDir string) string {
 	return filepath.Join(configDir, "rules", "callers", digestOf(o.Caller)[:16])
 }
 
-// Folders returns where the config, the state and the workers' own files live:
-// below $TOOLGATE_HOME, else in the XDG folders. The last is apart from the
-// others because no worker may see those.
+// Folders returns the folders of the config, the state and the workers' private files:
+// below $TOOLGATE_HOME, else in the XDG folders. The last is separate because workers
+// must not see the other two.
 func Folders() (configDir, stateDir, workDir string, err error) {
 	if home := os.Getenv("TOOLGATE_HOME"); home != "" {
 		home, err := filepath.Abs(home)
@@ -116,8 +116,9 @@ func Folders() (configDir, stateDir, workDir string, err error) {
 		return filepath.Join(home, fallback)
 	}
 	state := from("XDG_STATE_HOME", ".local/state")
-	return filepath.Join(from("XDG_CONFIG_HOME", ".config"), "toolgate"), filepath.Join(state, "toolgate"), filepath.Join(state, "toolgate-worker"), nil
+	configDir = filepath.Join(from("XDG_CONFIG_HOME", ".config"), "toolgate")
+	return configDir, filepath.Join(state, "toolgate"), filepath.Join(state, "toolgate-worker"), nil
 }
 
-// Dir is the working folder of what is started.
+// Dir returns the working folder of the processes that are started.
 func (s *Settings) Dir() string { return s.Policy.Workspace }

@@ -12,8 +12,8 @@ import (
 
 const isWindows = false
 
-// terminateProcess asks everything below the process to end. The process itself is
-// the first of a sandbox, whose end would kill the others at once.
+// terminateProcess sends SIGTERM to the descendants of the process. The process itself is the init
+// of a sandbox: ending it would kill them at once.
 func terminateProcess(pid int) error {
 	var errs []error
 	for _, child := range childrenOf(pid) {

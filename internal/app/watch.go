@@ -12,33 +12,32 @@ import (
 	"toolgate/internal/config"
 )
 
-// settleTime is how long a file must have been left alone before it is read:
-// editors write in several steps.
+// settleTime is how long a file must be unchanged before it is read: editors write in several
+// steps.
 const settleTime = 200 * time.Millisecond
 
-// WatchConfig keeps the downstream servers what the config says while it
-// changes, and publishes tools that a review has accepted, until stop is
-// called. Other settings are read at the start only. A config that cannot be
-// read leaves everything as it was.
+// WatchConfig applies changes of the servers in the config file and of accepted reviews while the
+// program runs, until stop is called. Other settings are read at the start only. If the config
+// cannot be read, nothing changes.
 func (o *Options) WatchConfig(a *App) (stop func()) {
 	if o.Wrapped != nil {
 		return func() {}
 	}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		a.Log.Warn("changes of the config are not followed", "err", err)
+		a.Log.Warn("changes of the config are not watched", "err", err)
 		return func() {}
 	}
 	file := filepath.Join(a.ConfigDir, "config.toml")
 	trust := filepath.Join(a.StateDir, "trust")
-	// Folders are watched, not files: an editor replaces the file.
+	// Watch the folders, not the files: editors replace files.
 	for _, dir := range []string{a.ConfigDir, trust} {
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
 			err = w.Add(dir)
 		}
 		if err != nil {
-			a.Log.Warn("changes are not followed", "folder", dir, "err", err)
+			a.Log.Warn("changes are not watched", "folder", dir, "err", err)
 		}
 	}
 	var done sync.WaitGroup
@@ -67,7 +66,7 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 				o.reload(a, file)
 			case <-review.C:
 				if err := a.control.check(trust); err != nil {
-					a.Log.Error("what a review has accepted is not read", "err", err)
+					a.Log.Error("accepted reviews not read", "err", err)
 					continue
 				}
 				a.Downstreams.Reviewed()
@@ -80,18 +79,18 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 	}
 }
 
-// reload makes the servers of the config file those that run.
+// reload applies the servers of the config file.
 func (o *Options) reload(a *App, file string) {
 	c, err := o.configAt(file)
 	if err != nil {
-		a.Log.Error("the config cannot be read; everything stays as it was", "err", err)
+		a.Log.Error("config not reloaded", "err", err)
 		return
 	}
-	a.Log.Info("the config has changed")
+	a.Log.Info("config reloaded")
 	a.Downstreams.Update(a.specs(c.MCPServers))
 }
 
-// configAt reads a config file and what the command line says beside it.
+// configAt reads a config file and applies the settings of the command line.
 func (o *Options) configAt(file string) (config.Config, error) {
 	if err := o.control.check(file); err != nil {
 		return config.Config{}, err
@@ -105,21 +104,21 @@ func (o *Options) configAt(file string) (config.Config, error) {
 	return c, err
 }
 
-// watchFile calls changed when a file has changed and been left alone for a
-// moment, until stop is called.
+// watchFile calls changed when a file has changed and then been unchanged for [settleTime], until
+// stop is called.
 func watchFile(file string, log *slog.Logger, changed func()) (stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		err = w.Add(filepath.Dir(file)) // not the file, which an editor replaces
 	}
 	if err != nil {
-		log.Warn("changes are not followed", "file", file, "err", err)
+		log.Warn("changes are not watched", "file", file, "err", err)
 		return func() {}
 	}
 	var done sync.WaitGroup
 	done.Go(func() { // ends with the watcher
-		settled := time.NewTimer(0)
-		settled.Stop()
+		timer := time.NewTimer(0)
+		timer.Stop()
 		for {
 			select {
 			case e, ok := <-w.Events:
@@ -127,14 +126,14 @@ func watchFile(file string, log *slog.Logger, changed func()) (stop func()) {
 					return
 				}
 				if e.Name == file {
-					settled.Reset(settleTime)
+					timer.Reset(settleTime)
 				}
 			case err, ok := <-w.Errors:
 				if !ok {
 					return
 				}
 				log.Warn("watching a file", "file", file, "err", err)
-			case <-settled.C:
+			case <-timer.C:
 				changed()
 			}
 		}

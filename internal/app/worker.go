@@ -25,10 +25,10 @@ import (
 	"toolgate/tools/shell"
 )
 
-// workerEnv carries what a worker must know.
+// workerEnv is the variable that holds the [workerSettings].
 const workerEnv = "TOOLGATE_WORKER"
 
-// workerSettings is the value of workerEnv.
+// workerSettings is what the gate tells a worker, as JSON.
 type workerSettings struct {
 	Version string       `json:"version"`
 	Private string       `json:"private,omitempty"` // folder that the worker may write and its commands may not
@@ -39,9 +39,9 @@ type workerSettings struct {
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
 func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
-	know := workerSettings{Version: Version(), Tools: a.Tools}
+	settings := workerSettings{Version: Version(), Tools: a.Tools}
 	if f.Within != nil {
-		know.Within, know.Hidden = f.Within, f.Hidden
+		settings.Within, settings.Hidden = f.Within, f.Hidden
 	}
 	plan, err := a.Plan(f)
 	if err != nil {
@@ -53,27 +53,27 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 		if plan, err = a.Plan(with); err != nil {
 			return nil, err
 		}
-		know.Private = own
-		know.Tools.Patch.StateDir = filepath.Join(own, a.session)
+		settings.Private = own
+		settings.Tools.Patch.StateDir = filepath.Join(own, a.session)
 	}
 	if f.Mode == policy.DangerFullAccess {
-		know.Tools.Patch.Roots = []string{string(filepath.Separator)} // after a yes, links may lead anywhere
+		settings.Tools.Patch.Roots = []string{string(filepath.Separator)} // approved: links may lead anywhere
 	}
 	for _, what := range plan.Unenforced {
 		a.Log.Info("not enforced", "profile", f.String(), "level", plan.Level.String(), "what", what)
 	}
 	environ := slices.Clone(a.Environ)
 	if f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess {
-		environ = a.outsideEnv(&know.Tools.Shell)
+		environ = a.outsideEnv(&settings.Tools.Shell)
 	}
-	settings, err := json.Marshal(know)
+	value, err := json.Marshal(settings)
 	if err != nil {
 		return nil, err
 	}
 	cmd := plan.Command(a.Self, "worker")
 	cmd.Looks = true
 	cmd.Dir = a.Dir()
-	cmd.Env = append(environ, workerEnv+"="+string(settings))
+	cmd.Env = append(environ, workerEnv+"="+string(value))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,10 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, note := range cmd.Notes() {
 		a.Log.Warn("not protected", "what", note)
 	}
-	proc := &aggregator.Process{In: in, Out: out, Err: stderr, Level: plan.Level.String(), Wait: cmd.Wait, Kill: cmd.Kill, Look: cmd.Look}
+	proc := &aggregator.Process{
+		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
+		Wait: cmd.Wait, Kill: cmd.Kill, Look: cmd.Look,
+	}
 	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
 		proc.Enter = w.enter
 		proc.Wait = func() error {
@@ -103,8 +106,8 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	return proc, nil
 }
 
-// outsideEnv returns the environment of a worker whose commands run outside
-// the sandbox, where others do not: its PATH has no folder that those can write.
+// outsideEnv returns the environment of a worker whose commands run outside the sandbox
+// while those of other workers do not. Its PATH has no folder that the others can write.
 func (a *App) outsideEnv(o *shell.Options) []string {
 	find := a.Programs()
 	o.ShortPath = true
@@ -115,8 +118,8 @@ func (a *App) outsideEnv(o *shell.Options) []string {
 	return find.Env(a.Environ)
 }
 
-// watched starts commands under the eyes of the kernel, which tells of each
-// call that the sandbox refuses.
+// watched starts commands such that the kernel reports each call that the sandbox
+// refuses.
 func watched(s *sandbox.Spawner) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		w, err := s.StartWatched(cmd)
@@ -133,14 +136,13 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 	}
 }
 
-// Plan returns how a process will be held to f. Rules and approvals that
-// commands could write would be no rules: where this cannot be prevented, see
-// [controlFiles.admit], there is no plan.
+// Plan returns how a process is held to f. The error is [sandbox.ErrUnsupported] if this
+// system cannot enforce f or cannot protect the control files, see [controlFiles.admit].
 func (s *Settings) Plan(f policy.Profile) (sandbox.Plan, error) {
 	return s.PlanOn(sandbox.Probe(), f)
 }
 
-// PlanOn is plan for the system sys.
+// PlanOn is [Settings.Plan] for the system sys.
 func (s *Settings) PlanOn(sys sandbox.System, f policy.Profile) (sandbox.Plan, error) {
 	plan, err := sandbox.NewPlan(f, sys)
 	if err == nil {
@@ -152,9 +154,8 @@ func (s *Settings) PlanOn(sys sandbox.System, f policy.Profile) (sandbox.Plan, e
 	return plan, nil
 }
 
-// private returns the folder that a worker of this workspace may write for
-// itself, "" when there is none: when nothing would keep its commands out of
-// it, or nothing is written anyway.
+// private returns the folder that a worker of this workspace may write and its commands
+// may not. It is "" if the commands could not be kept out or nothing is writable.
 func (a *App) private(f policy.Profile, plan sandbox.Plan) string {
 	if f.Mode != policy.WorkspaceWrite || plan.ABI == 0 {
 		return ""
@@ -162,36 +163,36 @@ func (a *App) private(f policy.Profile, plan sandbox.Plan) string {
 	sum := sha256.Sum256([]byte(a.Policy.Workspace))
 	dir := filepath.Join(a.WorkDir, hex.EncodeToString(sum[:8]))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		a.Log.Warn("patches are not safe against a crash", "err", err)
+		a.Log.Warn("patches are not journaled", "err", err)
 		return ""
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil || slices.ContainsFunc(f.WritableRoots, func(root string) bool { return policy.Below(real, root) }) {
-		return "" // below a folder that commands may write, it would not be private
+		return "" // commands could write it
 	}
 	return real
 }
 
-// keepSessions is how long what a session's patches replaced is kept.
+// keepSessions is how long the files that a session's patches replaced are kept.
 const keepSessions = 7 * 24 * time.Hour
 
-// recoverPatches brings to an end what workers of this workspace left in the
-// middle of a patch, and removes what old sessions kept for undo_patch. A
-// session's folder is locked while its patch is under way.
-func recoverPatches(know workerSettings, log *slog.Logger) {
-	if know.Private == "" {
+// recoverPatches completes or reverts the patches that workers of this workspace left
+// unfinished, and removes what old sessions kept for undo_patch. A session's folder is
+// locked while a patch is applied.
+func recoverPatches(settings workerSettings, log *slog.Logger) {
+	if settings.Private == "" {
 		return
 	}
-	sessions, err := os.ReadDir(know.Private)
+	sessions, err := os.ReadDir(settings.Private)
 	if err != nil {
-		log.Warn("looking for unfinished patches", "err", err)
+		log.Warn("searching for unfinished patches", "err", err)
 		return
 	}
 	for _, s := range sessions {
-		dir := filepath.Join(know.Private, s.Name())
+		dir := filepath.Join(settings.Private, s.Name())
 		notes, err := applypatch.Recover(dir)
 		for _, n := range notes {
-			log.Warn("an unfinished patch", "note", n)
+			log.Warn("unfinished patch", "note", n)
 		}
 		if err != nil {
 			log.Warn("recovering an unfinished patch", "err", err)
@@ -203,40 +204,40 @@ func recoverPatches(know workerSettings, log *slog.Logger) {
 	}
 }
 
-// RunWorker is the worker: the tools, on stdin and stdout, confined by whoever
-// started it.
+// RunWorker serves the built-in tools on stdin and stdout. The process is confined by
+// the gate that started it.
 func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
-	var know workerSettings
-	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &know); err != nil {
-		return errors.New("worker is started by toolgate itself, not by hand")
+	var settings workerSettings
+	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &settings); err != nil {
+		return errors.New("worker is started by toolgate, not by hand")
 	}
 	os.Unsetenv(workerEnv)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var start shell.StartFunc
 	if plan, ok := sandbox.Current(); ok {
-		if know.Private != "" {
-			plan = plan.Without(know.Private)
+		if settings.Private != "" {
+			plan = plan.Without(settings.Private)
 		}
 		spawner, err := sandbox.NewSpawner(plan)
 		if err != nil {
 			return fmt.Errorf("preparing to start commands: %w", err)
 		}
 		start = shell.Plain(spawner.Start)
-		if know.Tools.Watch {
+		if settings.Tools.Watch {
 			start = watched(spawner)
 		}
 		if plan.Profile.Network == policy.NetworkHosts {
 			start = proxied(start, plan.Profile.Hosts, log)
 		}
 	}
-	recoverPatches(know, log)
-	offered := Catalog(know.Tools, start)
-	if know.Within != nil {
+	recoverPatches(settings, log)
+	offered := Catalog(settings.Tools, start)
+	if settings.Within != nil {
 		for i, t := range offered {
-			offered[i] = tools.Within(t, know.Within, know.Hidden)
+			offered[i] = tools.Within(t, settings.Within, settings.Hidden)
 		}
 	}
-	err := tools.Serve(ctx, know.Version, offered, stdin, stdout, log)
+	err := tools.Serve(ctx, settings.Version, offered, stdin, stdout, log)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}

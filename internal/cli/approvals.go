@@ -79,8 +79,8 @@ an id is enough.`,
 	return cmd
 }
 
-// waitingList opens the list of this user.
-func (p *program) waitingList() (*app.Settings, *approvals.List, error) {
+// approvalQueue opens the approval queue of this user.
+func (p *program) approvalQueue() (*app.Settings, *approvals.List, error) {
 	s, err := p.Load()
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (p *program) waitingList() (*app.Settings, *approvals.List, error) {
 }
 
 func (p *program) approvalsList(asJSON bool) error {
-	_, l, err := p.waitingList()
+	_, l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (p *program) approvalsList(asJSON bool) error {
 }
 
 func (p *program) approvalsDecide(id string, a gate.Answer) error {
-	_, l, err := p.waitingList()
+	_, l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}

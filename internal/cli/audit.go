@@ -69,7 +69,7 @@ func knownOutcome(s string) bool {
 	return false
 }
 
-// printAudit prints the calls that f wants.
+// printAudit prints the calls that match f.
 func (p *program) printAudit(ctx context.Context, f audit.Filter, follow, asJSON bool) error {
 	s, err := p.Load()
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *program) printAudit(ctx context.Context, f audit.Filter, follow, asJSON
 	return nil // the user has seen enough
 }
 
-// sinceTime reads a point in time: how long ago, a day, or a day and time.
+// sinceTime parses a point in time: a duration before now, a day, or a day and time.
 func sinceTime(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -104,10 +104,12 @@ func sinceTime(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		return now.Add(-d.Abs()), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateTime, time.DateOnly} {
+	layouts := []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateTime, time.DateOnly}
+	for _, layout := range layouts {
 		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, &policy.ValueError{What: "time", Value: s, Known: "a duration such as 90m or 3d, a day such as 2026-01-31, or RFC 3339"}
+	const known = "a duration such as 90m or 3d, a day such as 2026-01-31, or RFC 3339"
+	return time.Time{}, &policy.ValueError{What: "time", Value: s, Known: known}
 }

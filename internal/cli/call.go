@@ -42,7 +42,7 @@ Exit codes: 0 done, 3 the tool answered with an error, 4 refused.`,
 	return cmd
 }
 
-// call makes one call and prints what it gave.
+// call makes one call and prints the result.
 func (p *program) call(ctx context.Context, tool, text string, asJSON bool) error {
 	fromStdin := text == "-"
 	if fromStdin {
@@ -114,7 +114,7 @@ func (p *program) printReply(r server.Reply, asJSON bool) error {
 	return nil
 }
 
-// askHere asks the person at the terminal. Anything but one of the words is no.
+// askHere asks the user at the terminal. Any answer but one of the words is no.
 func (p *program) askHere(_ context.Context, q gate.Question) (gate.Answer, error) {
 	fmt.Fprintf(p.stderr, "%s\n[o]nce, or no? ", server.Message(q))
 	line, err := bufio.NewReader(p.stdin).ReadString('\n')

@@ -18,7 +18,7 @@ import (
 	"toolgate/server"
 )
 
-// Exit codes, a contract with scripts.
+// Exit codes. Scripts rely on them.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -29,8 +29,8 @@ const (
 
 // Run runs the command line and returns the exit code.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// A client that is gone must be seen as a failed write, in the order
-	// that things end in, and not kill us on the spot.
+	// A client that has closed its end must be noticed as a failed write, so that everything ends
+	// in order. SIGPIPE would kill this process at once.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,13 +54,13 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return code
 }
 
-// An exitStatus ends the program with a code when all has been said.
+// An exitStatus ends the program with a code and without a further message.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// exitCode returns the code for what a command returned. An error from before
-// any command ran is one of usage.
+// exitCode returns the code for the error of a command. An error before any command ran is a usage
+// error.
 func (p *program) exitCode(err error) int {
 	if err == nil {
 		return exitDone
@@ -86,7 +86,7 @@ func (p *program) exitCode(err error) int {
 	return exitFailed
 }
 
-// report tells the user what went wrong and, where we know, what to do.
+// report prints the error and, if there is one, a hint.
 func report(w io.Writer, err error) {
 	fmt.Fprintf(w, "toolgate: error: %v\n", err)
 	if hint := hintFor(err); hint != "" {
@@ -108,7 +108,8 @@ func hintFor(err error) string {
 		return fmt.Sprintf("the tools are %s", strings.Join(e.Known, ", "))
 	}
 	if errors.Is(err, errNoConsole) {
-		return "set enabled = true in [console] of the config and start the client again, or run `toolgate console --serve`"
+		return "set enabled = true in [console] of the config and restart the client, " +
+			"or run `toolgate console --serve`"
 	}
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return "`toolgate doctor` says what is missing and how to get it"

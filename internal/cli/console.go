@@ -43,7 +43,7 @@ yes, the calls of every toolgate of yours, and the rules.`,
 	return cmd
 }
 
-// printConsoles prints links to the running consoles that are meant.
+// printConsoles prints links to the running consoles, or to those that which selects.
 func (p *program) printConsoles(ctx context.Context, which string, open bool) error {
 	s, err := p.Load()
 	if err != nil {
@@ -77,7 +77,8 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 	}
 	for _, r := range list {
 		if len(list) > 1 {
-			fmt.Fprintf(p.stdout, "%d  %s  since %s\n  ", r.PID, printable(r.Workspace), r.Started.Local().Format("15:04:05"))
+			since := r.Started.Local().Format("15:04:05")
+			fmt.Fprintf(p.stdout, "%d  %s  since %s\n  ", r.PID, printable(r.Workspace), since)
 		}
 		fmt.Fprintln(p.stdout, r.link)
 	}
@@ -92,7 +93,7 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 
 var errNoConsole = errors.New("no toolgate with a console runs")
 
-// printable keeps a folder's name from steering the terminal.
+// printable quotes a folder name that could control the terminal.
 func printable(s string) string {
 	q := strconv.Quote(s)
 	if q[1:len(q)-1] == s {
@@ -101,7 +102,7 @@ func printable(s string) string {
 	return q
 }
 
-// openBrowser shows a link in the user's browser.
+// openBrowser opens a link in the user's browser.
 func (p *program) openBrowser(link string) error {
 	cmd, err := p.browser("", link)
 	if err == nil {
@@ -113,7 +114,7 @@ func (p *program) openBrowser(link string) error {
 	return cmd.Process.Release()
 }
 
-// serveConsole serves a page of its own, without a gate behind it.
+// serveConsole serves a console without a gate until ctx ends.
 func (p *program) serveConsole(ctx context.Context, open bool) error {
 	s, err := p.Load()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// checkDirectories returns what is wrong with the directories in the flags,
-// whichever command they are for. It makes those of --add-dir absolute.
+// checkDirectories checks the directories in the flags of any command and makes those of --add-dir
+// absolute.
 func (p *program) checkDirectories(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("cd") {
 		if _, err := app.Directory("-C", p.Dir); err != nil {
@@ -19,7 +19,7 @@ func (p *program) checkDirectories(cmd *cobra.Command) error {
 	return absolute("--add-dir", p.AddDirs)
 }
 
-// absolute makes the directories that the user named with what absolute.
+// absolute checks the directories that the flag what names and makes them absolute.
 func absolute(what string, dirs []string) error {
 	for i, dir := range dirs {
 		if _, err := app.Directory(what, dir); err != nil {

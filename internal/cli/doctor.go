@@ -18,7 +18,7 @@ import (
 	"toolgate/sandbox"
 )
 
-// A diagnosis is what doctor found.
+// A diagnosis is the report of doctor.
 type diagnosis struct {
 	Version    string         `json:"version"`
 	Level      sandbox.Level  `json:"level"`                // sandbox level in force
@@ -51,7 +51,7 @@ type diagnosis struct {
 	Problems  []string        `json:"problems"`         // what is wrong and what to do
 }
 
-// doctor looks at the system the way the first call would.
+// doctor checks what the first call needs.
 func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	a, err := p.Open()
 	if err != nil {
@@ -91,7 +91,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		Found:     map[string]string{},
 		Problems:  []string{},
 		Clients:   []checkedClient{},
-		At:        lookAround(runtime.GOOS, "/"),
+		At:        detectSurroundings(runtime.GOOS, "/"),
 	}
 	self, _ := os.Executable()
 	d.Advice = advice(sys, d.At, self)
@@ -99,10 +99,12 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		d.Found[name], _ = exec.LookPath(name)
 	}
 	if a.NoRoots != "" {
-		d.Problems = append(d.Problems, fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots))
+		d.Problems = append(d.Problems,
+			fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots))
 	}
 	if !a.Records() {
-		d.Problems = append(d.Problems, fmt.Sprintf("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a folder that can", a.StateDir))
+		d.Problems = append(d.Problems, fmt.Sprintf(
+			"calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir))
 	}
 	for _, fault := range a.HookFaults() {
 		d.Problems = append(d.Problems, fault.Error())
@@ -185,7 +187,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 }
 
-// printPaths prints what a permission profile says of single paths.
+// printPaths prints what a permission profile says about individual paths.
 func printPaths(p policy.Paths, out func(string, ...any)) {
 	if p.Restricted {
 		out("  reading        only what is writable, and what follows")

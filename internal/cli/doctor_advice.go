@@ -10,7 +10,7 @@ import (
 	"toolgate/sandbox"
 )
 
-// The surroundings are what decides how a better sandbox level can be had.
+// surroundings is what determines how to get a better sandbox level.
 type surroundings struct {
 	OS        string `json:"os"`                  // in Go's words
 	Distro    string `json:"distro,omitempty"`    // ID of os-release
@@ -23,8 +23,8 @@ type surroundings struct {
 	NoUsernsClone     bool `json:"userns_clone_off,omitempty"`          // Debian's older switch
 }
 
-// lookAround finds out about the surroundings, with root in place of /.
-func lookAround(goos, root string) surroundings {
+// detectSurroundings detects the surroundings, with root in place of /.
+func detectSurroundings(goos, root string) surroundings {
 	at := surroundings{OS: goos}
 	if goos != "linux" {
 		return at
@@ -65,8 +65,8 @@ func lookAround(goos, root string) surroundings {
 	return at
 }
 
-// advice returns, step by step, how this system comes to the level full, and
-// nothing where it is there. self is the program's path.
+// advice returns the steps to level full, none if it is in force. Self is the path of this
+// program.
 func advice(sys sandbox.System, at surroundings, self string) []string {
 	if sys.Level() == sandbox.Full {
 		return nil
@@ -79,7 +79,8 @@ func advice(sys sandbox.System, at surroundings, self string) []string {
 			"and give the client the command: wsl -- toolgate -C /home/you/project",
 		}
 	case "darwin":
-		return []string{"toolgate confines nothing on macOS; run it in a Linux virtual machine or container to have commands confined"}
+		return []string{"toolgate confines nothing on macOS; run it in a Linux virtual machine or " +
+			"container to have commands confined"}
 	case "linux":
 	default:
 		return []string{"toolgate confines commands on Linux alone"}
@@ -107,28 +108,36 @@ func containerAdvice(at surroundings) []string {
 	switch at.Container {
 	case "kubernetes":
 		return []string{
-			"Kubernetes keeps user namespaces from containers; the pod's spec can allow them, after which toolgate's own sandbox is the stricter one:",
+			"Kubernetes keeps user namespaces from containers; the pod's spec can allow them, after " +
+				"which toolgate's own sandbox is the stricter one:",
 			"  hostUsers: false",
-			"  securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}, procMount: Unmasked}",
+			"  securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type: " +
+				"Unconfined}, procMount: Unmasked}",
 		}
 	case "docker", "podman":
 		return []string{
-			"the container keeps user namespaces from programs; start it so that toolgate's own sandbox, which is the stricter one, can be made:",
-			"  " + at.Container + " run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …",
+			"the container keeps user namespaces from programs; start it so that toolgate's own " +
+				"sandbox, which is the stricter one, can be made:",
+			"  " +
+				"" + at.Container + " run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …",
 		}
 	}
-	return []string{"the container keeps user namespaces from programs; allow nesting in its settings (LXC: security.nesting=true)"}
+	return []string{"the container keeps user namespaces from programs; allow nesting in its " +
+		"settings (LXC: security.nesting=true)"}
 }
 
-// hostAdvice returns what the machine around a container must allow, as far as
-// that shows from within.
+// hostAdvice returns what the machine around a container must allow, as far as it can be detected
+// inside.
 func hostAdvice(at surroundings) []string {
 	switch {
 	case at.NoUserns:
-		return append([]string{"and on the machine that it runs on:"}, namespaceAdvice(surroundings{NoUserns: true}, "")[1:]...)
+		return append([]string{"and on the machine that it runs " +
+			"on:"}, namespaceAdvice(surroundings{NoUserns: true}, "")[1:]...)
 	case at.AppArmorRestricts:
-		return []string{"and on the machine that it runs on, whose AppArmor keeps user namespaces from programs without a profile:",
-			"  echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee /etc/sysctl.d/60-userns.conf && sudo sysctl --system"}
+		return []string{"and on the machine that it runs on, whose AppArmor keeps user namespaces " +
+			"from programs without a profile:",
+			"  echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee " +
+				"/etc/sysctl.d/60-userns.conf && sudo sysctl --system"}
 	}
 	return nil
 }
@@ -143,13 +152,17 @@ func namespaceAdvice(at surroundings, self string) []string {
 			"  echo kernel.unprivileged_userns_clone=1 | sudo tee /etc/sysctl.d/60-userns.conf && sudo sysctl --system"}
 	case at.AppArmorRestricts:
 		return []string{
-			"AppArmor lets only programs with a profile make user namespaces, as on Ubuntu since 23.10; give this program one:",
-			fmt.Sprintf("  printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile toolgate %s flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/toolgate", self),
+			"AppArmor lets only programs with a profile make user namespaces, as on Ubuntu since " +
+				"23.10; give this program one:",
+			fmt.Sprintf("  printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile toolgate %s "+
+				"flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/toolgate", self),
 			"  sudo apparmor_parser -r /etc/apparmor.d/toolgate",
-			"the profile is for the program at that path; without it, toolgate uses bubblewrap where that one has a profile",
+			"the profile is for the program at that path; without it, toolgate uses bubblewrap " +
+				"where that one has a profile",
 		}
 	}
-	return []string{"user namespaces cannot be made here, see above why; with them, toolgate can hide folders and keep names read-only"}
+	return []string{"user namespaces cannot be made here, see above why; with them, toolgate can " +
+		"hide folders and keep names read-only"}
 }
 
 func landlockAdvice(at surroundings) []string {

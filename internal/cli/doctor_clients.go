@@ -22,7 +22,7 @@ import (
 	"toolgate/policy"
 )
 
-// A checkedClient is an entry for toolgate in a client's file.
+// A checkedClient is an entry for toolgate in a client's config file.
 type checkedClient struct {
 	Client   string   `json:"client"`
 	File     string   `json:"file"`
@@ -32,8 +32,8 @@ type checkedClient struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// diagnoseClients looks for toolgate in the clients' files, and whether it
-// would start from there.
+// diagnoseClients finds the entries for toolgate in the clients' config files and checks whether
+// they start.
 func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	places, err := clients.Here()
 	if err != nil {
@@ -50,7 +50,8 @@ func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 				tables, err = f.Tables(text)
 			}
 			if err != nil {
-				d.Clients = append(d.Clients, checkedClient{Client: c.Title, File: f.Path, Problems: []string{fmt.Sprintf("its file cannot be read: %v", err)}})
+				problem := fmt.Sprintf("its file cannot be read: %v", err)
+				d.Clients = append(d.Clients, checkedClient{Client: c.Title, File: f.Path, Problems: []string{problem}})
 				continue
 			}
 			d.Clients = append(d.Clients, checkEntries(ctx, a, c, f, tables)...)
@@ -63,8 +64,10 @@ func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	}
 }
 
-// checkEntries checks the entries of one file that are ours.
-func checkEntries(ctx context.Context, a *app.App, c clients.Client, f clients.File, tables map[string]map[string]any) []checkedClient {
+// checkEntries checks the entries of one file that start toolgate.
+func checkEntries(
+	ctx context.Context, a *app.App, c clients.Client, f clients.File, tables map[string]map[string]any,
+) []checkedClient {
 	var found []checkedClient
 	var twice []string
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
@@ -84,12 +87,14 @@ func checkEntries(ctx context.Context, a *app.App, c clients.Client, f clients.F
 		found = append(found, e)
 	}
 	if len(found) > 0 && len(twice) > 0 {
-		found[0].Problems = append(found[0].Problems, fmt.Sprintf("%s also has %s of its own, whose calls there pass no policy; take them out, or run `toolgate setup`", c.Title, strings.Join(twice, ", ")))
+		found[0].Problems = append(found[0].Problems,
+			fmt.Sprintf("%s also has %s of its own, whose calls bypass the policy; "+
+				"remove them, or run `toolgate setup`", c.Title, strings.Join(twice, ", ")))
 	}
 	return found
 }
 
-// checkKeys notes what the client's own keys spoil.
+// checkKeys reports keys of the client that get in toolgate's way.
 func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
 	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
 	if table["disabled"] == true || table["enabled"] == false {
@@ -100,12 +105,13 @@ func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
 			problem("without required = true Codex waits about a second for the server and goes on without it")
 		}
 		if table["default_tools_approval_mode"] == nil {
-			problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, before toolgate sees a call`)
+			problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, ` +
+				"before toolgate sees a call")
 		}
 	}
 }
 
-// check finds out whether the command starts, with flags that we take.
+// check reports whether the command exists, has valid flags and starts.
 func (e *checkedClient) check(
 	ctx context.Context, find programs.Finder, client string, s clients.Start, table map[string]any,
 ) {
@@ -134,7 +140,7 @@ func (e *checkedClient) check(
 	if i := slices.Index(words, "toolgate"); i >= 0 && commandName(s.Command) == "cmd" {
 		words = words[i+1:]
 	}
-	if err := checkWords(words); err != nil {
+	if err := checkArguments(words); err != nil {
 		problem("it would not start: %v", err)
 		return
 	}
@@ -156,8 +162,8 @@ func (e *checkedClient) check(
 	e.AnswerMS = took
 }
 
-// checkWords reports what is wrong with a command line of ours.
-func checkWords(words []string) error {
+// checkArguments parses a command line of toolgate and returns what is wrong with it.
+func checkArguments(words []string) error {
 	p := &program{}
 	cmd, rest, err := p.command().Find(words)
 	if err != nil {
@@ -187,11 +193,11 @@ func checkWords(words []string) error {
 	return p.checkDirectories(cmd)
 }
 
-// startTime is how long a start may take: the least that clients wait.
+// startTime bounds the start of a server: the shortest time that clients wait.
 const startTime = 10 * time.Second
 
-// firstAnswer starts a server, greets it, and returns how many milliseconds
-// passed from the start to its answer.
+// firstAnswer starts a server and returns the milliseconds from the start to the answer to
+// initialize.
 func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -212,7 +218,8 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"toolgate-doctor","version":"1"}}}`+"\n")
+	io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",`+
+		`"capabilities":{},"clientInfo":{"name":"toolgate-doctor","version":"1"}}}`+"\n")
 	line, _ := bufio.NewReader(out).ReadBytes('\n')
 	took := time.Since(begun)
 	in.Close()
@@ -235,7 +242,7 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 	return 0, fmt.Errorf("it answers with something else: %.80q", line)
 }
 
-// diagnoseStart measures this program's own first answer.
+// diagnoseStart measures the first answer of this program.
 func diagnoseStart(ctx context.Context, a *app.App, d *diagnosis) {
 	self, err := os.Executable()
 	if err != nil {
@@ -249,7 +256,7 @@ func diagnoseStart(ctx context.Context, a *app.App, d *diagnosis) {
 	d.AnswerMS = took
 }
 
-// diagnoseRules notes the rules that have no effect.
+// diagnoseRules reports the rules that have no effect.
 func diagnoseRules(a *app.App, d *diagnosis) {
 	there := func(name string) bool {
 		_, err := exec.LookPath(name)
@@ -263,7 +270,7 @@ func fileThere(name string) bool {
 	return err == nil
 }
 
-// printMore prints what the parts above found.
+// printMore prints clients, servers, rules and start-up time.
 func printMore(d diagnosis, out func(string, ...any)) {
 	for _, c := range d.Clients {
 		words := c.Start

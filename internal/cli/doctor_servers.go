@@ -9,13 +9,13 @@ import (
 	"toolgate/policy"
 )
 
-// A checkedServer is what doctor found of a downstream server.
+// A checkedServer is the state of a downstream server.
 type checkedServer struct {
 	aggregator.Status
 	Sandbox string `json:"sandbox,omitempty"` // of its process
 }
 
-// diagnoseServers starts every server once and notes what is wrong.
+// diagnoseServers starts every server once and reports its problems.
 func diagnoseServers(ctx context.Context, a *app.App, d *diagnosis) {
 	for _, key := range a.Config.WithoutEffect() {
 		d.Problems = append(d.Problems, fmt.Sprintf("the key %s has no effect here; take it out", key))
@@ -37,7 +37,8 @@ func diagnoseServers(ctx context.Context, a *app.App, d *diagnosis) {
 			d.Problems = append(d.Problems, fmt.Sprintf("server %s: %s", st.Name, f))
 		}
 		for _, key := range server.WithoutEffect() {
-			d.Problems = append(d.Problems, fmt.Sprintf("server %s: the key %s has no effect here; take it out", st.Name, key))
+			d.Problems = append(d.Problems,
+				fmt.Sprintf("server %s: the key %s has no effect here; take it out", st.Name, key))
 		}
 	}
 }

@@ -33,9 +33,9 @@ func TestSurroundings(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(text), 0o644))
 		}
-		require.Equal(t, tt.want, lookAround("linux", root), name)
+		require.Equal(t, tt.want, detectSurroundings("linux", root), name)
 	}
-	require.Equal(t, surroundings{OS: "darwin"}, lookAround("darwin", t.TempDir()))
+	require.Equal(t, surroundings{OS: "darwin"}, detectSurroundings("darwin", t.TempDir()))
 }
 
 // TestAdvice: each place where people ask how to get the level full has its
@@ -80,7 +80,7 @@ func TestAdvice(t *testing.T) {
 func TestWordsOfAClientsEntry(t *testing.T) {
 	dir := t.TempDir()
 	for _, words := range [][]string{{}, {"serve"}, {"serve", dir}, {"-C", dir, "-s", "read-only", "-a", "never"}, {"-C", "${workspaceFolder}"}, {"wrap", "--", "npx", "-y", "x"}} {
-		require.NoError(t, checkWords(words), "%q", words)
+		require.NoError(t, checkArguments(words), "%q", words)
 	}
 	for want, words := range map[string][]string{
 		"unknown command":      {"server"},
@@ -92,6 +92,6 @@ func TestWordsOfAClientsEntry(t *testing.T) {
 		"-C \"\": ":            {"-C", ""},
 		"--add-dir ":           {"-C", "${workspaceFolder}", "--add-dir", filepath.Join(dir, "gone")},
 	} {
-		require.ErrorContains(t, checkWords(words), want)
+		require.ErrorContains(t, checkArguments(words), want)
 	}
 }

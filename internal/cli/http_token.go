@@ -117,7 +117,8 @@ func (p *program) tokenList() *cobra.Command {
 				if t.Servers != nil {
 					servers = strings.Join(t.Servers, ",")
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace), orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace),
+					orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
 			}
 			return w.Flush()
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manCommand writes the man pages, for those who make packages.
+// manCommand writes the man pages, for packagers.
 func (p *program) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
@@ -29,8 +29,8 @@ func (p *program) manCommand() *cobra.Command {
 	}
 }
 
-// writeManPages writes a page for cmd and each command below it. Cobra's own
-// writer would bring a reader of Markdown into every start of the program.
+// writeManPages writes a page for cmd and for each command below it. Cobra's own generator would
+// link a Markdown parser into the program.
 func writeManPages(cmd *cobra.Command, dir string) error {
 	if !cmd.IsAvailableCommand() && cmd.HasParent() || cmd.IsAdditionalHelpTopicCommand() {
 		return nil
@@ -47,7 +47,7 @@ func writeManPages(cmd *cobra.Command, dir string) error {
 	return nil
 }
 
-// manPage returns the man page of cmd. It is the same whenever it is made.
+// manPage returns the man page of cmd. Equal commands give equal pages.
 func manPage(cmd *cobra.Command) string {
 	cmd.InitDefaultHelpFlag()
 	var b strings.Builder
@@ -108,7 +108,7 @@ func manOptions(b *strings.Builder, title string, flags *pflag.FlagSet) {
 	})
 }
 
-// roff returns text as a man page has it: nothing in it is a command.
+// roff escapes text for a man page.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -33,11 +33,12 @@ func (p *program) mcpCommand() *cobra.Command {
   toolgate mcp import claude-desktop
   toolgate mcp list`,
 	}
-	cmd.AddCommand(p.mcpAdd(), p.mcpList(), p.mcpGet(), p.mcpRemove(), p.mcpImport(), p.mcpLogin(), p.mcpLogout(), p.mcpReview())
+	cmd.AddCommand(p.mcpAdd(), p.mcpList(), p.mcpGet(), p.mcpRemove(), p.mcpImport())
+	cmd.AddCommand(p.mcpLogin(), p.mcpLogout(), p.mcpReview())
 	return cmd
 }
 
-// configFile returns the path of the config file and what stands in it.
+// configFile returns the path and the content of the config file.
 func configFile() (file string, text []byte, err error) {
 	dir, _, _, err := app.Folders()
 	if err != nil {
@@ -68,7 +69,8 @@ func serverNamed(name string) (config.MCPServer, error) {
 	}
 	s, ok := all[name]
 	if !ok {
-		return s, &policy.ValueError{What: "server", Value: name, Known: strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
+		known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		return s, &policy.ValueError{What: "server", Value: name, Known: known}
 	}
 	return s, nil
 }
@@ -110,25 +112,25 @@ and wait for no server then.`,
 			if err := p.addServers(map[string]config.MCPServer{w.Name: w.Server}, false); err != nil || !start {
 				return err
 			}
-			p.meetServers(cmd.Context(), []string{w.Name})
+			p.probeServers(cmd.Context(), []string{w.Name})
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.Server.URL, "url", "", "the server is at `URL`")
-	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", "`NAME` of the variable that holds the token for --url")
+	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", bearerUsage)
 	f.StringArrayVar(&headers, "header", nil, "header `NAME:VALUE` for --url (repeatable)")
 	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
 	f.StringVar(&w.Server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.Server.Trusted, "trust", false, "what the server says of its tools counts, and they may change unseen")
-	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")
+	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", approvalModeUsage)
 	f.BoolVar(&w.Server.Network, "network", false, "CMD may use the network")
 	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 	f.BoolVar(&start, "start", true, "start it once; --start=false only writes the config")
 	return cmd
 }
 
-// addServers adds servers to the config file and shows what it added.
+// addServers adds servers to the config file and prints their tables.
 func (p *program) addServers(servers map[string]config.MCPServer, dryRun bool) error {
 	file, text, err := configFile()
 	if err != nil {
@@ -160,7 +162,7 @@ func (p *program) addServers(servers map[string]config.MCPServer, dryRun bool) e
 	return nil
 }
 
-// masked returns s without the values that may be secret.
+// masked returns s with the values that may be secret replaced.
 func masked(s config.MCPServer) config.MCPServer {
 	hide := func(m map[string]string) map[string]string {
 		out := maps.Clone(m)
@@ -176,7 +178,7 @@ func masked(s config.MCPServer) config.MCPServer {
 	return s
 }
 
-// A listedServer is what mcp list says of a server.
+// A listedServer is an element of the output of mcp list.
 type listedServer struct {
 	Name     string `json:"name"`
 	Enabled  bool   `json:"enabled"`
@@ -190,9 +192,9 @@ type listedServer struct {
 }
 
 func listed(name string, s config.MCPServer) listedServer {
-	l := listedServer{Name: name, Enabled: s.IsEnabled(), URL: s.URL, Network: s.Network, Trusted: s.Trusted, Approval: s.DefaultToolsApprovalMode, Auth: loginState(name, s)}
-	if l.Approval == "" {
-		l.Approval = "auto"
+	l := listedServer{
+		Name: name, Enabled: s.IsEnabled(), URL: s.URL, Auth: loginState(name, s), Network: s.Network,
+		Trusted: s.Trusted, Approval: cmp.Or(s.DefaultToolsApprovalMode, "auto"),
 	}
 	if s.Command != "" {
 		l.Command = strings.Join(append([]string{s.Command}, s.Args...), " ")
@@ -234,7 +236,9 @@ func (p *program) mcpList() *cobra.Command {
 				if !s.Enabled {
 					state = "disabled"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, state, cmp.Or(s.Sandbox, "-"), yesNo(s.Network || s.URL != "" || s.Sandbox == "none"), cmp.Or(s.Auth, "-"), yesNo(s.Trusted), s.Approval, where)
+				network := yesNo(s.Network || s.URL != "" || s.Sandbox == "none")
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, state, cmp.Or(s.Sandbox, "-"), network,
+					cmp.Or(s.Auth, "-"), yesNo(s.Trusted), s.Approval, where)
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -307,7 +311,8 @@ func (p *program) mcpRemove() *cobra.Command {
 			}
 			fmt.Fprintf(p.stderr, "toolgate: removed from %s (the old one is %s.bak)\n", file, filepath.Base(file))
 			if noLogin == nil {
-				if _, err := oauth.Logout(cmd.Context(), login, store, nil); err != nil && !errors.Is(err, oauth.ErrNotRevoked) {
+				_, err := oauth.Logout(cmd.Context(), login, store, nil)
+				if err != nil && !errors.Is(err, oauth.ErrNotRevoked) {
 					return err
 				}
 			}
@@ -352,7 +357,7 @@ Each is started once, as with add.`,
 			if err := p.addServers(found, dryRun); err != nil || dryRun || !start {
 				return err
 			}
-			p.meetServers(cmd.Context(), slices.Sorted(maps.Keys(found)))
+			p.probeServers(cmd.Context(), slices.Sorted(maps.Keys(found)))
 			return nil
 		},
 	}
@@ -361,7 +366,7 @@ Each is started once, as with add.`,
 	return cmd
 }
 
-// foreign returns the servers of a client, or of a file in its form.
+// foreign returns the servers in a client's config, or in a file of that form.
 func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 	places, err := clients.Here()
 	if err != nil {
@@ -378,7 +383,8 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 	}
 	if files == nil {
 		if _, err := os.Stat(what); err != nil {
-			return nil, &policy.ValueError{What: "client or file", Value: what, Known: strings.Join(names, ", ") + ", or a file"}
+			known := strings.Join(names, ", ") + ", or a file"
+			return nil, &policy.ValueError{What: "client or file", Value: what, Known: known}
 		}
 		files = []string{what}
 	}
@@ -471,8 +477,7 @@ func (p *program) printReviews(list []aggregator.Review) error {
 	return err
 }
 
-// indented returns v to read. Its strings stay quoted, so that nothing in
-// them reaches the terminal as a command.
+// indented returns v indented. Strings stay quoted, so that nothing in them controls the terminal.
 func indented(v json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, v, "    ", "  ") != nil {

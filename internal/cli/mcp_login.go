@@ -22,12 +22,11 @@ import (
 	"toolgate/policy"
 )
 
-// loginTime is how long a person may take to log in.
+// loginTime bounds how long a login may take.
 const loginTime = 10 * time.Minute
 
-// loginOf returns a server of the config that one can log in to, and where its
-// login is kept.
-// With url it need not be in the config, as those that are wrapped.
+// loginOf returns a server that can be logged in to, and the store of its login. With url it need
+// not be in the config, as with wrap.
 func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, error) {
 	dir, state, _, err := app.Folders()
 	if err != nil {
@@ -48,7 +47,8 @@ func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, err
 	case s.URL == "":
 		err = fmt.Errorf("the server %s is started here and needs no login", name)
 	case !s.TakesLogin():
-		err = fmt.Errorf("the server %s gets its token from the config; take bearer_token_env_var, or the header Authorization, out of it to log in", name)
+		err = fmt.Errorf("the server %s gets its token from the config; "+
+			"remove bearer_token_env_var or the header Authorization there to log in", name)
 	}
 	return app.OAuthServer(name, s, c), app.TokenStore(state), s, err
 }
@@ -75,7 +75,8 @@ and paste the address of the page that the browser ends at.`,
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, fmt.Errorf("nobody logged in within %v", loginTime))
+			tooLate := fmt.Errorf("nobody logged in within %v", loginTime)
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, tooLate)
 			defer cancel()
 			o := oauth.Options{
 				Header: func() http.Header { return plainHeaders(server) },
@@ -98,7 +99,8 @@ and paste the address of the page that the browser ends at.`,
 	}
 	cmd.Flags().StringVar(&address, "url", "", "the server is at `URL` and not in the config, as for wrap")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, with commas between them")
-	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser, and take the address that it ends at from stdin")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false,
+		"open no browser, and take the address that it ends at from stdin")
 	return cmd
 }
 
@@ -109,7 +111,7 @@ func scopeWords(scopes []string) string {
 	return fmt.Sprintf(", for %q", scopes)
 }
 
-// plainHeaders returns the headers that go with each request to the server.
+// plainHeaders returns the headers of every request to the server.
 func plainHeaders(s config.MCPServer) http.Header {
 	h := http.Header{}
 	for key, value := range s.HTTPHeaders {
@@ -123,7 +125,7 @@ func plainHeaders(s config.MCPServer) http.Header {
 	return h
 }
 
-// visit tells the person the address, and opens it where that is possible.
+// visit prints the address and opens it in a browser if possible.
 func (p *program) visit(address string, open bool) {
 	fmt.Fprintf(p.stdout, "Log in at this address:\n\n%s\n\n", address)
 	if !open {
@@ -146,8 +148,8 @@ func (p *program) visit(address string, open bool) {
 	go cmd.Wait() // ends with the browser, or with us
 }
 
-// browser returns the command that opens an address: the program name, "" for
-// the one of this system.
+// browser returns the command that opens an address with the program name, "" for the default of
+// this system.
 func (p *program) browser(name, address string) (*exec.Cmd, error) {
 	s, err := p.Load()
 	if err != nil {
@@ -169,7 +171,7 @@ func (p *program) browser(name, address string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}, nil
 }
 
-// lines gives what stands on stdin, line by line.
+// lines returns the lines of stdin.
 func (p *program) lines() <-chan string {
 	out := make(chan string)
 	go func() { // ends with stdin, or with us
@@ -213,7 +215,7 @@ func (p *program) mcpLogout() *cobra.Command {
 	return cmd
 }
 
-// loginState says in a word how a server knows us.
+// loginState returns how toolgate authenticates to a server, in a word.
 func loginState(name string, server config.MCPServer) string {
 	switch {
 	case server.URL == "":

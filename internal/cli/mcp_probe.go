@@ -9,11 +9,12 @@ import (
 	"toolgate/aggregator"
 )
 
-// meetServers starts the servers of these names once and says what they offer,
-// or why they do not run. What they offer is kept: some clients ask for the
-// tools only when they start, and wait for no server then.
-func (p *program) meetServers(ctx context.Context, names []string) {
-	fmt.Fprintf(p.stderr, "toolgate: starting %s once, to learn what there is; --start=false leaves that out\n", strings.Join(names, ", "))
+// probeServers starts the servers with these names once and prints what they offer or why they do
+// not run. Their catalogs are saved, because some clients list the tools only at their start and
+// do not wait.
+func (p *program) probeServers(ctx context.Context, names []string) {
+	fmt.Fprintf(p.stderr, "toolgate: starting %s once, to learn what there is; --start=false leaves that out\n",
+		strings.Join(names, ", "))
 	alone := *p
 	alone.OnlyServers = names
 	if alone.LogLevel == "warn" {
@@ -26,14 +27,15 @@ func (p *program) meetServers(ctx context.Context, names []string) {
 	}
 	defer a.Close()
 	for _, st := range a.Downstreams.Check(ctx) {
-		fmt.Fprintf(p.stderr, "toolgate: %s\n", meeting(st))
+		fmt.Fprintf(p.stderr, "toolgate: %s\n", probeResult(st))
 	}
 }
 
-// meeting says how it went with one server.
-func meeting(st aggregator.Status) string {
+// probeResult describes the state of one probed server.
+func probeResult(st aggregator.Status) string {
 	if st.State != aggregator.Ready {
-		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again", st.Name, cmp.Or(st.Error, string(st.State)))
+		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again",
+			st.Name, cmp.Or(st.Error, string(st.State)))
 	}
 	tools := fmt.Sprintf("%d tools", st.Tools)
 	if st.Tools == 1 {

@@ -47,8 +47,8 @@ files are used.`,
 	return cmd
 }
 
-// A checked is what policy check prints. Decision, matchedRules and their
-// fields are Codex's `execpolicy check`.
+// A checked is the output of policy check. Decision, matchedRules and their fields are those of
+// Codex's `execpolicy check`.
 type checked struct {
 	Decision string               `json:"decision"` // allow, ask, deny
 	Reason   string               `json:"reason"`
@@ -157,7 +157,7 @@ func (p *program) policyImport(from string, yes bool) error {
 	return nil
 }
 
-// copyNew writes a file that must not be there yet.
+// copyNew writes a file that must not exist yet.
 func copyNew(name string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

@@ -20,7 +20,7 @@ type program struct {
 	started        bool // a command has begun
 }
 
-// command returns the whole command line.
+// command returns the command line with all commands.
 func (p *program) command() *cobra.Command {
 	root := p.rootCommand()
 	p.addCommands(root)
@@ -54,7 +54,8 @@ workspace, and asks you before anything reaches further.`,
 	f.StringVarP(&p.Dir, "cd", "C", "", "workspace `DIR`, default the current folder")
 	f.StringArrayVar(&p.AddDirs, "add-dir", nil, "further writable `DIR` (repeatable)")
 	f.StringVarP(&p.Sandbox, "sandbox", "s", "", "sandbox `MODE`: read-only, workspace-write, danger-full-access")
-	f.StringVarP(&p.Profile, "permission-profile", "P", "", "permission profile `NAME`: of the config, or :read-only, :workspace, :danger-full-access")
+	f.StringVarP(&p.Profile, "permission-profile", "P", "",
+		"permission profile `NAME`: of the config, or :read-only, :workspace, :danger-full-access")
 	root.MarkFlagsMutuallyExclusive("sandbox", "permission-profile")
 	f.StringVarP(&p.Approval, "ask-for-approval", "a", "", "approval `POLICY`: untrusted, on-request, never")
 	f.StringArrayVarP(&p.ConfigValues, "config", "c", nil, "config `KEY=VALUE` with a TOML value (repeatable)")
@@ -65,8 +66,10 @@ workspace, and asks you before anything reaches further.`,
 }
 
 func (p *program) addCommands(root *cobra.Command) {
-	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.httpCommand(), p.callCommand(), p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand(), p.consoleCommand(), p.auditCommand(), p.versionCommand(), p.workerCommand())
-	root.AddCommand(p.setupCommand(), p.manCommand())
+	root.AddCommand(p.serveCommand(), p.wrapCommand(), p.mcpCommand(), p.httpCommand(), p.callCommand())
+	root.AddCommand(p.toolsCommand(), p.sandboxCommand(), p.doctorCommand(), p.policyCommand(), p.approvalsCommand())
+	root.AddCommand(p.consoleCommand(), p.auditCommand(), p.setupCommand(), p.versionCommand())
+	root.AddCommand(p.manCommand(), p.workerCommand())
 }
 
 func helpCommand() *cobra.Command {
@@ -77,7 +80,8 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, words []string) error {
 			found, rest, err := cmd.Root().Find(words)
 			if err != nil || len(rest) > 0 {
-				return &policy.ValueError{What: "command", Value: strings.Join(words, " "), Known: commandNames(cmd.Root())}
+				known := commandNames(cmd.Root())
+				return &policy.ValueError{What: "command", Value: strings.Join(words, " "), Known: known}
 			}
 			return found.Help()
 		},

@@ -7,9 +7,8 @@ import (
 	"toolgate/internal/clients"
 )
 
-// runsPackage reports whether the command is a package runner: it fetches a
-// package and runs a program of it, but prefers one in the node_modules of the
-// folder that it is started in, and puts that folder's programs first in PATH.
+// runsPackage reports whether the command is a package runner. It runs a program of a package, but
+// prefers one in node_modules of its working folder, and puts the programs there first in PATH.
 func runsPackage(command string, args []string) bool {
 	switch commandName(command) {
 	case "npx", "bunx", "pnpx":
@@ -20,8 +19,8 @@ func runsPackage(command string, args []string) bool {
 	return false
 }
 
-// throughRunner returns the package runner that the entry starts toolgate
-// through, "" for none, and the words that toolgate gets.
+// throughRunner returns the package runner through which the entry starts toolgate, "" for none,
+// and the arguments of toolgate.
 func throughRunner(s clients.Start) (runner string, words []string) {
 	all := append([]string{s.Command}, s.Args...)
 	for len(all) > 0 && slices.Contains([]string{"cmd", "c", "env"}, commandName(all[0])) {

@@ -16,7 +16,7 @@ import (
 	"toolgate/tools"
 )
 
-// printRefusedHosts tells on stderr which hosts were refused to what ran.
+// printRefusedHosts prints the hosts that were refused to the command.
 func printRefusedHosts(stderr io.Writer, refused []tools.Denial) {
 	for _, d := range refused {
 		fmt.Fprintf(stderr, "toolgate: the sandbox refused the host %s: %s\n", d.Path, strings.TrimSuffix(d.Why, "\n"))
@@ -38,13 +38,13 @@ your terminal, and ends with CMD's own exit code.`,
 	return cmd
 }
 
-// sandboxed runs argv confined and passes its exit code on.
+// sandboxed runs argv confined and returns its exit code as an exitStatus.
 func (p *program) sandboxed(argv []string) error {
 	s, err := p.Load()
 	if err != nil {
 		return err
 	}
-	// To find out what this system can do takes as long as a sandbox does.
+	// Probing takes as long as setting a sandbox up, so assume first and probe on failure.
 	cmd, err := p.startSandboxed(s, sandbox.Guess(), argv)
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		cmd, err = p.startSandboxed(s, sandbox.Probe(), argv)

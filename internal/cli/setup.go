@@ -26,17 +26,17 @@ import (
 	"toolgate/policy"
 )
 
-// defaultName is the name of our entry unless --name gives another.
+// defaultName is the name of the entry without --name.
 const defaultName = "toolgate"
 
-// setupFlags say what setup may do.
+// setupFlags are the flags of setup.
 type setupFlags struct {
 	name   string
 	yes    bool
 	dryRun bool
 	undo   bool
 	move   bool
-	meet   bool
+	probe  bool
 	url    string
 }
 
@@ -71,7 +71,7 @@ in the project's folder; Claude Desktop and Windsurf do not, and need -C.`,
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the changes and write nothing")
 	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
 	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
-	fl.BoolVar(&f.meet, "start", true, "start the servers that were moved once; --start=false does not")
+	fl.BoolVar(&f.probe, "start", true, "start the servers that were moved once; --start=false does not")
 	fl.StringVar(&f.name, "name", defaultName, "`NAME` of the entry")
 	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
 	return cmd
@@ -110,10 +110,16 @@ func (s *setup) run(cmd *cobra.Command, names []string) error {
 			fmt.Fprintln(s.stderr, "toolgate: there is nothing to take back")
 			return nil
 		}
-		return &config.Error{File: "setup", Msg: "no client that it knows is installed", Hint: "name one to write its config all the same, see --help"}
+		var titles []string
+		for _, c := range clients.Known(places) {
+			titles = append(titles, c.Title)
+		}
+		msg := fmt.Sprintf("no supported client found (looked for: %s)", strings.Join(titles, ", "))
+		return &config.Error{File: "setup", Msg: msg, Hint: "name one to write its config anyway, see --help"}
 	}
 	if !s.yes && !s.dryRun && !isTerminal(s.stdin) {
-		return &config.Error{File: "setup", Msg: "there is nobody to ask: stdin is no terminal", Hint: "--yes writes without asking, --dry-run only shows"}
+		const hint = "--yes writes without asking, --dry-run only shows the changes"
+		return &config.Error{File: "setup", Msg: "cannot ask: stdin is not a terminal", Hint: hint}
 	}
 	if s.undo {
 		return s.each(chosen, s.undoClient)
@@ -122,14 +128,14 @@ func (s *setup) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	err = s.each(chosen, s.attach)
-	if len(s.moved) > 0 && s.meet {
+	if len(s.moved) > 0 && s.probe {
 		slices.Sort(s.moved)
-		s.meetServers(cmd.Context(), slices.Compact(s.moved))
+		s.probeServers(cmd.Context(), slices.Compact(s.moved))
 	}
 	return err
 }
 
-// each does its work for every client; a fault of one does not stop the others.
+// each calls do for every client. An error with one does not stop the others.
 func (s *setup) each(chosen []clients.Client, do func(clients.Client) error) error {
 	failed := false
 	for _, c := range chosen {
@@ -164,7 +170,7 @@ func choose(known []clients.Client, names []string, installed func(clients.Clien
 	return chosen, nil
 }
 
-// installed reports whether there are signs of the client.
+// installed reports whether the client seems to be installed.
 func installed(c clients.Client) bool {
 	for _, file := range c.Signs {
 		if _, err := os.Stat(file); err == nil {
@@ -177,13 +183,13 @@ func installed(c clients.Client) bool {
 	})
 }
 
-// entry returns how clients are to start this program, with the flags that
-// were given.
+// entry returns how clients start this program, with the flags given to setup.
 func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
 	if s.url != "" {
 		u, err := url.Parse(s.url)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return clients.Start{}, &policy.ValueError{What: "URL", Value: s.url, Known: "http://127.0.0.1:8321/mcp and the like"}
+			const known = "http://127.0.0.1:8321/mcp and the like"
+			return clients.Start{}, &policy.ValueError{What: "URL", Value: s.url, Known: known}
 		}
 		return clients.Start{URL: s.url}, nil
 	}
@@ -203,9 +209,8 @@ func (s *setup) entry(cmd *cobra.Command) (clients.Start, error) {
 	return start, err
 }
 
-// lasting returns the path that will lead to the program at self after an
-// update, too: the one on the path where that is a link to it, as Homebrew and
-// others make them.
+// lasting returns the path that still leads to the program at self after an update: a symlink to
+// it on PATH, as Homebrew makes them.
 func lasting(self string, find programs.Finder) string {
 	found, err := find.Find("toolgate", os.Environ())
 	if err != nil {
@@ -219,13 +224,13 @@ func lasting(self string, find programs.Finder) string {
 	return self
 }
 
-// startOf returns how to start the program at self: always by an absolute path.
-// A package runner would take a program of the workspace first, or one that it
-// finds there on the way, such as node. A program that does not stay where it
-// is, or that commands can write, is copied to the state folder for that.
+// startOf returns how to start the program at self, always by an absolute path: a package runner
+// would prefer a program of the workspace. A program that does not stay in place or that commands
+// can write is copied to the state folder.
 func (s *setup) startOf(self string, find programs.Finder) (clients.Start, error) {
 	if strings.Contains(filepath.ToSlash(self), "/go-build") {
-		return clients.Start{}, &config.Error{File: self, Msg: "this program will be gone in a moment", Hint: "build it first, with `go build -o ~/bin/toolgate .`, and run the setup of that"}
+		const hint = "build it first, with `go build -o ~/bin/toolgate .`, and run the setup of that"
+		return clients.Start{}, &config.Error{File: self, Msg: "this program is temporary", Hint: hint}
 	}
 	if path := lasting(self, find); !inProject(path) && !find.CanWrite(path) {
 		return clients.Start{Command: path}, nil
@@ -234,17 +239,15 @@ func (s *setup) startOf(self string, find programs.Finder) (clients.Start, error
 	return clients.Start{Command: filepath.Join(filepath.Dir(s.log.file), "bin", "toolgate"+filepath.Ext(self))}, nil
 }
 
-// inProject reports whether the program belongs to a project, or to the cache
-// of a package runner, which is one: beside their node_modules is a
-// package.json. pnpm keeps each version in a folder of its own.
+// inProject reports whether the program belongs to a project or to the cache of a package runner:
+// both have a package.json beside node_modules. pnpm keeps each version in a folder of its own.
 func inProject(path string) bool {
 	root, _, ok := strings.Cut(filepath.ToSlash(path), "/node_modules/")
 	cached := strings.Contains(root, "/_npx/") || strings.Contains(root, "/.pnpm/")
 	return ok && (cached || fileThere(filepath.Join(root, "package.json")))
 }
 
-// copyProgram copies the program to where the entries start it, if it is not
-// there already.
+// copyProgram copies the program to the state folder unless it is there already.
 func (s *setup) copyProgram() error {
 	if s.source == "" || s.dryRun {
 		return nil
@@ -263,8 +266,7 @@ func (s *setup) copyProgram() error {
 	return nil
 }
 
-// flagWords returns the common flags that were given, with paths that mean the
-// same in any folder.
+// flagWords returns the common flags that were given, with absolute paths.
 func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	var words []string
 	path := func(flag, dir string) error {
@@ -300,8 +302,8 @@ func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	return words, nil
 }
 
-// attach writes the entry into the client's file, and mends those that start
-// toolgate through a package runner.
+// attach writes the entry into the client's file and repairs entries that start toolgate through a
+// package runner.
 func (s *setup) attach(c clients.Client) error {
 	for i, w := range c.Files {
 		names, err := s.entries(w, i == 0)
@@ -317,8 +319,8 @@ func (s *setup) attach(c clients.Client) error {
 	return nil
 }
 
-// entries returns the names of the entries to write into the client's file. In
-// the first one that is ours, unless one of another name is mended.
+// entries returns the names of the entries to write into the client's file: the name given, or
+// that of the first entry that starts toolgate.
 func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	text, _, err := readIfThere(w.Path)
 	if err != nil {
@@ -338,8 +340,8 @@ func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	return names, nil
 }
 
-// attachAs writes the entry called name. With move it moves the other servers
-// of the file behind us.
+// attachAs writes the entry called name. With move it moves the other servers of the file behind
+// toolgate.
 func (s *setup) attachAs(c clients.Client, w clients.File, name string, move bool) error {
 	before, existed, err := readIfThere(w.Path)
 	if err != nil {
@@ -365,7 +367,7 @@ func (s *setup) attachAs(c clients.Client, w clients.File, name string, move boo
 	}
 	var moved map[string]config.MCPServer
 	if move {
-		if moved, err = s.movable(c, w.Path, before, tables); err != nil {
+		if moved, err = s.serversToMove(c, w.Path, before, tables); err != nil {
 			return err
 		}
 	}
@@ -413,7 +415,7 @@ func readIfThere(file string) (text []byte, existed bool, err error) {
 	return text, err == nil, err
 }
 
-// sameTable reports whether two tables say the same, whatever types they have.
+// sameTable reports whether two tables are equal apart from the Go types of their values.
 func sameTable(a, b map[string]any) bool {
 	if b == nil {
 		return false
@@ -428,60 +430,74 @@ func sameTable(a, b map[string]any) bool {
 	return reflect.DeepEqual(plain[0], plain[1])
 }
 
-// movable returns the servers of the client that are to go behind us, by the
-// client's name for them. It asks, unless that was answered by flags.
-func (s *setup) movable(c clients.Client, file string, text []byte, tables map[string]map[string]any) (map[string]config.MCPServer, error) {
+// serversToMove returns the servers of the client to move behind toolgate, by the client's
+// name for them. It asks unless flags have answered.
+func (s *setup) serversToMove(
+	c clients.Client, file string, text []byte, tables map[string]map[string]any,
+) (map[string]config.MCPServer, error) {
 	servers, notes, err := clients.Parse(file, text)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
-		return nil, nil // [clients.File.Tables] took it; there is nothing in it to move
+		return nil, nil // [clients.File.Tables] accepted it, so there are no servers in it
 	}
 	have, err := configured()
 	if err != nil {
 		return nil, err
 	}
-	moved, named := map[string]config.MCPServer{}, map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(tables)) {
-		server, ok := servers[config.NameFrom(key)]
-		_, ours := have[config.NameFrom(key)]
-		other, taken := named[config.NameFrom(key)]
-		switch {
-		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
-		case ours:
-			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: there is a server of that name behind toolgate already\n", key, c.Title)
-		case fillsIn(server):
-			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it holds a variable that only %s fills in\n", key, c.Title, c.Title)
-		case taken:
-			fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: it would have the name of %s\n", key, c.Title, other)
-		default:
-			moved[key], named[config.NameFrom(key)] = server, key
-		}
-	}
-	if len(moved) == 0 {
-		return nil, nil
-	}
+	moved := s.movable(c, servers, have, tables)
 	names := strings.Join(slices.Sorted(maps.Keys(moved)), ", ")
-	if s.yes && !s.move || s.dryRun && !s.move {
-		fmt.Fprintf(s.stderr, "toolgate: %s has servers of its own: %s; --move moves them behind toolgate\n", c.Title, names)
+	switch {
+	case len(moved) == 0:
 		return nil, nil
-	}
-	if !s.confirm(fmt.Sprintf("%s has servers of its own: %s. Move them behind toolgate?", c.Title, names), s.move) {
+	case (s.yes || s.dryRun) && !s.move:
+		fmt.Fprintf(s.stderr, "toolgate: %s has servers of its own: %s; --move moves them behind toolgate\n",
+			c.Title, names)
+		return nil, nil
+	case !s.confirm(fmt.Sprintf("%s has servers of its own: %s. Move them behind toolgate?", c.Title, names), s.move):
 		return nil, nil
 	}
 	for _, note := range notes {
-		if key, _, ok := strings.Cut(note, ":"); ok && tables[key] != nil && slices.Contains(slices.Collect(maps.Keys(moved)), key) {
+		key, _, _ := strings.Cut(note, ":")
+		if _, ok := moved[key]; ok {
 			fmt.Fprintf(s.stderr, "toolgate: note: %s\n", note)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(moved)) {
-		server := moved[key]
+	for key, server := range moved {
 		s.place(config.NameFrom(key), &server, filepath.Dir(file))
 		moved[key] = server
 	}
 	return moved, nil
 }
 
-// fillsIn reports whether the server holds variables that only its client
-// knows how to fill in.
+// movable returns the servers that can be moved, by the client's name for them, and
+// prints why the others stay.
+func (s *setup) movable(
+	c clients.Client, servers, have map[string]config.MCPServer, tables map[string]map[string]any,
+) map[string]config.MCPServer {
+	moved, named := map[string]config.MCPServer{}, map[string]string{}
+	stays := func(key, why string) {
+		fmt.Fprintf(s.stderr, "toolgate: %s stays with %s: %s\n", key, c.Title, why)
+	}
+	for _, key := range slices.Sorted(maps.Keys(tables)) {
+		name := config.NameFrom(key)
+		server, ok := servers[name]
+		_, ours := have[name]
+		other, taken := named[name]
+		switch {
+		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
+		case ours:
+			stays(key, "toolgate already has a server of that name")
+		case fillsIn(server):
+			stays(key, fmt.Sprintf("it uses a variable that only %s expands", c.Title))
+		case taken:
+			stays(key, "it would have the name of "+other)
+		default:
+			moved[key], named[name] = server, key
+		}
+	}
+	return moved
+}
+
+// fillsIn reports whether the server uses variables that only its client expands.
 func fillsIn(m config.MCPServer) bool {
 	words := append([]string{m.Command, m.Cwd, m.URL}, m.Args...)
 	words = slices.AppendSeq(words, maps.Values(m.Env))
@@ -489,14 +505,14 @@ func fillsIn(m config.MCPServer) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${") })
 }
 
-// isUs reports whether the server is toolgate.
+// isUs reports whether the entry starts toolgate.
 func isUs(s clients.Start) bool {
 	name := commandName(s.Command)
 	runner, _ := throughRunner(s)
 	return name == "toolgate" || runner != "" || name == "cmd" && slices.Contains(s.Args, "toolgate")
 }
 
-// ownWords returns the words that an entry of ours starts toolgate with.
+// ownWords returns the arguments with which the entry starts toolgate.
 func ownWords(s clients.Start) []string {
 	runner, words := throughRunner(s)
 	if runner == "" && commandName(s.Command) == "toolgate" {
@@ -505,7 +521,7 @@ func ownWords(s clients.Start) []string {
 	return words
 }
 
-// takeOver adds the servers to our config and returns their tables there.
+// takeOver adds the servers to the config and returns their tables.
 func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, error) {
 	if len(moved) == 0 {
 		return nil, nil
@@ -525,7 +541,7 @@ func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, 
 	return added, s.addServers(named, false)
 }
 
-// show prints the change, without the values that may be secret.
+// show prints the change with secrets masked.
 func (s *setup) show(c clients.Client, file string, before, after []byte, tables map[string]map[string]any) {
 	fmt.Fprintf(s.stdout, "%s:\n", c.Title)
 	text := string(diff.Diff(file, before, file+" (new)", after))
@@ -533,10 +549,12 @@ func (s *setup) show(c clients.Client, file string, before, after []byte, tables
 	fmt.Fprintf(s.stdout, "%s\n", hideSecrets(text, tables))
 }
 
-var secretLine = lazyregexp.New(`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
+var secretLine = lazyregexp.New(
+	`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)` +
+		`("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
 
-// hideSecrets replaces the values of variables and headers in the tables, and
-// of what has a name like a secret's.
+// hideSecrets masks the values of variables and headers in the tables, and of everything named
+// like a secret.
 func hideSecrets(text string, tables map[string]map[string]any) string {
 	for _, t := range tables {
 		for _, key := range []string{"env", "envs", "headers", "http_headers"} {
@@ -556,8 +574,7 @@ func hideSecrets(text string, tables map[string]map[string]any) string {
 	})
 }
 
-// confirm asks, and takes anything but yes for a no. What was answered by a
-// flag is not asked.
+// confirm asks the user. Anything but yes is no; a question answered by a flag is not asked.
 func (s *setup) confirm(question string, answered bool) bool {
 	if s.dryRun {
 		return answered && question != "Write it?"
@@ -570,15 +587,17 @@ func (s *setup) confirm(question string, answered bool) bool {
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line)))
 }
 
-// nextSteps says what is still to do.
+// nextSteps prints what is left to do.
 func (s *setup) nextSteps(c clients.Client) {
 	switch {
 	case s.start.URL != "" && c.NeedsToken():
-		fmt.Fprintf(s.stdout, "  give the token to %s in its own settings, as header Authorization: Bearer …\n", c.Title)
+		fmt.Fprintf(s.stdout, "  give the token to %s in its own settings, as header Authorization: Bearer …\n",
+			c.Title)
 	case s.start.URL != "":
 		fmt.Fprintf(s.stdout, "  %s finds the token in the variable %s\n", c.Title, clients.TokenVariable)
 	case !c.Projects && s.Dir == "":
-		fmt.Fprintf(s.stdout, "  %s starts it outside of any project, so nothing can be written there; -C FOLDER names a workspace\n", c.Title)
+		fmt.Fprintf(s.stdout, "  %s starts it outside of any project, so nothing is writable; name a workspace with -C FOLDER\n",
+			c.Title)
 	}
 	fmt.Fprintf(s.stdout, "  restart %s, it reads the file when it starts\n", c.Title)
 }

@@ -19,22 +19,23 @@ import (
 	"toolgate/internal/config"
 )
 
-// A setupChange is what setup wrote into one client's file: enough to take it
-// back after the client has changed the file, too.
+// A setupChange records a change of one client's file in enough detail to revert it after the
+// client has changed the file, too.
 type setupChange struct {
-	Client  string                    `json:"client"`
-	File    string                    `json:"file"`
-	Name    string                    `json:"name"`             // of our entry
-	Existed bool                      `json:"existed"`          // the file was there before
-	Backup  string                    `json:"backup,omitempty"` // the file as it was
-	After   string                    `json:"after"`            // digest of the file as it was left, "" when the backup is not what was there before us
-	Old     map[string]any            `json:"old,omitempty"`    // our entry as it was
-	Moved   map[string]map[string]any `json:"moved,omitempty"`  // entries taken out, by name
-	Added   map[string]string         `json:"added,omitempty"`  // what they became in our config, by name
+	Client  string `json:"client"`
+	File    string `json:"file"`
+	Name    string `json:"name"`             // of our entry
+	Existed bool   `json:"existed"`          // the file was there before
+	Backup  string `json:"backup,omitempty"` // the file as it was
+	// After is the digest of the file after the change, "" if the backup is older.
+	After string                    `json:"after"`
+	Old   map[string]any            `json:"old,omitempty"`   // our entry as it was
+	Moved map[string]map[string]any `json:"moved,omitempty"` // entries taken out, by name
+	Added map[string]string         `json:"added,omitempty"` // what they became in our config, by name
 }
 
-// A setupLog is the list of changes that have not been taken back. It lies in
-// the state folder, where nothing run for a model sees it.
+// A setupLog is the list of changes that have not been reverted. It is in the state folder, which
+// workers cannot read.
 type setupLog struct {
 	file    string
 	Changes []setupChange `json:"changes"`
@@ -61,23 +62,23 @@ func (l *setupLog) open() error {
 	return nil
 }
 
-// has reports whether something of the client's was changed.
+// has reports whether a file of the client was changed.
 func (l *setupLog) has(c clients.Client) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
 }
 
-// wrote reports whether the entry called name in the file is setup's.
+// wrote reports whether setup wrote the entry called name in the file.
 func (l *setupLog) wrote(file, name string) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
 }
 
-// write replaces the client's file and remembers the change. It returns where
-// the file as it was is kept, "" when there was none.
+// write replaces the client's file and records the change. It returns the path of the backup, ""
+// if there was no file.
 func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
 	c.After = textDigest(after)
 	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })
 	if i >= 0 {
-		// What is to be restored is what was there before the first time.
+		// Keep the state before the first change.
 		first := l.Changes[i]
 		c.Old = first.Old
 		maps.Copy(c.Moved, first.Moved)
@@ -93,8 +94,8 @@ func (l *setupLog) write(c setupChange, before, after []byte) (backup string, er
 		l.Changes = slices.Delete(l.Changes, i, i+1)
 	}
 	if c.Existed && c.Backup == "" {
-		// Not beside the file: it holds what the file does, keys among it, and
-		// only the state folder is hidden from all that runs for a model.
+		// The backup holds the same secrets as the file, so it must be in the state folder, which
+		// is hidden from workers.
 		c.Backup = filepath.Join(filepath.Dir(l.file), "setup", c.Client+"-"+filepath.Base(c.File))
 		if c.After == "" {
 			c.Backup += ".later"
@@ -129,8 +130,7 @@ func textDigest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// modeOf returns the permissions of the file, the user's alone when it is not
-// there.
+// modeOf returns the permissions of the file, 0600 if it does not exist.
 func modeOf(file string) fs.FileMode {
 	if info, err := os.Stat(file); err == nil {
 		return info.Mode().Perm()
@@ -138,7 +138,7 @@ func modeOf(file string) fs.FileMode {
 	return 0o600
 }
 
-// replaceFile replaces a file in one step. A link stays one.
+// replaceFile replaces a file in one step. A symlink stays a symlink.
 func replaceFile(file string, text []byte, mode fs.FileMode) error {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
@@ -166,7 +166,7 @@ func replaceFile(file string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
-// undoClient takes back what was written into the client's files.
+// undoClient reverts what setup wrote into the client's files.
 func (s *setup) undoClient(c clients.Client) error {
 	found := false
 	for _, change := range slices.Backward(slices.Clone(s.log.Changes)) { // the last first: it knows the file as it is
@@ -216,7 +216,9 @@ func (s *setup) undoChange(c clients.Client, change setupChange) error {
 	if err := s.takeBack(change.Added); err != nil {
 		return err
 	}
-	s.log.Changes = slices.DeleteFunc(s.log.Changes, func(o setupChange) bool { return o.File == change.File && o.Name == change.Name })
+	s.log.Changes = slices.DeleteFunc(s.log.Changes, func(o setupChange) bool {
+		return o.File == change.File && o.Name == change.Name
+	})
 	if err := s.log.save(); err != nil {
 		return err
 	}
@@ -224,8 +226,8 @@ func (s *setup) undoChange(c clients.Client, change setupChange) error {
 	return nil
 }
 
-// restored returns the client's file as it would be without the change: its
-// old bytes when nobody has written since, else with the entries put right.
+// restored returns the client's file without the change: the old bytes if the file was not changed
+// since, else with the entries restored.
 func restored(w clients.File, change setupChange, now []byte) ([]byte, error) {
 	if textDigest(now) == change.After {
 		if !change.Existed {
@@ -252,8 +254,7 @@ func restored(w clients.File, change setupChange, now []byte) ([]byte, error) {
 	return after, err
 }
 
-// plainTable returns the table with numbers as Go's own, which every form can
-// write.
+// plainTable returns the table with numbers as Go types that every format can encode.
 func plainTable(t map[string]any) map[string]any {
 	var plain func(v any) any
 	plain = func(v any) any {
@@ -282,8 +283,7 @@ func plainTable(t map[string]any) map[string]any {
 	return out
 }
 
-// takeBack takes servers out of our config again, unless they were changed
-// there.
+// takeBack removes servers from the config again unless they were changed there.
 func (s *setup) takeBack(added map[string]string) error {
 	file, text, err := configFile()
 	if err != nil || len(added) == 0 {

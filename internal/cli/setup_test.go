@@ -40,7 +40,7 @@ func TestSetupStartsAProgramThatStays(t *testing.T) {
 		require.Equal(t, want == copied, s.source == self)
 	}
 	_, err = (&setup{}).startOf("/tmp/go-build123/b001/exe/toolgate", find)
-	require.ErrorContains(t, err, "gone in a moment")
+	require.ErrorContains(t, err, "this program is temporary")
 }
 
 // TestSetupWritesAPathThatLasts: the name that stays, not the version's folder

@@ -47,18 +47,18 @@ its own, where it starts; it has no network unless you give it --network.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringVar(&w.Server.URL, "url", "", "connect to the server at `URL` instead of starting one")
-	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", "`NAME` of the variable that holds the token for --url")
+	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", bearerUsage)
 	f.StringVar(&w.Name, "name", "", "`NAME` of the server in questions and the record, default the command's")
 	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
 	f.StringVar(&w.Server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.Server.Trusted, "trust", false, "what the server says of its tools counts")
-	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")
+	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", approvalModeUsage)
 	f.BoolVar(&w.Server.Network, "network", false, "CMD may use the network")
 	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 	return cmd
 }
 
-// complete completes w with the words of the command line.
+// complete applies the arguments and flags to w.
 func complete(w *app.Wrapped, args, env []string, confine bool) error {
 	switch {
 	case w.Server.URL == "" && len(args) == 0:
@@ -92,9 +92,14 @@ func complete(w *app.Wrapped, args, env []string, confine bool) error {
 	return config.CheckServer(w.Name, w.Server)
 }
 
-const cwdUsage = "`DIR` to start CMD in, or \"workspace\"; default a folder of its own"
+// Usages of flags that wrap and mcp add share.
+const (
+	cwdUsage          = "`DIR` to start CMD in, or \"workspace\"; default a folder of its own"
+	bearerUsage       = "`NAME` of the variable that holds the token for --url"
+	approvalModeUsage = "`MODE` of its tools: auto, prompt, writes, approve"
+)
 
-// absoluteCwd makes a folder of the command line mean the same in any folder.
+// absoluteCwd makes a folder given on the command line absolute.
 func absoluteCwd(w *app.Wrapped) (err error) {
 	if w.Server.Cwd != "" && w.Server.Cwd != config.CwdWorkspace {
 		w.Server.Cwd, err = filepath.Abs(w.Server.Cwd)
@@ -102,8 +107,8 @@ func absoluteCwd(w *app.Wrapped) (err error) {
 	return err
 }
 
-// place has a server start in the workspace, and says so, where a word of its
-// command is a relative path. Those of files are known by the files below dir.
+// place sets the workspace as the working folder of a server whose command has a relative path,
+// and prints a note. Files are recognized below dir.
 func (p *program) place(name string, s *config.MCPServer, dir string) {
 	if s.Command == "" || s.Cwd != "" {
 		return
@@ -122,11 +127,11 @@ func (p *program) place(name string, s *config.MCPServer, dir string) {
 		return
 	}
 	s.Cwd = config.CwdWorkspace
-	fmt.Fprintf(p.stderr, "toolgate: note: %s starts in the workspace, because %q is a relative path; commands can change what it runs there\n", name, words[i])
+	fmt.Fprintf(p.stderr, "toolgate: note: %s starts in the workspace, because %q is a relative path; "+
+		"commands can change what it runs there\n", name, words[i])
 }
 
-// isRelativePath reports whether word is written as a relative path, or is that
-// of a file below dir.
+// isRelativePath reports whether word is written as a relative path or names a file below dir.
 func isRelativePath(word, dir string) bool {
 	first, _, _ := strings.Cut(filepath.ToSlash(word), "/")
 	if first == "." || first == ".." {
@@ -136,7 +141,7 @@ func isRelativePath(word, dir string) bool {
 	return word != "" && !filepath.IsAbs(word) && err == nil && info.Mode().IsRegular()
 }
 
-// wrappedName returns a name for a server that has none.
+// wrappedName returns a name for a server without one.
 func wrappedName(s config.MCPServer) string {
 	name := filepath.Base(s.Command)
 	if s.URL != "" {
