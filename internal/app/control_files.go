@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"toolgate/internal/config"
+	"toolgate/internal/hooks"
 	"toolgate/policy"
 	"toolgate/policy/shell"
 	"toolgate/sandbox"
@@ -166,38 +167,79 @@ func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
 	return nil
 }
 
-// hookFiles returns the files that hooks name: every word of a command that is a file, and every
-// program with a slash even if it does not exist.
+// hookFiles returns the files that hooks name, and every program with a slash even if it
+// does not exist.
 func hookFiles(h config.Hooks, dir string) (files []string) {
-	home, _ := os.UserHomeDir()
-	var commands []string
 	for _, e := range []config.HookEvent{config.PreToolUse, config.PostToolUse, config.PermissionRequest} {
 		for _, g := range h.For(e) {
 			for _, hook := range g.Hooks {
-				commands = append(commands, hook.Command)
+				files = append(files, namedFiles(hook.Command, dir)...)
+				files = append(files, programFiles(hook.Command, dir)...)
 			}
 		}
 	}
-	for _, command := range commands {
-		for _, c := range shell.Commands([]string{"/bin/sh", "-c", command}).Commands {
-			for i, word := range c.Argv {
-				name := os.ExpandEnv(word)
-				if rest, ok := strings.CutPrefix(name, "~/"); ok {
-					name = filepath.Join(home, rest)
+	return files
+}
+
+// namedFiles returns the files that any part of a shell command can name, relative to dir
+// or to a folder that the command names, too. It does not parse the command, so it finds
+// more files than the command uses, but not those of computed names.
+func namedFiles(command, dir string) (files []string) {
+	home, _ := os.UserHomeDir()
+	expanded := os.Expand(strings.NewReplacer(`"`, "", `'`, "").Replace(command), func(name string) string {
+		switch name {
+		case "PWD":
+			return dir
+		case "HOME":
+			return home
+		}
+		return os.Getenv(name)
+	})
+	words := strings.FieldsFunc(expanded, func(r rune) bool { return strings.ContainsRune(" \t\r\n;&|<>(){}=`$", r) })
+	// Elsewhere a pattern names data, such as src/*.go, which must stay writable.
+	runs := slices.ContainsFunc(words, func(w string) bool { return w == "." || hooks.RunsScripts(w) })
+	words = slices.DeleteFunc(words, func(w string) bool { return !runs && strings.ContainsAny(w, "*?[") })
+	bases := []string{dir}
+	for pass := range 2 { // first the folders
+		for _, word := range words {
+			if rest, ok := strings.CutPrefix(word, "~/"); ok {
+				word = filepath.Join(home, rest)
+			}
+			for _, base := range slices.Clone(bases) {
+				pattern := word
+				if !filepath.IsAbs(word) {
+					pattern = filepath.Join(base, word)
 				}
-				if i == 0 && !strings.Contains(name, "/") {
-					if name, _ = exec.LookPath(name); name == "" {
-						continue
+				matches, _ := filepath.Glob(pattern) // a malformed pattern names nothing
+				for _, name := range matches {
+					switch info, err := os.Stat(name); {
+					case err != nil:
+					case pass == 0 && info.IsDir():
+						bases = append(bases, name)
+					case pass == 1 && info.Mode().IsRegular():
+						files = append(files, name)
 					}
 				}
-				if !filepath.IsAbs(name) {
-					name = filepath.Join(dir, name)
-				}
-				info, err := os.Stat(name)
-				if err == nil && info.Mode().IsRegular() || i == 0 && errors.Is(err, fs.ErrNotExist) {
-					files = append(files, filepath.Clean(name))
-				}
 			}
+		}
+	}
+	return files
+}
+
+// programFiles returns the programs of a shell command: those on PATH, and those named by
+// a path even if they do not exist.
+func programFiles(command, dir string) (files []string) {
+	for _, c := range shell.Commands([]string{"/bin/sh", "-c", command}).Commands {
+		name := os.ExpandEnv(c.Argv[0])
+		switch {
+		case !strings.Contains(name, "/"):
+			name, _ = exec.LookPath(name)
+		case !filepath.IsAbs(name):
+			name = filepath.Join(dir, name)
+		}
+		_, err := os.Stat(name)
+		if name != "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+			files = append(files, filepath.Clean(name))
 		}
 	}
 	return files

@@ -28,6 +28,10 @@ func TestHookFiles(t *testing.T) {
 		h := config.Hooks{PreToolUse: []config.HookGroup{{Hooks: []config.Hook{{Type: "command", Command: command}}}}}
 		require.Contains(t, hookFiles(h, dir), guard, command)
 	}
+	for _, command := range []string{"gofmt -l hooks/*.sh", "jq '.a * 2'"} {
+		h := config.Hooks{PreToolUse: []config.HookGroup{{Hooks: []config.Hook{{Type: "command", Command: command}}}}}
+		require.NotContains(t, hookFiles(h, dir), guard, command)
+	}
 	missing := config.Hooks{PreToolUse: []config.HookGroup{{Hooks: []config.Hook{{Command: "hooks/missing.sh x"}}}}}
 	require.Contains(t, hookFiles(missing, dir), filepath.Join(dir, "hooks", "missing.sh"))
 }

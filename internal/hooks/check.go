@@ -29,6 +29,9 @@ func (s *Set) Check() []error {
 	return faults
 }
 
+// RunsScripts reports whether arguments of the program name files that it runs.
+func RunsScripts(program string) bool { return scriptRunners.MatchString(filepath.Base(program)) }
+
 // scriptRunners are programs whose arguments name files that they run.
 var scriptRunners = lazyregexp.New(
 	`^((python|pypy)[0-9.]*|node|deno|bun|tsx|ts-node|ruby|perl|php|lua|sh|bash|dash|ksh|zsh|fish|source|\.)$`)
@@ -58,7 +61,7 @@ func (s *Set) check(h config.Hook) error {
 			}
 			files = nil
 		}
-		if scriptRunners.MatchString(filepath.Base(program)) {
+		if RunsScripts(program) {
 			files = append(files, c.Argv[1:]...)
 		}
 		for _, word := range files {
