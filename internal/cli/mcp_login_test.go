@@ -223,7 +223,7 @@ func TestLoginWithoutABrowser(t *testing.T) {
 func TestLoginsThatMakeNoSense(t *testing.T) {
 	d := newDesk(t, "[mcp_servers.local]\ncommand = \"x\"\n[mcp_servers.key]\nurl = \"https://example.com\"\nbearer_token_env_var = \"K\"\n[mcp_servers.clear]\nurl = \"http://example.com/mcp\"\n")
 	for name, want := range map[string]string{
-		"local": "is started here", "key": "take bearer_token_env_var", "clear": "is not https", "nobody": "unknown server",
+		"local": "is started here", "key": "remove bearer_token_env_var", "clear": "is not https", "nobody": "unknown server",
 	} {
 		out, code := d.run("mcp", "login", name)
 		require.NotZero(t, code)
