@@ -17,8 +17,7 @@ import (
 // each package may import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
 	"internal/lazyregexp": {},
-	"internal/relay":      {},
-	"internal/stdio":      {"internal/relay", goSDK, "github.com/segmentio/encoding", "golang.org/x/sys"},
+	"internal/stdio":      {goSDK, "github.com/segmentio/encoding", "golang.org/x/sys"},
 	"internal/programs":   {},
 	"internal/ignore":     {"github.com/bmatcuk/doublestar/v4"},
 
@@ -27,7 +26,7 @@ var mayImport = map[string][]string{
 	"policy/shell":  {"internal/lazyregexp", "mvdan.cc/sh/v3"},
 	"policy/rules":  {"policy/shell", "internal/hostname", "internal/lazyregexp", "go.starlark.net"},
 	"policy":        {"policy/rules", "policy/shell", "internal/hostname", "go.starlark.net"},
-	"internal/gate": {"policy", "internal/relay", "golang.org/x/sync"},
+	"internal/gate": {"policy", "golang.org/x/sync"},
 
 	"sandbox": {"policy", "golang.org/x/sys", "golang.org/x/net"},
 
@@ -51,8 +50,8 @@ var mayImport = map[string][]string{
 	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
 	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/stdio", "golang.org/x/net/netutil"},
 
-	"aggregator": {"internal/gate", "internal/lazyregexp", "internal/relay", "internal/oauth", "internal/stdio", "policy", "sandbox", goSDK},
-	"server":     {"internal/gate", "internal/relay", "internal/stdio", "aggregator", "policy", "tools", goSDK},
+	"aggregator": {"internal/gate", "internal/lazyregexp", "internal/oauth", "internal/stdio", "policy", "sandbox", goSDK},
+	"server":     {"internal/gate", "internal/stdio", "aggregator", "policy", "tools", goSDK},
 
 	"internal/app": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",

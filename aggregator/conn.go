@@ -22,7 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -32,21 +31,35 @@ import (
 // concurrently. Close it to end it; it does not close the streams it was made
 // from.
 type Conn struct {
-	out io.Writer
-	now func([]byte) (int, error) // writes what can be written without waiting; nil: nothing can
-
+	out    io.Writer
 	handle handlers
 
-	write chan struct{} // holds one element while a line is written
-	baton relay.Baton   // with the goroutine that reads
+	mu      sync.Mutex
+	last    int64
+	pending map[string]*pendingCall // by id
+	queue   []outgoing              // lines yet to be written
+	queued  sync.Cond               // signalled when queue grows or err is set
+	err     error                   // why the connection ended
+	done    chan struct{}
+}
 
-	mu       sync.Mutex
-	last     int64
-	waiting  map[string]*waiter
-	progress map[string]func(json.RawMessage)
-	logs     map[string]*request // that want log messages
-	err      error               // why the connection ended
-	done     chan struct{}
+// A pendingCall is a request that has no answer yet.
+type pendingCall struct {
+	id       string
+	progress func(json.RawMessage) // may be nil
+	logs     *request              // wants log messages; may be nil
+	answer   chan response         // holds one
+}
+
+type response struct {
+	result json.RawMessage
+	err    error
+}
+
+// An outgoing is a line to be written.
+type outgoing struct {
+	line []byte
+	sent chan error // holds one: how it went
 }
 
 // handlers take what the other side sends unasked. None may block; each may be
@@ -79,25 +92,6 @@ type RPCError struct {
 }
 
 func (e *RPCError) Error() string { return e.Message }
-
-type response struct {
-	result json.RawMessage
-	err    error
-}
-
-// A waiter waits for the answer to a request.
-type waiter struct {
-	answer chan response // holds one
-	work   *relay.Work   // that goes on with it; nil: somebody receives it
-}
-
-// give hands the answer over. A work goes on with it before give returns.
-func (w *waiter) give(r response) {
-	w.answer <- r
-	if w.work != nil {
-		w.work.Resume()
-	}
-}
 
 type envelope struct {
 	ID     json.RawMessage `json:"id,omitempty"`
@@ -142,24 +136,17 @@ func NewConn(in io.Reader, out io.Writer, l stdio.Limits, notify func(method str
 }
 
 func newConn(in io.Reader, out io.Writer, l stdio.Limits, h handlers) *Conn {
-	c := &Conn{
-		out:      out,
-		now:      stdio.WithoutWaiting(out),
-		handle:   h,
-		write:    make(chan struct{}, 1),
-		waiting:  map[string]*waiter{},
-		progress: map[string]func(json.RawMessage){},
-		logs:     map[string]*request{},
-		done:     make(chan struct{}),
-	}
+	c := &Conn{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
+	c.queued.L = &c.mu
 	go c.readLoop(stdio.NewReader(in, l)) // ends when in ends
+	go c.writeLoop()                      // ends with Close, which readLoop calls in the end
 	return c
 }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection: calls under way fail with cause.
+// Close ends the connection: pending calls fail with cause.
 func (c *Conn) Close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,33 +154,27 @@ func (c *Conn) Close(cause error) {
 		return
 	}
 	c.err = cause
-	for id, w := range c.waiting {
-		lost := response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
-		if w.work != nil {
-			go w.give(lost) // ends when the call does, or waits again
-		} else {
-			w.give(lost)
-		}
-		delete(c.waiting, id)
+	for _, o := range c.queue {
+		o.sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
+	}
+	c.queue = nil
+	c.queued.Signal()
+	for id, call := range c.pending {
+		call.answer <- response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
+		delete(c.pending, id)
 	}
 	close(c.done)
 }
 
-// readLoop reads until in ends. A call that an answer is for goes on in here,
-// and should not block; if one does, another goroutine reads on.
+// readLoop reads until in ends.
 func (c *Conn) readLoop(r *stdio.Reader) {
-	readOn := func() { c.readLoop(r) }
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
 			if c.handle.junk != nil { // a banner, a stack trace: not for us
 				c.handle.junk(bad)
 			}
-			turn := c.baton.Begin(readOn)
 			c.onBadAnswer(bad)
-			if !c.baton.End(turn) {
-				return
-			}
 			continue
 		}
 		if err != nil {
@@ -205,7 +186,6 @@ func (c *Conn) readLoop(r *stdio.Reader) {
 			continue
 		}
 		r.Keep() // it is passed on
-		turn := c.baton.Begin(readOn)
 		switch {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
@@ -214,9 +194,28 @@ func (c *Conn) readLoop(r *stdio.Reader) {
 		default:
 			c.onResponse(m)
 		}
-		if !c.baton.End(turn) {
+	}
+}
+
+// writeLoop writes what is queued, in order, until the connection has ended.
+func (c *Conn) writeLoop() {
+	for {
+		c.mu.Lock()
+		for len(c.queue) == 0 && c.err == nil {
+			c.queued.Wait()
+		}
+		if c.err != nil {
+			c.mu.Unlock()
 			return
 		}
+		next := c.queue[0]
+		c.queue = slices.Delete(c.queue, 0, 1)
+		c.mu.Unlock()
+		n, err := c.out.Write(next.line)
+		if err != nil && n == 0 {
+			err = fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		next.sent <- err
 	}
 }
 
@@ -237,25 +236,28 @@ func (c *Conn) onUnasked(m envelope) {
 
 func (c *Conn) onResponse(m envelope) {
 	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
-	w := c.answered(key)
+	call := c.remove(key)
 	switch {
-	case w == nil: // given up, or never asked
+	case call == nil: // given up, or never asked
 	case m.Error != nil:
-		w.give(response{err: m.Error})
+		call.answer <- response{err: m.Error}
 	default:
-		w.give(response{result: m.Result})
+		call.answer <- response{result: m.Result}
 	}
 }
 
-// answered returns who waits for the answer that has come, nil for nobody.
-func (c *Conn) answered(id string) *waiter {
+// remove returns the pending call with that id, which is pending no more, nil
+// when there is none. What still comes for it is dropped: "progress MUST stop
+// after completion", and so must log messages.
+func (c *Conn) remove(id string) *pendingCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := c.waiting[id]
-	delete(c.waiting, id)
-	delete(c.progress, id) // "progress MUST stop after completion"; what comes later is dropped
-	c.endLog(id)
-	return w
+	call := c.pending[id]
+	delete(c.pending, id)
+	if call != nil && call.logs != nil {
+		call.logs.answered.Store(true)
+	}
+	return call
 }
 
 // onBadAnswer fails the call that a line of no use was to answer: nothing
@@ -264,8 +266,8 @@ func (c *Conn) onBadAnswer(bad *stdio.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
 	}
-	if w := c.answered(string(bytes.Trim(bad.ID, `"`))); w != nil {
-		w.give(response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)})
+	if call := c.remove(string(bytes.Trim(bad.ID, `"`))); call != nil {
+		call.answer <- response{err: fmt.Errorf("the server's answer is of no use: %s", bad.Msg)}
 	}
 }
 
@@ -294,10 +296,10 @@ func (c *Conn) onProgress(params json.RawMessage) {
 		return
 	}
 	c.mu.Lock()
-	f := c.progress[string(bytes.Trim(p.Token, `"`))]
+	call := c.pending[string(bytes.Trim(p.Token, `"`))]
 	c.mu.Unlock()
-	if f != nil {
-		f(params)
+	if call != nil && call.progress != nil {
+		call.progress(params)
 	}
 }
 
@@ -306,11 +308,11 @@ func (c *Conn) onProgress(params json.RawMessage) {
 // still answers is dropped. Errors are a *[RPCError], the context's, or wrap
 // [ErrClosed].
 func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	id, ch, err := c.register(nil)
+	call, err := c.register(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	return c.await(ctx, id, ch, method, params, nil)
+	return c.await(ctx, call, method, params, nil)
 }
 
 // A request is one request on its way to a backend.
@@ -348,22 +350,21 @@ func (r *request) params(token string) json.RawMessage {
 
 // do is Call for a request in parts.
 func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	id, ch, err := c.register(r.progress)
+	var logs *request
+	if r.log != nil {
+		logs = r
+	}
+	call, err := c.register(r.progress, logs)
 	if err != nil {
 		return nil, err
 	}
-	if r.log != nil {
-		c.mu.Lock()
-		c.logs[id] = r
-		c.mu.Unlock()
-	}
-	return c.await(ctx, id, ch, r.method, r.params(id), r.sent)
+	return c.await(ctx, call, r.method, r.params(call.id), r.sent)
 }
 
 // CallTool is Call for tools/call, with progress: while the call runs,
 // progress gets the params of each progress notification for it.
 func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
-	id, ch, err := c.register(progress)
+	call, err := c.register(progress, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -372,125 +373,73 @@ func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, 
 	}
 	params := object{"name": quote(name), "arguments": args}
 	if progress != nil {
-		params["_meta"] = object{"progressToken": json.RawMessage(id)}.bytes()
+		params["_meta"] = object{"progressToken": json.RawMessage(call.id)}.bytes()
 	}
-	return c.await(ctx, id, ch, "tools/call", params.bytes(), nil)
+	return c.await(ctx, call, "tools/call", params.bytes(), nil)
 }
 
-func (c *Conn) register(progress func(json.RawMessage)) (string, chan response, error) {
+func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pendingCall, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return "", nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+		return nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
 	}
 	c.last++
-	id := strconv.FormatInt(c.last, 10)
-	ch := make(chan response, 1)
-	c.waiting[id] = &waiter{answer: ch}
-	if progress != nil {
-		c.progress[id] = progress
+	call := &pendingCall{
+		id:       strconv.FormatInt(c.last, 10),
+		progress: progress,
+		logs:     logs,
+		answer:   make(chan response, 1),
 	}
-	return id, ch, nil
+	c.pending[call.id] = call
+	return call, nil
 }
 
-func (c *Conn) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.waiting, id)
-	delete(c.progress, id)
-	c.endLog(id)
-}
-
-// endLog says of a request that its answer is there: log messages behind it
-// are not of its time. c.mu is held.
-func (c *Conn) endLog(id string) {
-	if r := c.logs[id]; r != nil {
-		r.answered.Store(true)
-		delete(c.logs, id)
-	}
-}
-
-func (c *Conn) await(ctx context.Context, id string, ch chan response, method string, params json.RawMessage, written func()) (json.RawMessage, error) {
-	defer c.forget(id)
-	cancel := func() {
-		params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": context.Cause(ctx).Error()})
-		if err == nil {
-			c.post(envelope{Method: "notifications/cancelled", Params: params})
-		}
-	}
-	sent := c.post(envelope{ID: json.RawMessage(id), Method: method, Params: params})
-	if sent != nil {
-		relay.Leave(ctx)
+// await sends the request and waits for its answer. It calls written, unless
+// that is nil, when the request is written and the answer is not there yet.
+func (c *Conn) await(ctx context.Context, call *pendingCall, method string, params json.RawMessage, written func()) (json.RawMessage, error) {
+	defer c.remove(call.id)
+	sent := c.post(envelope{ID: json.RawMessage(call.id), Method: method, Params: params})
+	for {
 		select {
 		case err := <-sent:
 			if err != nil {
 				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
 			}
-		case r := <-ch:
-			if errors.Is(r.err, ErrClosed) {
-				select { // what became of the request decides whether it may be repeated
-				case err := <-sent:
-					if errors.Is(err, errNotSent) {
-						return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
-					}
-				case <-time.After(time.Second):
-				}
+			sent = nil
+			if written != nil {
+				written()
+			}
+		case r := <-call.answer:
+			if errors.Is(r.err, ErrClosed) && sent != nil && notSent(sent) {
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, errNotSent)
 			}
 			return r.result, r.err
 		case <-ctx.Done():
-			go func() { // ends when the other side has read it, or has ended
-				if <-sent == nil {
-					cancel()
-				}
-			}()
+			c.cancel(call.id, context.Cause(ctx))
 			return nil, ctx.Err()
 		}
 	}
-	if written != nil {
-		written()
-	}
-	if work := relay.Of(ctx); work != nil {
-		c.relay(ctx, id, work)
-	}
+}
+
+// notSent reports whether a request cannot have reached a server that has
+// ended, so that it may be repeated. It waits a moment for its write to end.
+func notSent(sent <-chan error) bool {
 	select {
-	case r := <-ch:
-		if len(r.result) > maxInPassing {
-			relay.Leave(ctx)
-		}
-		return r.result, r.err
-	case <-ctx.Done():
-		cancel()
-		return nil, ctx.Err()
+	case err := <-sent:
+		return errors.Is(err, errNotSent)
+	case <-time.After(time.Second):
+		return false
 	}
 }
 
-// maxInPassing is the longest result that is seen to by the goroutine that
-// has read it.
-const maxInPassing = 64 << 10
-
-// relay has work wait until there is an answer or ctx ends: the goroutine that
-// finds out goes on with it.
-func (c *Conn) relay(ctx context.Context, id string, work *relay.Work) {
-	c.mu.Lock()
-	w, open := c.waiting[id]
-	if open {
-		w.work = work
+// cancel tells the other side that nobody waits for the answer any more. It
+// does not wait until that is written.
+func (c *Conn) cancel(id string, cause error) {
+	params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": cause.Error()})
+	if err == nil {
+		c.post(envelope{Method: "notifications/cancelled", Params: params})
 	}
-	c.mu.Unlock()
-	if !open {
-		return // it is there already
-	}
-	stop := context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		_, open := c.waiting[id]
-		delete(c.waiting, id)
-		c.mu.Unlock()
-		if open {
-			work.Resume()
-		}
-	})
-	defer stop()
-	work.Wait()
 }
 
 // Notify sends a notification.
@@ -507,20 +456,9 @@ func (c *Conn) notifyRaw(method string, params json.RawMessage) error {
 }
 
 // send writes m, and waits as long as that takes.
-func (c *Conn) send(m envelope) error {
-	line, err := m.line()
-	if err != nil {
-		return err
-	}
-	if err := c.turn(); err != nil {
-		return err
-	}
-	return c.finish(line, 0)
-}
+func (c *Conn) send(m envelope) error { return <-c.post(m) }
 
-// post writes m without waiting. It returns nil when that is done, as it most
-// often is: a pipe has room. Else it goes on by itself, and how it went comes
-// from the channel.
+// post queues m. How its writing went comes from the channel.
 func (c *Conn) post(m envelope) <-chan error {
 	sent := make(chan error, 1)
 	line, err := m.line()
@@ -528,49 +466,15 @@ func (c *Conn) post(m envelope) <-chan error {
 		sent <- err
 		return sent
 	}
-	n, mine := 0, false
-	if c.now != nil {
-		select {
-		case c.write <- struct{}{}:
-			mine = true
-			if n, err = c.now(line); err == nil {
-				<-c.write
-				return nil
-			}
-		default: // somebody is writing
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
+		return sent
 	}
-	go func() { // ends when the other side has read it, or has ended
-		if !mine {
-			if err := c.turn(); err != nil {
-				sent <- err
-				return
-			}
-		}
-		sent <- c.finish(line, n)
-	}()
+	c.queue = append(c.queue, outgoing{line, sent})
+	c.queued.Signal()
 	return sent
-}
-
-// turn waits until nobody else is writing.
-func (c *Conn) turn() error {
-	select {
-	case c.write <- struct{}{}:
-		return nil
-	case <-c.done:
-		return fmt.Errorf("%w: %w", errNotSent, ErrClosed)
-	}
-}
-
-// finish writes what is left of a line of which n bytes are written, and ends
-// the turn.
-func (c *Conn) finish(line []byte, n int) error {
-	defer func() { <-c.write }()
-	more, err := c.out.Write(line[n:])
-	if err != nil && n+more == 0 {
-		return fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	return err
 }
 
 // line returns m as it is written.

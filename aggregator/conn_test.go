@@ -4,56 +4,68 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 )
 
-// TestACallThatBlocksHoldsUpNoOther: the first call, which the goroutine that
-// reads goes on with, waits for the last without having left the relay.
-func TestACallThatBlocksHoldsUpNoOther(t *testing.T) {
+// TestAServerThatDoesNotRead: calls can be cancelled all the same, and the
+// server gets every line in order once it reads.
+func TestAServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
-		go func() { // ends with outW
-			lines := bufio.NewScanner(outR)
-			for lines.Scan() {
-				var m message
-				json.Unmarshal(lines.Bytes(), &m)
-				fmt.Fprintf(inW, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, m.Params)
-			}
-			inW.Close()
-		}()
 		conn := aggregator.NewConn(inR, outW, stdio.Limits{}, nil)
-		var team relay.Team
-		last := make(chan struct{})
-		var all sync.WaitGroup
-		const calls = 10
-		for i := range calls {
-			all.Add(1)
-			team.Start(t.Context(), func(ctx context.Context) {
-				defer all.Done()
-				params := json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
-				got, err := conn.Call(ctx, "echo", params)
-				require.NoError(t, err)
-				if i == calls-1 {
-					close(last)
-				}
-				<-last
-				require.Equal(t, string(params), string(got))
-			})
+		var cancels []context.CancelFunc
+		ended := make(chan error, 10)
+		for n := 1; n <= 3; n++ {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels = append(cancels, cancel)
+			go func() { // ends when ctx does
+				_, err := conn.Call(ctx, fmt.Sprint("m", n), json.RawMessage("{}"))
+				ended <- err
+			}()
+			synctest.Wait()
 		}
-		all.Wait()
-		team.Close()
-		outW.Close()
+		for _, cancel := range cancels[:2] {
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		}
+		lines := bufio.NewScanner(outR)
+		for _, want := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"m1","params":{}}`,
+			`{"jsonrpc":"2.0","id":2,"method":"m2","params":{}}`,
+			`{"jsonrpc":"2.0","id":3,"method":"m3","params":{}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"context canceled","requestId":1}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"context canceled","requestId":2}}`,
+		} {
+			require.True(t, lines.Scan())
+			require.Equal(t, want, lines.Text())
+		}
+		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":3,"result":{"n":3}}`)
+		require.NoError(t, <-ended)
+		cancels[2]()
+
+		for range 2 { // the first of them is being written, the second is queued
+			go func() { // ends with the connection
+				_, err := conn.Call(t.Context(), "late", json.RawMessage("{}"))
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		outR.Close()
+		conn.Close(errors.New("over"))
+		for range 2 {
+			require.ErrorIs(t, <-ended, aggregator.ErrClosed)
+		}
+		inW.Close()
 		<-conn.Done()
 	})
 }

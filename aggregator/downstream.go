@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -561,7 +560,6 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 		}
 		changed := d.changed
 		d.mu.Unlock()
-		relay.Leave(ctx)
 		d.want()
 		select {
 		case <-changed:
@@ -650,18 +648,18 @@ func (d *Downstream) watch(ctx context.Context, s *session, r *request, timeout 
 	late := &TimeoutError{Server: d.spec.Name, After: timeout}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	clock := d.set.alarms.start(timeout, func() { cancel(late) })
-	defer clock.stop()
+	timer := newIdleTimer(timeout, func() { cancel(late) })
+	defer timer.stop()
 	if progress := r.progress; progress != nil {
 		r.progress = func(p json.RawMessage) {
-			clock.restart()
+			timer.restart()
 			progress(p)
 		}
 	}
 	if client := r.client; client != nil {
 		r.client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			clock.hold()
-			defer clock.resume()
+			timer.hold()
+			defer timer.resume()
 			return client(ctx, method, params)
 		}
 	}

@@ -77,7 +77,6 @@ type Downstreams struct {
 	running sync.WaitGroup
 	wishes  wishes
 	tasks   taskBook
-	alarms  alarms
 }
 
 // NewDownstreams returns a set without servers.

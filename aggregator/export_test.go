@@ -1,7 +1,5 @@
 package aggregator
 
-import "time"
-
 // For the tests.
 var (
 	CleanInputSchema = cleanInputSchema
@@ -22,15 +20,13 @@ func (o ordered) Text(key string) string { return o.text(key) }
 func (f field) Key() string              { return f.key }
 func (f field) Value() []byte            { return f.value }
 
-// Alarms and Clock are for the tests.
-type (
-	Alarms = alarms
-	Clock  = clock
-)
+// IdleTimer is for the tests.
+type IdleTimer = idleTimer
 
-func (a *alarms) Start(d time.Duration, late func()) *clock { return a.start(d, late) }
+// NewIdleTimer is newIdleTimer.
+var NewIdleTimer = newIdleTimer
 
-func (c *clock) Restart() { c.restart() }
-func (c *clock) Hold()    { c.hold() }
-func (c *clock) Resume()  { c.resume() }
-func (c *clock) Stop()    { c.stop() }
+func (t *idleTimer) Restart() { t.restart() }
+func (t *idleTimer) Hold()    { t.hold() }
+func (t *idleTimer) Resume()  { t.resume() }
+func (t *idleTimer) Stop()    { t.stop() }

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"toolgate/internal/oauth"
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 )
 
@@ -331,7 +330,6 @@ func headerText(s string) string {
 
 // do sends r and waits for its answer.
 func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	relay.Leave(ctx)
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"toolgate/internal/relay"
 )
 
 // A talk is how much a server of the older era is to log: what its clients
@@ -77,7 +75,6 @@ func (s *session) wantLevel(ctx context.Context, r *request) (done func()) {
 	if r.log == nil || s.modern || !slices.Contains(logLevels, level) {
 		return func() {}
 	}
-	relay.Leave(ctx)
 	s.talk.want(r, level)
 	ctx, cancel := context.WithTimeout(ctx, levelWait)
 	defer cancel()

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -319,7 +318,6 @@ func (s *session) ask(ctx context.Context, r *request, method string, params jso
 	if r.client == nil {
 		return s.withoutClient(method)
 	}
-	relay.Leave(ctx)
 	res, err := r.client(ctx, method, params)
 	if errors.Is(err, policy.ErrNoClient) {
 		return s.withoutClient(method)

@@ -158,12 +158,11 @@ func (b *behind) notice(n aggregator.Notice) {
 		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri}) // ends when it is written
 	case "notifications/tasks/status":
 		if b.client != nil && slices.Equal(n.Callers, []string{b.caller}) && b.isLegacy() {
-			_ = b.client.conn.Write(context.Background(), &jsonrpc.Request{Method: n.Method, Params: n.Params}) // see below
+			b.client.pass(n)
 		}
 	case "notifications/message":
 		if b.wantsLog(n) && b.client != nil {
-			// An error means that the client has gone, which others see too.
-			_ = b.client.conn.Write(context.Background(), &jsonrpc.Request{Method: n.Method, Params: n.Params})
+			b.client.pass(n)
 		}
 	}
 }

@@ -26,6 +26,8 @@ type client struct {
 	conn    mcp.Connection
 	carries bool // what is written to conn passes by uncarry
 
+	notes *outbox // notifications that belong to no request
+
 	first         sync.Once
 	answeredFirst func() // called once with the first answer; may be nil
 
@@ -93,12 +95,20 @@ func (c *client) session(modern bool) *mcp.ServerSession {
 }
 
 func newClient(conn mcp.Connection) *client {
-	return &client{conn: conn, waiting: map[string]chan *jsonrpc.Response{}}
+	return &client{conn: conn, notes: newOutbox(), waiting: map[string]chan *jsonrpc.Response{}}
 }
 
 // notify sends a notification, whose params are an object.
 func (c *client) notify(ctx context.Context, method string, params json.RawMessage) error {
 	return c.conn.Write(ctx, &jsonrpc.Request{Method: method, Params: params})
+}
+
+// pass sends a server's notification that belongs to no request of the client.
+func (c *client) pass(n aggregator.Notice) {
+	c.notes.post(func() {
+		// An error means that the client has gone, which others see too.
+		_ = c.notify(context.Background(), n.Method, n.Params)
+	})
 }
 
 // askID begins the ids of requests that we make ourselves; the SDK's are

@@ -10,7 +10,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 )
 
@@ -25,7 +24,6 @@ type direct struct {
 
 	life context.Context
 	stop context.CancelCauseFunc
-	team relay.Team // makes the calls of downstream tools
 
 	mu      sync.Mutex
 	closed  bool
@@ -46,56 +44,44 @@ func (d *direct) close() {
 	d.mu.Unlock()
 	d.stop(errors.New("the client has gone"))
 	d.running.Wait()
-	d.team.Close()
 }
 
 // take is a [stdio.Transport]'s Direct.
-func (d *direct) take(r *stdio.Request) (run func(), taken bool) {
+func (d *direct) take(r *stdio.Request) (taken bool) {
 	switch {
 	case r.Method == "tools/call" && r.ID != nil:
 		return d.call(r)
 	case r.Method == "notifications/cancelled" && r.ID == nil:
-		return nil, d.cancelled(r.Params)
+		return d.cancelled(r.Params)
 	}
-	return nil, false
+	return false
 }
 
-// call makes a call, or returns what makes it. It is not taken when the SDK
+// call makes a call in a goroutine of its own. It is not taken when the SDK
 // should see it.
-//
-// A call of a downstream tool hardly ever needs more of us than to pass it on
-// and its result back. It is begun at once, by the goroutine that has read it,
-// and ended by the one that reads what the server answers.
-func (d *direct) call(r *stdio.Request) (run func(), taken bool) {
-	req, modern, ok := d.request(r.Params)
+func (d *direct) call(r *stdio.Request) (taken bool) {
+	req, ok := d.request(r.Params)
 	if !ok {
-		return nil, false
+		return false
 	}
 	ctx, cancel := context.WithCancelCause(d.life)
 	id := string(r.ID)
-	if !d.begin(id, cancel) {
+	if !d.begin(id, cancel) { // before the next message is read, which may cancel it
 		cancel(nil)
-		return nil, false
+		return false
 	}
-	lead := func(ctx context.Context) { // ends with the call, which close cancels
+	go func() { // ends with the call, which close cancels
 		defer d.running.Done()
 		res, err := d.s.callTool(ctx, d.caller, d.client, req)
 		d.mu.Lock()
 		delete(d.cancel, id) // it may be used again once it is answered
 		d.mu.Unlock()
 		cancel(nil)
-		d.answer(ctx, r, req, res, err)
-	}
-	if !modern && len(r.Params) <= maxInPassing && d.s.passesOn(req.Params.Name) {
-		d.team.Start(ctx, lead)
-		return nil, true
-	}
-	return func() { lead(ctx) }, true
+		d.client.notes.flush()
+		d.answer(r, req, res, err)
+	}()
+	return true
 }
-
-// maxInPassing is how long the params of a call may be that is begun by the
-// goroutine that reads the client: others would keep it from that for too long.
-const maxInPassing = 64 << 10
 
 // begin notes a call, unless it comes too late.
 func (d *direct) begin(id string, cancel context.CancelCauseFunc) bool {
@@ -115,12 +101,12 @@ const maxDepth = 10_000
 
 // request makes a request of a call's params. ok is false for those that the
 // SDK should see: of a session that it has not opened yet, or with parts of
-// other kinds than the usual. modern tells the client's era.
-func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, modern, ok bool) {
+// other kinds than the usual.
+func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok bool) {
 	var room [8]stdio.Member
 	members, err := stdio.Members(params, maxDepth, room[:0])
 	if err != nil {
-		return nil, false, false
+		return nil, false
 	}
 	p := &mcp.CallToolParamsRaw{}
 	var meta, answers json.RawMessage
@@ -128,51 +114,52 @@ func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, mode
 		switch string(m.Key) {
 		case "name":
 			if p.Name != "" || m.Value[0] != '"' {
-				return nil, false, false
+				return nil, false
 			}
 			if p.Name = string(m.Value[1 : len(m.Value)-1]); strings.IndexByte(p.Name, '\\') >= 0 && json.Unmarshal(m.Value, &p.Name) != nil {
-				return nil, false, false
+				return nil, false
 			}
 		case "arguments":
 			if p.Arguments != nil || m.Value[0] != '{' {
-				return nil, false, false
+				return nil, false
 			}
 			p.Arguments = m.Value
 		case "_meta":
 			if meta != nil || m.Value[0] != '{' {
-				return nil, false, false
+				return nil, false
 			}
 			meta = m.Value
 		case "requestState":
 			if p.RequestState != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.RequestState) != nil {
-				return nil, false, false
+				return nil, false
 			}
 		case "inputResponses":
 			if answers != nil || m.Value[0] != '{' || json.Unmarshal(m.Value, &p.InputResponses) != nil {
-				return nil, false, false
+				return nil, false
 			}
 			answers = m.Value
 		default: // a task, or what nobody knows
-			return nil, false, false
+			return nil, false
 		}
 	}
 	if p.Name == "" {
-		return nil, false, false
+		return nil, false
 	}
 	req = &mcp.CallToolRequest{Params: p}
 	if meta != nil {
 		if json.Unmarshal(meta, &p.Meta) != nil {
-			return nil, false, false
+			return nil, false
 		}
 		req.Extra = &mcp.RequestExtra{Header: http.Header{rawMeta: {string(meta)}, rawAnswers: {string(answers)}}}
 	}
+	modern := false
 	if v, has := p.Meta[mcp.MetaKeyProtocolVersion]; has {
 		if modern = v == statelessEra; !modern || !knowsItself(req) {
-			return nil, false, false
+			return nil, false
 		}
 	}
 	req.Session = d.client.session(modern)
-	return req, modern, req.Session != nil
+	return req, req.Session != nil
 }
 
 // knowsItself reports whether a request of the stateless era says of its
@@ -184,7 +171,7 @@ func knowsItself(req *mcp.CallToolRequest) bool {
 }
 
 // answer writes what a call gave, as the SDK would but for the bytes.
-func (d *direct) answer(ctx context.Context, r *stdio.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
+func (d *direct) answer(r *stdio.Request, req *mcp.CallToolRequest, res mcp.Result, err error) {
 	raw, ok := res.(*rawResult)
 	if err == nil && !ok {
 		err = errors.New("bug: a call gave no result")
@@ -195,10 +182,10 @@ func (d *direct) answer(ctx context.Context, r *stdio.Request, req *mcp.CallTool
 		}
 		var b json.RawMessage
 		if b, err = raw.bytes(); err == nil {
-			err = r.Answer(ctx, b)
+			err = r.Answer(b)
 		}
 	} else {
-		err = r.Fail(ctx, err)
+		err = r.Fail(err)
 	}
 	if err != nil { // the client has gone, which its reader sees too
 		d.s.log.Debug("answer not written", "tool", req.Params.Name, "err", err)

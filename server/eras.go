@@ -127,8 +127,12 @@ func (c *eraConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 func (c *eraConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	c.client.uncarry(msg)
+	_, answer := msg.(*jsonrpc.Response)
+	if answer {
+		c.client.notes.flush()
+	}
 	err := c.inner.Write(ctx, msg)
-	if _, answer := msg.(*jsonrpc.Response); answer && c.client.answeredFirst != nil {
+	if answer && c.client.answeredFirst != nil {
 		c.client.first.Do(c.client.answeredFirst)
 	}
 	return err

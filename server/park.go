@@ -15,7 +15,6 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 )
 
@@ -72,7 +71,6 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 // callModern leads a call of the stateless era: as one that may suspend itself
 // to ask for approval, and be parked while a downstream server asks.
 func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call gate.Call) (mcp.Result, error) {
-	relay.Leave(ctx) // the call runs in another goroutine, and this one waits for it
 	p := req.Params
 	round := s.newRound(caller, callDigest(p), req)
 	st, err := s.stateOf(caller, p)

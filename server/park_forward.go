@@ -25,7 +25,9 @@ var mayAsk = map[string]bool{"prompts/get": true, "resources/read": true}
 // forwardModern passes on a request of the stateless era. Where the method
 // allows it, it is parked while a server of the older era asks something.
 func (b *behind) forwardModern(ctx context.Context, req mcp.Request, f aggregator.Forward) (mcp.Result, error) {
-	n := news{log: b.s.logTo(ctx, b.client, req)}
+	notes := newOutbox()
+	defer notes.flush()
+	n := news{log: b.s.logTo(ctx, b.client, req, notes)}
 	rounds, err := b.openForward(&f, n)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}

@@ -27,7 +27,6 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
-	"toolgate/internal/relay"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 	"toolgate/tools"
@@ -200,7 +199,6 @@ func (s *Server) implementation() *mcp.Implementation {
 func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
 	if !s.Has(req.Params.Name) {
 		if s.opts.Downstreams != nil {
-			relay.Leave(ctx)
 			s.opts.Downstreams.Await(ctx, req.Params.Name)
 		}
 		if !s.Has(req.Params.Name) {
@@ -218,11 +216,13 @@ func (s *Server) sessionOpened(caller string) {
 
 // handleCall is tools/call for a tool that there is.
 func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
+	notes := newOutbox()
+	defer notes.flush()
 	call := gate.Call{
 		ID:        cmp.Or(string(rawPart(req.Extra, RequestID)), rand.Text()[:12]),
 		Caller:    caller,
 		Arguments: req.Params.Arguments,
-		Progress:  s.progress(ctx, c, req),
+		Progress:  s.progress(ctx, c, req, notes),
 		Meta:      rawPart(req.Extra, rawMeta),
 		Task:      rawPart(req.Extra, rawTask),
 		Limit:     limitOf(req.Params.Meta, s.opts.TempDir),
@@ -232,7 +232,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		call.Agent = info.Name
 	}
 	if req.ProtocolVersion() >= statelessEra {
-		call.Log = s.logTo(ctx, c, req)
+		call.Log = s.logTo(ctx, c, req, notes)
 		return s.callModern(ctx, caller, req, call)
 	}
 	call.Ask, call.Client = s.elicit(req), s.askLegacy(c, req)
@@ -341,9 +341,9 @@ func errorReply(tool string, err error) Reply {
 	return Reply{Result: rawOf(tools.Error(tool, err), false).raw, IsError: true}
 }
 
-// progress returns what passes a backend's progress on to the client, nil
-// when the client did not ask for any.
-func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolRequest) func(json.RawMessage) {
+// progress returns what passes a backend's progress on to the client by way of
+// notes, nil when the client did not ask for any.
+func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolRequest, notes *outbox) func(json.RawMessage) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil
@@ -353,22 +353,24 @@ func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolReque
 		return nil
 	}
 	return func(params json.RawMessage) {
-		if ctx.Err() != nil {
-			return
-		}
-		var err error
-		if c != nil && c.carries {
-			err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
-		} else {
-			var p mcp.ProgressNotificationParams
-			if stdio.Unmarshal(params, &p) != nil {
+		notes.post(func() {
+			if ctx.Err() != nil {
 				return
 			}
-			p.ProgressToken = token // tokens belong to a hop
-			err = req.Session.NotifyProgress(ctx, &p)
-		}
-		if err != nil {
-			s.log.Debug("progress not passed on", "err", err)
-		}
+			var err error
+			if c != nil && c.carries {
+				err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
+			} else {
+				var p mcp.ProgressNotificationParams
+				if stdio.Unmarshal(params, &p) != nil {
+					return
+				}
+				p.ProgressToken = token // tokens belong to a hop
+				err = req.Session.NotifyProgress(ctx, &p)
+			}
+			if err != nil {
+				s.log.Debug("progress not passed on", "err", err)
+			}
+		})
 	}
 }

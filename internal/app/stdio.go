@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"io"
-	"runtime"
 	"time"
 )
 
@@ -24,11 +23,5 @@ func (o *Options) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 	}
 	defer o.WatchConfig(a)()
 	defer time.AfterFunc(silence, a.Downstreams.Begin).Stop()
-	// The goroutine that reads stdin is in a system call most of the time, and
-	// keeps one of the runtime's processors that the others would have to be
-	// given back, by a thread that must be awake for it.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	out, restore := unblocked(out)
-	defer restore()
 	return a.Server.ServeStdio(ctx, in, out)
 }

@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"toolgate/internal/relay"
 	"toolgate/policy"
 )
 
@@ -314,7 +313,6 @@ func (g *Gate) after(ctx context.Context, c Call, out Outcome) (Outcome, error) 
 	if g.After == nil {
 		return out, nil
 	}
-	relay.Leave(ctx)
 	done, err := g.turn(ctx, c)
 	if err != nil {
 		return Outcome{}, err
@@ -331,7 +329,6 @@ func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
 	if g.Before == nil {
 		return nil
 	}
-	relay.Leave(ctx)
 	sent := bytes.Clone(c.Arguments)
 	if err := g.Before(ctx, c); err != nil {
 		ev.Reason = "a hook refused it"
@@ -391,7 +388,6 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, e
 	if c.Action.Unasked {
 		return &Refused{Reason: q.Reason + ", and nobody is asked about " + c.Action.Tool, Hint: d.Hint, cause: ErrUnasked}
 	}
-	relay.Leave(ctx)
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
 		return err
 	}
@@ -534,7 +530,6 @@ func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
 	if c.Action.Server != "" || c.Action.Session != "" {
 		return func() {}, nil
 	}
-	relay.Leave(ctx)
 	return g.order.enter(ctx, c.Action.ReadOnly)
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"toolgate/internal/relay"
 )
 
 // A Request is a request or notification of the client, in the bytes it was
@@ -22,55 +20,48 @@ type Request struct {
 	conn *conn
 }
 
-// direct offers the message that r has read to [Transport.Direct]. Anything
-// odd about its envelope is left to the decoder that all others go through.
-func (c *conn) direct(r *Reader, g *got) (taken bool, err error) {
+// direct offers the message that r has read to [Transport.Direct]. Where that
+// does not take a request, its answer is owed under the key owed. A message
+// with an unusual envelope is not offered: the decoder sees it instead.
+func (c *conn) direct(r *Reader) (taken bool, owed string, err error) {
 	req := &Request{conn: c}
 	version := false
 	for _, m := range r.Members() {
 		switch string(m.Key) {
 		case "jsonrpc":
 			if version || string(m.Value) != `"2.0"` {
-				return false, nil
+				return false, "", nil
 			}
 			version = true
 		case "id":
 			if req.ID != nil || !plainID(m.Value) {
-				return false, nil
+				return false, "", nil
 			}
 			req.ID = m.Value
 		case "method":
 			if req.Method != "" || m.Value[0] != '"' || bytes.IndexByte(m.Value, '\\') >= 0 {
-				return false, nil
+				return false, "", nil
 			}
 			req.Method = string(m.Value[1 : len(m.Value)-1])
 		case "params":
 			if req.Params != nil {
-				return false, nil
+				return false, "", nil
 			}
 			req.Params = m.Value
 		default:
-			return false, nil
+			return false, "", nil
 		}
 	}
 	if !version || req.Method == "" {
-		return false, nil
+		return false, "", nil
 	}
 	if req.ID != nil {
 		if err := c.owe(string(req.ID)); err != nil {
-			return false, err
+			return false, "", err
 		}
 	}
-	r.Keep() // it is passed on, or another goroutine reads while it is looked at
-	turn := c.baton.Begin(c.goOn)
-	run, taken := c.t.Direct(req)
-	g.passed = !c.baton.End(turn)
-	if taken {
-		g.run = run
-		return true, nil
-	}
-	g.owed = string(req.ID)
-	return false, nil
+	r.Keep() // what takes the request may hold on to its bytes
+	return c.t.Direct(req), string(req.ID), nil
 }
 
 func (c *conn) disown(key string) {
@@ -100,12 +91,12 @@ const maxJoined = 64 << 10
 
 // Answer writes result, a JSON value, as the answer, byte for byte but for
 // line ends between its parts.
-func (r *Request) Answer(ctx context.Context, result json.RawMessage) error {
-	return r.conn.answer(ctx, r.ID, string(r.ID), result)
+func (r *Request) Answer(result json.RawMessage) error {
+	return r.conn.answer(r.ID, string(r.ID), result)
 }
 
 // answer writes a result, as [Request.Answer] does. The id is owed under key.
-func (c *conn) answer(ctx context.Context, id []byte, key string, result json.RawMessage) error {
+func (c *conn) answer(id []byte, key string, result json.RawMessage) error {
 	if bytes.IndexByte(result, '\n') >= 0 {
 		var line bytes.Buffer
 		if err := json.Compact(&line, result); err != nil {
@@ -121,17 +112,16 @@ func (c *conn) answer(ctx context.Context, id []byte, key string, result json.Ra
 	b = append(b, id...)
 	b = append(b, `,"result":`...)
 	if len(result) > maxJoined {
-		return c.writeParts(ctx, b, result, []byte("}\n"))
+		return c.writeParts(b, result, []byte("}\n"))
 	}
 	b = append(b, result...)
 	b = append(b, "}\n"...)
 	*buf = b
-	return c.writeParts(ctx, b)
+	return c.writeParts(b)
 }
 
 // Fail writes err as the answer.
-func (r *Request) Fail(ctx context.Context, err error) error {
-	relay.Leave(ctx)
+func (r *Request) Fail(err error) error {
 	var id any
 	if uerr := json.Unmarshal(r.ID, &id); uerr != nil {
 		return uerr

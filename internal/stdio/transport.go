@@ -8,13 +8,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"toolgate/internal/relay"
 )
 
 // A Transport is an [mcp.Transport] over two streams. It differs from the
@@ -39,22 +36,20 @@ type Transport struct {
 	// zero means one minute. Calls still running then are cancelled.
 	Drain time.Duration
 
-	// Direct, if set, is shown what the client asks before the SDK is, in the
-	// order that it comes, and reports whether it sees to it: then the SDK
-	// never learns of it. It should not block; what takes time it returns as
-	// run, which may be nil. While it does block, other messages are read.
-	Direct func(*Request) (run func(), taken bool)
+	// Direct, if set, is shown each request and notification of the client
+	// before the SDK is, in the order that they come. It reports whether it
+	// takes the message, in which case the SDK never sees it. Nothing else is
+	// read until it returns, so it must not block.
+	Direct func(*Request) (taken bool)
 }
 
 // Connect returns the connection. It is called once.
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{
 		t:       t,
-		now:     WithoutWaiting(t.Out),
 		drain:   t.Drain,
 		lines:   make(chan lineOrErr),
 		closed:  make(chan struct{}),
-		reader:  make(chan *Reader),
 		idle:    make(chan struct{}, 1),
 		owed:    map[string]int{},
 		pending: map[string]jsonrpc.ID{},
@@ -64,9 +59,7 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	}
 	limits := t.Limits
 	limits.Unique = true
-	r := NewReader(t.In, limits)
-	c.goOn = func() { c.readOn(r) }
-	go c.readLoop(r) // ends when In ends or fails, or with Close at the next line
+	go c.readLoop(NewReader(t.In, limits)) // ends when In ends or fails, or with Close at the next line
 	return c, nil
 }
 
@@ -84,13 +77,7 @@ type conn struct {
 	once   sync.Once
 	idle   chan struct{} // signalled when nothing is owed any more
 
-	baton   relay.Baton  // with the goroutine that reads
-	goOn    func()       // has another read on
-	reader  chan *Reader // to who reads on
-	resting atomic.Int32 // goroutines that wait to
-
-	write sync.Mutex // one line at a time
-	now   func([]byte) (int, error)
+	write sync.Mutex // held while a line is written
 
 	mu      sync.Mutex
 	owed    map[string]int        // requests read and not answered, by id
@@ -104,23 +91,8 @@ func (c *conn) SessionID() string { return "" }
 
 func (c *conn) readLoop(r *Reader) {
 	for {
-		g, err := c.readMessage(r)
-		switch {
-		case g.run != nil:
-			// The thread that has read the request is awake and gets on with
-			// it; another goroutine reads on.
-			if !g.passed {
-				c.readOn(r)
-			}
-			g.run()
-			g.passed = true
-		case !c.pass(g.msg, err):
-			return
-		}
-		if !g.passed {
-			continue
-		}
-		if r = c.rest(); r == nil {
+		msg, err := c.readMessage(r)
+		if !c.pass(msg, err) {
 			return
 		}
 	}
@@ -152,58 +124,21 @@ func (c *conn) pass(msg jsonrpc.Message, err error) bool {
 	return msg == nil || send(lineOrErr{msg: msg})
 }
 
-// readOn has r read by another goroutine: one that rests, else a new one.
-func (c *conn) readOn(r *Reader) {
-	select {
-	case c.reader <- r:
-	default:
-		go c.readLoop(r) // ends as the loop would that it goes on with
-	}
-}
-
-// maxResting is how many goroutines may wait for their turn to read. They are
-// kept because their stacks have grown to what a call needs.
-const maxResting = 4
-
-// rest waits for a turn to read. It returns nil when enough others do, or
-// when the connection is closed.
-func (c *conn) rest() *Reader {
-	if c.resting.Add(1) > maxResting {
-		c.resting.Add(-1)
-		return nil
-	}
-	defer c.resting.Add(-1)
-	select {
-	case r := <-c.reader:
-		return r
-	case <-c.closed:
-		return nil
-	}
-}
-
-// A got is what became of a message.
-type got struct {
-	msg    jsonrpc.Message // nil when [Transport.Direct] has taken it
-	run    func()          // what Direct returned
-	passed bool            // it took so long that another goroutine reads on
-	owed   string          // the key under which its answer is owed already
-}
-
-// readMessage reads one message and notes what is owed for it.
-func (c *conn) readMessage(r *Reader) (got, error) {
+// readMessage reads one message and notes the answer owed for it. The message
+// is nil when [Transport.Direct] has taken it.
+func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 	line, err := r.Next()
 	if err != nil {
-		return got{}, err
+		return nil, err
 	}
-	var g got
+	owed := ""
 	if c.t.Direct != nil {
-		taken, err := c.direct(r, &g)
-		if taken || err != nil {
-			return g, err
+		var taken bool
+		if taken, owed, err = c.direct(r); taken || err != nil {
+			return nil, err
 		}
 	}
-	g.msg, err = c.decode(line, g.owed)
-	return g, err
+	return c.decode(line, owed)
 }
 
 // decode returns the message in line. The answer to a request is owed from then
@@ -341,14 +276,13 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write writes one message. It implements [mcp.Connection].
-func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
+func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	if resp, ok := msg.(*jsonrpc.Response); ok && resp.Error == nil && len(resp.Result) > 0 {
 		id, err := json.Marshal(resp.ID.Raw())
 		if err != nil {
 			return err
 		}
-		relay.Leave(ctx)
-		return c.answer(ctx, id, idKey(resp.ID), resp.Result)
+		return c.answer(id, idKey(resp.ID), resp.Result)
 	}
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -398,25 +332,12 @@ func (c *conn) signalIdle() {
 }
 
 func (c *conn) writeLine(line []byte) error {
-	return c.writeParts(context.Background(), append(line, '\n'))
+	return c.writeParts(append(line, '\n'))
 }
 
-// writeParts writes the parts of one line with nothing between them. Work of a
-// relay that ctx is of leaves it unless they can be written at once.
-func (c *conn) writeParts(ctx context.Context, parts ...[]byte) error {
-	passing := relay.Of(ctx) != nil && c.now != nil && len(parts) == 1
-	if passing && c.write.TryLock() {
-		n, err := c.now(parts[0])
-		if err == nil {
-			c.write.Unlock()
-			return nil
-		}
-		relay.Leave(ctx)
-		parts[0] = parts[0][n:] // an error that stays is met again
-	} else {
-		relay.Leave(ctx)
-		c.write.Lock()
-	}
+// writeParts writes the parts of one line with nothing between them.
+func (c *conn) writeParts(parts ...[]byte) error {
+	c.write.Lock()
 	defer c.write.Unlock()
 	for _, p := range parts {
 		if _, err := c.t.Out.Write(p); err != nil {

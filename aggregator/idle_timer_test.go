@@ -10,14 +10,12 @@ import (
 	"toolgate/aggregator"
 )
 
-// TestClocksShareATimer: each rings at its own time, whenever the others do.
-func TestClocksShareATimer(t *testing.T) {
+func TestIdleTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a aggregator.Alarms
 		began := time.Now()
-		rang := make(chan time.Duration, 10)
-		start := func(d time.Duration) *aggregator.Clock {
-			return a.Start(d, func() { rang <- time.Since(began) })
+		expired := make(chan time.Duration, 10)
+		start := func(d time.Duration) *aggregator.IdleTimer {
+			return aggregator.NewIdleTimer(d, func() { expired <- time.Since(began) })
 		}
 		long := start(time.Minute)
 		start(10 * time.Second)
@@ -28,22 +26,22 @@ func TestClocksShareATimer(t *testing.T) {
 		stopped.Stop()
 		held.Hold()
 		held.Hold()
-		require.Equal(t, 10*time.Second, <-rang)
+		require.Equal(t, 10*time.Second, <-expired)
 		<-time.After(5 * time.Second)
 		restarted.Restart() // at 15 s
-		require.Equal(t, 35*time.Second, <-rang)
+		require.Equal(t, 35*time.Second, <-expired)
 		held.Resume()
 		<-time.After(5 * time.Second)
 		held.Resume() // at 40 s
 		held.Restart()
-		require.Equal(t, 55*time.Second, <-rang)
-		require.Equal(t, 60*time.Second, <-rang)
+		require.Equal(t, 55*time.Second, <-expired)
+		require.Equal(t, 60*time.Second, <-expired)
 		long.Stop()
-		long.Restart() // what has rung or is stopped stays so
+		long.Restart() // no effect after it has expired or was stopped
 		stopped.Restart()
 		start(time.Second)
-		require.Equal(t, 61*time.Second, <-rang)
+		require.Equal(t, 61*time.Second, <-expired)
 		<-time.After(time.Hour)
-		require.Empty(t, rang)
+		require.Empty(t, expired)
 	})
 }
