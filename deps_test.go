@@ -17,7 +17,8 @@ import (
 // each package may import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
 	"internal/lazyregexp": {},
-	"internal/stdio":      {goSDK, "github.com/segmentio/encoding", "golang.org/x/sys"},
+	"internal/rawjson":    {"github.com/segmentio/encoding"},
+	"internal/stdio":      {"internal/rawjson", goSDK, "golang.org/x/sys"},
 	"internal/programs":   {},
 	"internal/ignore":     {"github.com/bmatcuk/doublestar/v4"},
 
@@ -32,7 +33,7 @@ var mayImport = map[string][]string{
 
 	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
-		"internal/lazyregexp", "internal/stdio", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
+		"internal/lazyregexp", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",
 		"github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff",
 	},
@@ -48,10 +49,10 @@ var mayImport = map[string][]string{
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},
 	"internal/approvals":       {"internal/gate", "policy"},
 	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
-	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/stdio", "golang.org/x/net/netutil"},
+	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil"},
 
-	"aggregator": {"internal/gate", "internal/lazyregexp", "internal/oauth", "internal/stdio", "policy", "sandbox", goSDK},
-	"server":     {"internal/gate", "internal/stdio", "aggregator", "policy", "tools", goSDK},
+	"aggregator": {"internal/gate", "internal/lazyregexp", "internal/oauth", "internal/rawjson", "internal/stdio", "policy", "sandbox", goSDK},
+	"server":     {"internal/gate", "internal/rawjson", "internal/stdio", "aggregator", "policy", "tools", goSDK},
 
 	"internal/app": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",

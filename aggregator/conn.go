@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -103,7 +104,7 @@ type envelope struct {
 
 // envelopeOf returns the message with these members, as slices of the line.
 // ok is false for what is no message.
-func envelopeOf(members []stdio.Member) (m envelope, ok bool) {
+func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	for _, f := range members {
 		switch string(f.Key) {
 		case "id":

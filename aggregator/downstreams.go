@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -481,7 +481,7 @@ func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
 		return false, nil // by far the most, without reading it through
 	}
-	members, err := stdio.Members(res, maxDepth, nil)
+	members, err := rawjson.Members(res, maxDepth, nil)
 	is := false
 	for _, m := range members {
 		if string(m.Key) == "isError" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // A field is one member of a JSON object.
@@ -28,8 +28,8 @@ func parseOrdered(b []byte) (ordered, error) {
 	if kindOf(b) != '{' {
 		return nil, errNotObject
 	}
-	var room [16]stdio.Member
-	members, err := stdio.Members(b, maxDepth, room[:0])
+	var room [16]rawjson.Member
+	members, err := rawjson.Members(b, maxDepth, room[:0])
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func kindOf(v json.RawMessage) byte {
 
 // listOf returns the elements of the array v, nil for anything else.
 func listOf(v json.RawMessage) []json.RawMessage {
-	elements, err := stdio.Elements(v, maxDepth, nil)
+	elements, err := rawjson.Elements(v, maxDepth, nil)
 	if err != nil {
 		return nil
 	}

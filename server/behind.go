@@ -16,7 +16,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // A behind is one connection's view of what is behind the gate: it passes
@@ -151,7 +151,7 @@ func (b *behind) notice(n aggregator.Notice) {
 		var p struct {
 			URI string `json:"uri"`
 		}
-		if stdio.Unmarshal(n.Params, &p) != nil || p.URI == "" {
+		if rawjson.Unmarshal(n.Params, &p) != nil || p.URI == "" {
 			return
 		}
 		uri := b.s.opts.Downstreams.PublicURI(n.Server, p.URI)
@@ -181,7 +181,7 @@ func (b *behind) wantsLog(n aggregator.Notice) bool {
 	var p struct {
 		Level string `json:"level"`
 	}
-	return stdio.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
+	return rawjson.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
 }
 
 // forwarded are the methods whose requests go to a server behind as they are.

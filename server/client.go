@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -191,7 +191,7 @@ func supports(caps *mcp.ClientCapabilities, method string, params json.RawMessag
 				Mode string `json:"mode"`
 			}
 			e := caps.Elicitation
-			isURL := stdio.Unmarshal(params, &p) == nil && p.Mode == "url"
+			isURL := rawjson.Unmarshal(params, &p) == nil && p.Mode == "url"
 			// Neither form nor url declared means form, as before URL mode existed.
 			ok = e != nil && (isURL && e.URL != nil || !isURL && (e.Form != nil || e.URL == nil))
 		}
@@ -249,7 +249,7 @@ func keepRaw(msg jsonrpc.Message) {
 		Answers json.RawMessage `json:"inputResponses"`
 		Task    json.RawMessage `json:"task"`
 	}
-	if stdio.Unmarshal(req.Params, &p) != nil {
+	if rawjson.Unmarshal(req.Params, &p) != nil {
 		return
 	}
 	h := http.Header{}

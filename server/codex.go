@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -60,7 +60,7 @@ func limitOf(meta mcp.Meta, tmpdir string) *policy.Limit {
 		return &policy.Limit{Unknown: "a state that cannot be read"}
 	}
 	var s codexState
-	if err := stdio.Unmarshal(b, &s); err != nil || s.Profile == nil {
+	if err := rawjson.Unmarshal(b, &s); err != nil || s.Profile == nil {
 		return &policy.Limit{Unknown: "a state that cannot be read"}
 	}
 	l := &policy.Limit{Network: s.Profile.Network == "enabled"}

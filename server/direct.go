@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 )
 
@@ -103,8 +104,8 @@ const maxDepth = 10_000
 // SDK should see: of a session that it has not opened yet, or with parts of
 // other kinds than the usual.
 func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok bool) {
-	var room [8]stdio.Member
-	members, err := stdio.Members(params, maxDepth, room[:0])
+	var room [8]rawjson.Member
+	members, err := rawjson.Members(params, maxDepth, room[:0])
 	if err != nil {
 		return nil, false
 	}
@@ -198,7 +199,7 @@ func (d *direct) cancelled(params json.RawMessage) bool {
 		ID     json.RawMessage `json:"requestId"`
 		Reason string          `json:"reason"`
 	}
-	if stdio.Unmarshal(params, &p) != nil {
+	if rawjson.Unmarshal(params, &p) != nil {
 		return false
 	}
 	d.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // serveBothEras reads conn and hands each message to one of two sessions of
@@ -91,7 +91,7 @@ func isStateless(req *jsonrpc.Request) bool {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	return stdio.Unmarshal(req.Params, &p) == nil && p.Meta.Version >= statelessEra
+	return rawjson.Unmarshal(req.Params, &p) == nil && p.Meta.Version >= statelessEra
 }
 
 func startsSession(msg jsonrpc.Message) bool {

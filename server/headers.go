@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // A client of the stateless era repeats in headers what proxies on the way
@@ -35,7 +35,7 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 		Name      string                     `json:"name"`
 		Arguments map[string]json.RawMessage `json:"arguments"`
 	}
-	if stdio.Unmarshal(req.Params, &p) != nil {
+	if rawjson.Unmarshal(req.Params, &p) != nil {
 		return "" // others say so
 	}
 	t, ok := s.opts.Downstreams.Tool(p.Name)
@@ -45,7 +45,7 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 	var def struct {
 		Schema headerSchema `json:"inputSchema"`
 	}
-	if stdio.Unmarshal(t.Definition, &def) != nil {
+	if rawjson.Unmarshal(t.Definition, &def) != nil {
 		return ""
 	}
 	return def.Schema.check(h, p.Arguments, "")
@@ -56,7 +56,7 @@ func checkTaskHeader(h http.Header, req *jsonrpc.Request) string {
 	var p struct {
 		TaskID string `json:"taskId"`
 	}
-	if stdio.Unmarshal(req.Params, &p) != nil || p.TaskID == "" {
+	if rawjson.Unmarshal(req.Params, &p) != nil || p.TaskID == "" {
 		return "" // others say so
 	}
 	if name := h.Values("Mcp-Name"); len(name) != 1 || name[0] != p.TaskID {
@@ -78,7 +78,7 @@ func (s *headerSchema) UnmarshalJSON(b []byte) error {
 		Header     json.RawMessage            `json:"x-mcp-header"`
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	if stdio.Unmarshal(b, &in) != nil {
+	if rawjson.Unmarshal(b, &in) != nil {
 		return nil
 	}
 	if json.Unmarshal(in.Header, &s.Header) != nil {

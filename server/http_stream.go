@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // Limits of what is kept for clients that come back.
@@ -207,7 +207,7 @@ func initializeVersion(req *jsonrpc.Request) string {
 	var p struct {
 		Version string `json:"protocolVersion"`
 	}
-	if stdio.Unmarshal(req.Params, &p) != nil {
+	if rawjson.Unmarshal(req.Params, &p) != nil {
 		return ""
 	}
 	return p.Version

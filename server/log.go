@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // logTo returns what passes log messages on to the client of a request of the
@@ -28,7 +28,7 @@ func (s *Server) logTo(ctx context.Context, c *client, req mcp.Request, notes *o
 			Logger string          `json:"logger"`
 			Data   json.RawMessage `json:"data"`
 		}
-		if ctx.Err() != nil || stdio.Unmarshal(params, &p) != nil || slices.Index(severities, p.Level) < least {
+		if ctx.Err() != nil || rawjson.Unmarshal(params, &p) != nil || slices.Index(severities, p.Level) < least {
 			return false
 		}
 		notes.post(func() {

@@ -15,7 +15,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // A parked call is one of a stateless client that a downstream server has
@@ -178,7 +178,7 @@ func (s *Server) passQuestions(res *rawResult, caller, server string, digest []b
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
 	}
-	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || stdio.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
+	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || rawjson.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
 		return res, nil
 	}
 	st := state{ID: rand.Text(), Caller: caller, Server: server, Digest: digest, Pass: true, Bare: top.State == nil}

@@ -15,7 +15,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // mayAsk are the forwarded methods whose result may be a question: those and
@@ -119,7 +119,7 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 		r.answers = nil // "missing answers: ask again"
 	}
 	r.server = st.Server
-	if asked && (stdio.Unmarshal(r.answers[approvalRequest], &r.answer) != nil || r.answer == nil) {
+	if asked && (rawjson.Unmarshal(r.answers[approvalRequest], &r.answer) != nil || r.answer == nil) {
 		return r, nil // the state stays good
 	}
 	if !b.s.seal.use(st) {
@@ -156,7 +156,7 @@ func stateIn(params json.RawMessage) string {
 	var p struct {
 		State string `json:"requestState"`
 	}
-	if !mayName(params, "requestState") || stdio.Unmarshal(params, &p) != nil {
+	if !mayName(params, "requestState") || rawjson.Unmarshal(params, &p) != nil {
 		return ""
 	}
 	return p.State

@@ -6,7 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 // A rawResult is a CallToolResult whose bytes are passed on as they are. The
@@ -56,7 +56,7 @@ func (r *rawResult) bytes() (json.RawMessage, error) {
 		ResultType json.RawMessage `json:"resultType"`
 		Meta       json.RawMessage `json:"_meta"`
 	}
-	if err := stdio.Unmarshal(r.raw, &have); err != nil {
+	if err := rawjson.Unmarshal(r.raw, &have); err != nil {
 		return nil, err
 	}
 	front := map[string]any{}
@@ -89,7 +89,7 @@ func splice(front map[string]any, raw json.RawMessage) ([]byte, error) {
 // withMember returns the JSON object raw with value in place of its member
 // key, and all else as the bytes it is.
 func withMember(raw json.RawMessage, key string, value json.RawMessage) json.RawMessage {
-	members, err := stdio.Members(raw, maxDepth, nil)
+	members, err := rawjson.Members(raw, maxDepth, nil)
 	if err != nil {
 		return raw
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -94,7 +94,7 @@ func approval(req *mcp.CallToolRequest) *mcp.ElicitResult {
 	if json.Unmarshal(rawPart(req.Extra, rawAnswers), &answers) != nil {
 		return nil
 	}
-	if stdio.Unmarshal(answers[approvalRequest], &res) != nil || res.Action == "" {
+	if rawjson.Unmarshal(answers[approvalRequest], &res) != nil || res.Action == "" {
 		return nil
 	}
 	return &res

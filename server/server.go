@@ -27,6 +27,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 	"toolgate/tools"
@@ -262,7 +263,7 @@ func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMes
 	}
 	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
 	// Those of a client have been through its transport.
-	if err := stdio.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
+	if err := rawjson.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
 		call.Arguments = nil // a record of them would show one value
 		return s.invalid(tool, call, fmt.Errorf("arguments: %w", err)), nil
 	}
@@ -302,7 +303,7 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) {
 		// A hook's arguments have been through no transport.
-		if err := stdio.Unique(args); err != nil {
+		if err := rawjson.Unique(args); err != nil {
 			return policy.Action{}, err
 		}
 		return s.describe(tool, args)
@@ -362,7 +363,7 @@ func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolReque
 				err = c.notify(ctx, "notifications/progress", withMember(params, "progressToken", raw))
 			} else {
 				var p mcp.ProgressNotificationParams
-				if stdio.Unmarshal(params, &p) != nil {
+				if rawjson.Unmarshal(params, &p) != nil {
 					return
 				}
 				p.ProgressToken = token // tokens belong to a hop

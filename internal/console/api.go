@@ -11,7 +11,7 @@ import (
 
 	"toolgate/internal/approvals"
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 const maxBody = 64 << 10 // of a request
@@ -47,7 +47,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", maxBody))
 		return false
 	}
-	if stdio.Unique(body) != nil || stdio.UnmarshalKnown(body, v) != nil {
+	if rawjson.Unique(body) != nil || rawjson.UnmarshalKnown(body, v) != nil {
 		fail(w, http.StatusBadRequest, errors.New("the request is not what is expected here"))
 		return false
 	}

@@ -25,6 +25,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/internal/rawjson"
 )
 
 // Limits bound what one line may hold. A zero field means its default.
@@ -38,7 +40,7 @@ type Limits struct {
 
 const (
 	defaultLine  = 32 << 20
-	defaultDepth = 512
+	defaultDepth = rawjson.DefaultDepth
 )
 
 // A LineError is a line that is no usable JSON-RPC message. Reading goes on
@@ -59,8 +61,8 @@ type Reader struct {
 	in      *bufio.Reader
 	limits  Limits
 	line    []byte
-	members []Member
-	names   [][]byte // room for the scanner's
+	scanner rawjson.Scanner
+	members []rawjson.Member
 }
 
 // NewReader returns a Reader over in.
@@ -71,7 +73,11 @@ func NewReader(in io.Reader, l Limits) *Reader {
 	if l.Depth == 0 {
 		l.Depth = defaultDepth
 	}
-	return &Reader{in: bufio.NewReaderSize(in, 64<<10), limits: l}
+	return &Reader{
+		in:      bufio.NewReaderSize(in, 64<<10),
+		limits:  l,
+		scanner: rawjson.Scanner{Depth: l.Depth, Unique: l.Unique},
+	}
 }
 
 // byteOrderMark is what some programs on Windows begin a stream with.
@@ -90,23 +96,16 @@ func (r *Reader) Next() ([]byte, error) {
 		if line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark)); len(line) == 0 {
 			continue
 		}
-		s := scanner{b: line, deepest: r.limits.Depth, unique: r.limits.Unique, names: r.names[:0]}
-		if r.members, err = s.whole(r.members[:0]); err != nil {
+		if r.members, err = r.scanner.Members(line, r.members[:0]); err != nil {
 			return nil, refusal(line, r.limits.Depth, err)
-		}
-		if r.names = s.names; cap(r.names) > maxNamesKept {
-			r.names = nil // give the memory back
 		}
 		return line, nil
 	}
 }
 
-// maxNamesKept is how many names of one message there is room for in the next.
-const maxNamesKept = 1 << 10
-
 // Members returns the members of the message that Next returned last. They
 // are valid as long as it is.
-func (r *Reader) Members() []Member { return r.members }
+func (r *Reader) Members() []rawjson.Member { return r.members }
 
 // Keep makes the message that Next returned last, and its members' bytes, the
 // caller's: they stay valid.
@@ -159,8 +158,8 @@ func Check(message []byte, l Limits) error {
 	if message = bytes.TrimSpace(message); len(message) == 0 {
 		return &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "there is no message"}
 	}
-	s := scanner{b: message, deepest: l.Depth, unique: true}
-	if _, err := s.whole(nil); err != nil {
+	s := rawjson.Scanner{Depth: l.Depth, Unique: true}
+	if _, err := s.Members(message, nil); err != nil {
 		return refusal(message, l.Depth, err)
 	}
 	return nil
@@ -183,7 +182,7 @@ func refusal(line []byte, depth int, why error) *LineError {
 	if !json.Valid(line) {
 		return bad(jsonrpc.CodeParseError, "message is not valid JSON")
 	}
-	if twice, ok := errors.AsType[*DuplicateNameError](why); ok {
+	if twice, ok := errors.AsType[*rawjson.DuplicateNameError](why); ok {
 		e := bad(jsonrpc.CodeInvalidRequest, "%v", twice)
 		e.ID = requestID(line, depth)
 		return e
@@ -202,9 +201,9 @@ func refusal(line []byte, depth int, why error) *LineError {
 func requestID(line []byte, depth int) json.RawMessage {
 	var found idScanner
 	isRequest := false
-	members, _ := Members(line, depth, nil) // the line is valid
+	members, _ := rawjson.Members(line, depth, nil) // the line is valid
 	for _, m := range members {
-		switch string(unescaped(m.Key)) {
+		switch m.Name() {
 		case "id":
 			if found.found != nil {
 				return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/tools"
 )
 
@@ -122,7 +122,7 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}
-	err := stdio.UnmarshalKnown(b, (*plain)(i))
+	err := rawjson.UnmarshalKnown(b, (*plain)(i))
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
 		return &tools.ArgumentError{Msg: "indentation has an " + strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1) +
 			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}

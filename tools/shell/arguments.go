@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"toolgate/internal/lazyregexp"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -121,7 +121,7 @@ type additional struct {
 func (a *additional) UnmarshalJSON(b []byte) error {
 	type plain additional
 	*a = additional{}
-	if err := stdio.UnmarshalKnown(b, (*plain)(a)); err != nil {
+	if err := rawjson.UnmarshalKnown(b, (*plain)(a)); err != nil {
 		return fmt.Errorf("additional_permissions: %w; it is {\"network\": {\"enabled\": true}, \"file_system\": {\"read\": [...], \"write\": [...]}}", err)
 	}
 	return nil

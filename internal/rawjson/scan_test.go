@@ -1,4 +1,4 @@
-package stdio_test
+package rawjson_test
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 func TestMembers(t *testing.T) {
-	got, err := stdio.Members([]byte(` { "a" : 1.0 ,"b\u0041":{"c":[1,{"d":"}"}]},"b":"\"","": null} `), 10, nil)
+	got, err := rawjson.Members([]byte(` { "a" : 1.0 ,"b\u0041":{"c":[1,{"d":"}"}]},"b":"\"","": null} `), 10, nil)
 	require.NoError(t, err)
 	var all []string
 	for _, m := range got {
@@ -22,19 +22,19 @@ func TestMembers(t *testing.T) {
 	require.Equal(t, []string{"a=1.0", `b\u0041={"c":[1,{"d":"}"}]}`, `b="\""`, "=null"}, all)
 
 	for _, bad := range []string{``, `[]`, `{`, `{}x`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":01}`, `{"a":"` + "\n" + `"}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":tru}`, `{"a":-}`, `{"a":1.}`, `{"a":1e}`, "{\"a\":\"\xff\"}", `{"a":[1,]}`} {
-		_, err := stdio.Members([]byte(bad), 10, nil)
+		_, err := rawjson.Members([]byte(bad), 10, nil)
 		require.Error(t, err, bad)
 	}
-	_, err = stdio.Members([]byte(`{"a":`+strings.Repeat("[", 10)+strings.Repeat("]", 10)+`}`), 10, nil)
+	_, err = rawjson.Members([]byte(`{"a":`+strings.Repeat("[", 10)+strings.Repeat("]", 10)+`}`), 10, nil)
 	require.ErrorContains(t, err, "deep")
 }
 
 func TestElements(t *testing.T) {
-	got, err := stdio.Elements([]byte(` [ 1.0 ,"a,]", {"b":[]},[[]],null ] `), 10, nil)
+	got, err := rawjson.Elements([]byte(` [ 1.0 ,"a,]", {"b":[]},[[]],null ] `), 10, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"1.0", `"a,]"`, `{"b":[]}`, "[[]]", "null"}, strings.Split(string(bytes.Join(got, []byte("\n"))), "\n"))
 	for _, bad := range []string{``, `{}`, `[`, `[,]`, `[1,]`, `[1 2]`, `[1]x`, "[\"\xff\"]"} {
-		_, err := stdio.Elements([]byte(bad), 10, nil)
+		_, err := rawjson.Elements([]byte(bad), 10, nil)
 		require.Error(t, err, bad)
 	}
 }
@@ -45,7 +45,7 @@ func FuzzMembers(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := stdio.Members(b, 10000, nil)
+		got, err := rawjson.Members(b, 10000, nil)
 		var want map[string]json.RawMessage
 		ok := utf8.Valid(b) && json.Unmarshal(b, &want) == nil && want != nil
 		require.Equal(t, ok, err == nil, "%q: %v", b, err)
@@ -71,11 +71,11 @@ func BenchmarkMembers(b *testing.B) {
 		"long":  `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("some text ", 1<<20) + `"}]}}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			var into []stdio.Member
+			var into []rawjson.Member
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
-				into, _ = stdio.Members([]byte(line), 512, into[:0])
+				into, _ = rawjson.Members([]byte(line), 512, into[:0])
 			}
 		})
 		b.Run(name+"/encoding-json", func(b *testing.B) {

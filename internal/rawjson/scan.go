@@ -1,4 +1,14 @@
-package stdio
+// Package rawjson reads and edits JSON without encoding it anew: values keep the
+// bytes that they were written in, so that numbers, the order of members and
+// unknown members survive.
+//
+//	o, err := rawjson.Parse(params)
+//	o.Set("name", rawjson.Quote(name))
+//	params = o.Bytes()
+//
+// [Members] and [Elements] locate the parts of an object or array, and [Unique]
+// refuses an object that has a name twice. All of them check the whole value.
+package rawjson
 
 import (
 	"bytes"
@@ -11,16 +21,19 @@ import (
 
 // A Member is one member of a JSON object, as the bytes it is written in.
 type Member struct {
-	Key   []byte // between its quotes, escapes and all
+	Key   []byte // between its quotes, escapes included
 	Value []byte
 }
 
-// Members appends the members of the JSON object b to into. It reads b once
-// and checks all of it: that it is one JSON object, valid UTF-8, and nests at
-// most depth deep. The parts are slices of b.
+// Name returns the key without its escapes.
+func (m Member) Name() string { return string(unescaped(m.Key)) }
+
+// Members appends the members of the JSON object b to into. It checks that b is
+// one JSON object, valid UTF-8, and nested at most depth deep. The parts are
+// slices of b.
 func Members(b []byte, depth int, into []Member) ([]Member, error) {
-	s := scanner{b: b, deepest: depth}
-	return s.whole(into)
+	s := Scanner{Depth: depth}
+	return s.Members(b, into)
 }
 
 // Elements is [Members] for the elements of a JSON array.
@@ -36,11 +49,15 @@ func Elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
 	return into, s.end()
 }
 
-// Unique checks that b is one JSON value in which no object has a name twice,
-// at any depth and whatever its escapes: which of the values counts would be
-// up to each reader. Its error for a repeated name is a *[DuplicateNameError].
+// DefaultDepth is how deep a value may nest where the caller does not say.
+const DefaultDepth = 512
+
+// Unique checks that b is one JSON value in which no object has a name twice, at
+// any depth and however the name is escaped: readers would disagree about its
+// value. Its error for a repeated name is a *[DuplicateNameError]. The value may
+// nest [DefaultDepth] deep.
 func Unique(b []byte) error {
-	s := scanner{b: b, deepest: defaultDepth, unique: true}
+	s := scanner{b: b, deepest: DefaultDepth, unique: true}
 	s.space()
 	if err := s.value(); err != nil {
 		return err
@@ -48,11 +65,38 @@ func Unique(b []byte) error {
 	return s.end()
 }
 
+// A Scanner is [Members] for one object after the other. It reuses its memory.
+type Scanner struct {
+	Depth  int  // how deep an object may nest
+	Unique bool // refuse an object that has a name twice, as [Unique] does
+
+	names [][]byte // room for the scanner's
+}
+
+// maxNamesKept is how many names of one object there is room for in the next.
+const maxNamesKept = 1 << 10
+
+// Members appends the members of the JSON object b to into.
+func (s *Scanner) Members(b []byte, into []Member) ([]Member, error) {
+	sc := scanner{b: b, deepest: s.Depth, unique: s.Unique, names: s.names[:0]}
+	into, err := sc.whole(into)
+	if err != nil {
+		return into, err
+	}
+	if s.names = sc.names; cap(s.names) > maxNamesKept {
+		s.names = nil // give the memory back
+	}
+	return into, nil
+}
+
+// maxName is how many bytes of a name an error repeats.
+const maxName = 200
+
 // A DuplicateNameError is a JSON object that has a name twice.
 type DuplicateNameError struct{ Name string }
 
 func (e *DuplicateNameError) Error() string {
-	return fmt.Sprintf("duplicate name %q in a JSON object; give each name once", e.Name[:min(len(e.Name), maxText)])
+	return fmt.Sprintf("duplicate name %q in a JSON object; give each name once", e.Name[:min(len(e.Name), maxName)])
 }
 
 // errDeep is the scanner's error for what nests too deep.

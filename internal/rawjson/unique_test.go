@@ -1,4 +1,4 @@
-package stdio_test
+package rawjson_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 )
 
 func TestUnique(t *testing.T) {
@@ -21,7 +21,7 @@ func TestUnique(t *testing.T) {
 		`{}`, `[1,"a","a"]`, `{"a":{"a":1,"b":{"a":2}},"b":[{"a":1},{"a":2}],"c":"a"}`, `{"a":1,"A":2}`,
 		`{"a\\u0062":1,"ab":2,"\\":3,"\"":4}`, `{"a":1,"a\u0000":2}`, `{"é":1,"e\u0301":2}`, many + `}`,
 	} {
-		require.NoError(t, stdio.Unique([]byte(good)), "%.100s", good)
+		require.NoError(t, rawjson.Unique([]byte(good)), "%.100s", good)
 	}
 	for _, tt := range []struct{ name, in, repeated string }{
 		{"empty", `{"":1,"":2}`, ""},
@@ -38,15 +38,15 @@ func TestUnique(t *testing.T) {
 		{"below many", many + `,"o":{"p":{"q":1,"q":2}}}`, "q"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			twice, ok := errors.AsType[*stdio.DuplicateNameError](stdio.Unique([]byte(tt.in)))
+			twice, ok := errors.AsType[*rawjson.DuplicateNameError](rawjson.Unique([]byte(tt.in)))
 			require.True(t, ok)
 			require.Equal(t, tt.repeated, twice.Name)
 		})
 	}
 	for _, bad := range []string{``, ` `, `{`, `{"a":1}{}`, `{"a":1,}`, "\"\xff\"", strings.Repeat("[", 1000) + strings.Repeat("]", 1000)} {
-		require.Error(t, stdio.Unique([]byte(bad)), bad)
+		require.Error(t, rawjson.Unique([]byte(bad)), bad)
 	}
-	err := stdio.Unique(fmt.Appendf(nil, `{"%[1]s":1,"%[1]s":2}`, strings.Repeat("x", 1<<20)))
+	err := rawjson.Unique(fmt.Appendf(nil, `{"%[1]s":1,"%[1]s":2}`, strings.Repeat("x", 1<<20)))
 	require.Less(t, len(err.Error()), 1000, "a name is not repeated whole")
 }
 
@@ -71,11 +71,11 @@ func FuzzUnique(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		err := stdio.Unique(b)
+		err := rawjson.Unique(b)
 		if nests(b) {
 			return
 		}
-		_, twice := errors.AsType[*stdio.DuplicateNameError](err)
+		_, twice := errors.AsType[*rawjson.DuplicateNameError](err)
 		if valid := utf8.Valid(b) && json.Valid(b); !valid {
 			require.Error(t, err)
 			return
@@ -132,32 +132,22 @@ func BenchmarkUnique(b *testing.B) {
 		{"long", `{"input":"` + strings.Repeat("some text ", 1<<20) + `"}`},
 		{"many", manyNames(100_000) + `}`},
 	} {
-		line := []byte(bb.line + "\n")
+		line := []byte(bb.line)
 		for _, unique := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/unique=%v", bb.name, unique), func(b *testing.B) {
-				r := stdio.NewReader(&endless{line: line}, stdio.Limits{Unique: unique})
+				s := rawjson.Scanner{Depth: rawjson.DefaultDepth, Unique: unique}
+				var members []rawjson.Member
 				b.SetBytes(int64(len(line)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := r.Next(); err != nil {
+					var err error
+					if members, err = s.Members(line, members[:0]); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		}
 	}
-}
-
-// endless reads as its line again and again.
-type endless struct {
-	line []byte
-	at   int
-}
-
-func (e *endless) Read(b []byte) (int, error) {
-	n := copy(b, e.line[e.at:])
-	e.at = (e.at + n) % len(e.line)
-	return n, nil
 }
 
 func TestUnmarshalTakesNamesAsTheyAre(t *testing.T) {
@@ -171,11 +161,11 @@ func TestUnmarshalTakesNamesAsTheyAre(t *testing.T) {
 	}
 	var got outer
 	in := []byte(`{"inner":{"known":"a","Known":"b","KNOWN":"c"},"INNER":{"known":"d"},"list":[{"Known":"e"}],"raw": {"n":1.0},"Kelvin":1}`)
-	require.NoError(t, stdio.Unmarshal(in, &got))
+	require.NoError(t, rawjson.Unmarshal(in, &got))
 	require.Equal(t, outer{Inner: inner{"a"}, List: []inner{{}}, Raw: json.RawMessage(`{"n":1.0}`)}, got)
-	require.ErrorContains(t, stdio.UnmarshalKnown(in, &outer{}), `unknown field "Known"`)
-	require.ErrorContains(t, stdio.UnmarshalKnown([]byte(`{"\u212Anown":"x"}`), &inner{}), "unknown field", "a Kelvin sign is no k")
-	require.NoError(t, stdio.UnmarshalKnown([]byte(` {"kn\u006fwn":"x"} `), &inner{}))
-	require.Error(t, stdio.Unmarshal([]byte(`{} {}`), &inner{}))
-	require.Error(t, stdio.Unmarshal(nil, &inner{}))
+	require.ErrorContains(t, rawjson.UnmarshalKnown(in, &outer{}), `unknown field "Known"`)
+	require.ErrorContains(t, rawjson.UnmarshalKnown([]byte(`{"\u212Anown":"x"}`), &inner{}), "unknown field", "a Kelvin sign is no k")
+	require.NoError(t, rawjson.UnmarshalKnown([]byte(` {"kn\u006fwn":"x"} `), &inner{}))
+	require.Error(t, rawjson.Unmarshal([]byte(`{} {}`), &inner{}))
+	require.Error(t, rawjson.Unmarshal(nil, &inner{}))
 }
