@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"toolgate/internal/rawjson"
 )
 
 // A Catalogue is what a downstream server offers, as it said it. It is kept in
@@ -31,13 +33,13 @@ func (c *Catalogue) has(names ...string) bool {
 	}
 	at := c.Capabilities
 	for _, name := range names {
-		o, err := parseOrdered(at)
+		o, err := rawjson.Parse(at)
 		if err != nil {
 			return false
 		}
-		at = o.get(name)
+		at = o.Get(name)
 	}
-	k := kindOf(at)
+	k := rawjson.Kind(at)
 	return k != 0 && k != 'n' && k != 'f'
 }
 
@@ -78,34 +80,34 @@ func loadCatalogue(file, digest string) (*Catalogue, error) {
 // parseCatalogue reads a saved catalogue. A client waits for it, so its lists
 // are taken apart and not decoded.
 func parseCatalogue(b []byte) (*Catalogue, error) {
-	o, err := parseOrdered(b)
+	o, err := rawjson.Parse(b)
 	if err != nil {
 		return nil, err
 	}
 	return &Catalogue{
-		Digest:       o.text("digest"),
-		Version:      o.text("version"),
-		ServerInfo:   o.get("serverInfo"),
-		Capabilities: o.get("capabilities"),
-		Instructions: o.text("instructions"),
-		Tools:        listOf(o.get("tools")),
-		Resources:    listOf(o.get("resources")),
-		Templates:    listOf(o.get("resourceTemplates")),
-		Prompts:      listOf(o.get("prompts")),
+		Digest:       o.Text("digest"),
+		Version:      o.Text("version"),
+		ServerInfo:   o.Get("serverInfo"),
+		Capabilities: o.Get("capabilities"),
+		Instructions: o.Text("instructions"),
+		Tools:        rawjson.Elements(o.Get("tools")),
+		Resources:    rawjson.Elements(o.Get("resources")),
+		Templates:    rawjson.Elements(o.Get("resourceTemplates")),
+		Prompts:      rawjson.Elements(o.Get("prompts")),
 	}, nil
 }
 
 // save writes the catalogue with the server's own bytes: what encoding/json
 // makes of them would look like a change.
 func (c *Catalogue) save(file string) error {
-	o := ordered{{"digest", quote(c.Digest)}, {"version", quote(c.Version)}}
-	for _, f := range []field{{"serverInfo", c.ServerInfo}, {"capabilities", c.Capabilities}, {"instructions", quote(c.Instructions)}} {
-		if len(f.value) > 0 {
+	o := rawjson.Object{{Key: "digest", Value: rawjson.Quote(c.Digest)}, {Key: "version", Value: rawjson.Quote(c.Version)}}
+	for _, f := range []rawjson.Field{{Key: "serverInfo", Value: c.ServerInfo}, {Key: "capabilities", Value: c.Capabilities}, {Key: "instructions", Value: rawjson.Quote(c.Instructions)}} {
+		if len(f.Value) > 0 {
 			o = append(o, f)
 		}
 	}
-	o = append(o, field{"tools", arrayOf(c.Tools)}, field{"resources", arrayOf(c.Resources)}, field{"resourceTemplates", arrayOf(c.Templates)}, field{"prompts", arrayOf(c.Prompts)})
-	return writeFile(file, o.bytes())
+	o = append(o, rawjson.Field{Key: "tools", Value: rawjson.Array(c.Tools)}, rawjson.Field{Key: "resources", Value: rawjson.Array(c.Resources)}, rawjson.Field{Key: "resourceTemplates", Value: rawjson.Array(c.Templates)}, rawjson.Field{Key: "prompts", Value: rawjson.Array(c.Prompts)})
+	return writeFile(file, o.Bytes())
 }
 
 // writeFile replaces file in one step, readable by the user alone.

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,7 +117,7 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 		case "result":
 			m.Result = f.Value
 		case "error":
-			if kindOf(f.Value) != 'n' { // "error": null stands beside many a result
+			if rawjson.Kind(f.Value) != 'n' { // "error": null stands beside many a result
 				m.Error = rpcErrorOf(f.Value)
 			}
 		}
@@ -278,9 +277,9 @@ func rpcErrorOf(raw json.RawMessage) *RPCError {
 	if json.Unmarshal(raw, e) == nil && e.Message != "" {
 		return e
 	}
-	o, _ := parseOrdered(raw)
+	o, _ := rawjson.Parse(raw)
 	var code float64
-	if e = (&RPCError{Code: -32603, Message: o.text("message"), Data: slices.Clone(o.get("data"))}); json.Unmarshal(o.get("code"), &code) == nil && code == float64(int64(code)) && code != 0 {
+	if e = (&RPCError{Code: -32603, Message: o.Text("message"), Data: slices.Clone(o.Get("data"))}); json.Unmarshal(o.Get("code"), &code) == nil && code == float64(int64(code)) && code != 0 {
 		e.Code = int64(code)
 	}
 	if e.Message == "" {
@@ -319,8 +318,8 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) 
 // A request is one request on its way to a backend.
 type request struct {
 	method   string
-	body     ordered // its params, without _meta
-	meta     ordered
+	body     rawjson.Object // its params, without _meta
+	meta     rawjson.Object
 	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
 	sent     func()                     // called when it is written; may be nil
 	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
@@ -339,14 +338,14 @@ func (r *request) params(token string) json.RawMessage {
 	meta := r.meta
 	if r.progress != nil {
 		meta = slices.Clone(meta)
-		meta.set("progressToken", json.RawMessage(token))
+		meta.Set("progressToken", json.RawMessage(token))
 	}
 	body := r.body
 	if len(meta) > 0 {
 		body = slices.Clone(body)
-		body.set("_meta", meta.bytes())
+		body.Set("_meta", meta.Bytes())
 	}
-	return body.bytes()
+	return body.Bytes()
 }
 
 // do is Call for a request in parts.
@@ -372,11 +371,11 @@ func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, 
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	params := object{"name": quote(name), "arguments": args}
+	params := rawjson.Map{"name": rawjson.Quote(name), "arguments": args}
 	if progress != nil {
-		params["_meta"] = object{"progressToken": json.RawMessage(call.id)}.bytes()
+		params["_meta"] = rawjson.Map{"progressToken": json.RawMessage(call.id)}.Bytes()
 	}
-	return c.await(ctx, call, "tools/call", params.bytes(), nil)
+	return c.await(ctx, call, "tools/call", params.Bytes(), nil)
 }
 
 func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pendingCall, error) {
@@ -486,13 +485,13 @@ func (m envelope) line() ([]byte, error) {
 		b = append(append(b, `,"id":`...), m.ID...)
 	}
 	if m.Method != "" {
-		b = append(append(b, `,"method":`...), quote(m.Method)...)
+		b = append(append(b, `,"method":`...), rawjson.Quote(m.Method)...)
 	}
 	if len(m.Params) > 0 {
-		b = appendOneLine(append(b, `,"params":`...), m.Params)
+		b = rawjson.AppendOneLine(append(b, `,"params":`...), m.Params)
 	}
 	if len(m.Result) > 0 {
-		b = appendOneLine(append(b, `,"result":`...), m.Result)
+		b = rawjson.AppendOneLine(append(b, `,"result":`...), m.Result)
 	}
 	if m.Error != nil {
 		e, err := json.Marshal(m.Error)
@@ -502,53 +501,4 @@ func (m envelope) line() ([]byte, error) {
 		b = append(append(b, `,"error":`...), e...)
 	}
 	return append(b, "}\n"...), nil
-}
-
-// An object is a JSON object whose values are written as the bytes they are:
-// encoding/json would escape and compact them.
-type object map[string]json.RawMessage
-
-func (o object) bytes() []byte {
-	b := []byte{'{'}
-	for _, k := range slices.Sorted(maps.Keys(o)) {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, quote(k)...)
-		b = append(b, ':')
-		b = appendOneLine(b, o[k])
-	}
-	return append(b, '}')
-}
-
-// appendOneLine appends v, without the line ends that pretty-printed JSON may
-// have between its values.
-func appendOneLine(b []byte, v json.RawMessage) []byte {
-	if !bytes.ContainsAny(v, "\r\n") {
-		return append(b, v...)
-	}
-	buf := bytes.NewBuffer(b)
-	if json.Compact(buf, v) != nil {
-		return append(b, "null"...)
-	}
-	return buf.Bytes()
-}
-
-func quote(s string) json.RawMessage {
-	if isPlain(s) {
-		b := make([]byte, 0, len(s)+2)
-		return append(append(append(b, '"'), s...), '"')
-	}
-	b, _ := json.Marshal(s) // a string always marshals
-	return b
-}
-
-// isPlain reports whether s stands for itself in JSON.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
 }

@@ -426,10 +426,10 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 	if args, err = restoreArguments(args, t.renamed); err != nil {
 		return gate.Outcome{}, err
 	}
-	meta, _ := parseOrdered(c.Meta)
+	meta, _ := rawjson.Parse(c.Meta)
 	r := &request{
 		method:   "tools/call",
-		body:     ordered{{"name", quote(t.Raw)}, {"arguments", args}},
+		body:     rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}},
 		meta:     meta,
 		progress: c.Progress,
 		sent:     c.Sent,
@@ -439,7 +439,7 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 		rounds:   c.Rounds,
 		headers:  headerValues(t.headers, args),
 	}
-	inputs, _ := parseOrdered(c.Inputs)
+	inputs, _ := rawjson.Parse(c.Inputs)
 	r.body = append(r.body, inputs...)
 	var awaited bool
 	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
@@ -467,8 +467,8 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 	if err != nil {
 		return out, err
 	}
-	if kindOf(res) != '{' {
-		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, errNotObject)
+	if rawjson.Kind(res) != '{' {
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, rawjson.ErrNotObject)
 	}
 	if out.IsError, err = isError(res); err != nil {
 		return gate.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
@@ -481,7 +481,7 @@ func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
 		return false, nil // by far the most, without reading it through
 	}
-	members, err := rawjson.Members(res, maxDepth, nil)
+	members, err := rawjson.Members(res, rawjson.MaxDepth, nil)
 	is := false
 	for _, m := range members {
 		if string(m.Key) == "isError" {
@@ -491,29 +491,26 @@ func isError(res json.RawMessage) (bool, error) {
 	return is, err
 }
 
-// maxDepth is how deep a result may nest; its reader has checked it before.
-const maxDepth = 10_000
-
 // ReadResource is the tool of an action that reads a resource: it is no tool
 // of the server, whose tools' names hold no slash by the specification.
 const ReadResource = "resources/read"
 
 // runRead reads a resource for a model: the result's text is JSON.
 func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
-	in, err := parseOrdered(c.Arguments)
+	in, err := rawjson.Parse(c.Arguments)
 	if err != nil {
 		return gate.Outcome{}, fmt.Errorf("arguments: %w", err)
 	}
-	uri := in.text("uri")
+	uri := in.Text("uri")
 	raw := uri
 	for _, n := range s.Resources() {
 		if n.Server == d.spec.Name && n.Key == uri {
 			raw = n.Raw
 		}
 	}
-	r := &request{method: ReadResource, body: ordered{{"uri", quote(raw)}}, log: c.Log, caller: c.Caller, client: c.Client}
-	if meta, err := parseOrdered(c.Meta); err == nil && c.Log != nil && meta.get(metaLogLevel) != nil {
-		r.meta.set(metaLogLevel, meta.get(metaLogLevel))
+	r := &request{method: ReadResource, body: rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}}, log: c.Log, caller: c.Caller, client: c.Client}
+	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
+		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))
 	}
 	res, err := s.send(ctx, d.spec.Name, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
@@ -522,13 +519,13 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, err)
 	}
-	text := ordered{{"server", quote(d.spec.Name)}, {"uri", quote(uri)}, {"contents", o.get("contents")}}.bytes()
-	item := ordered{{"type", quote("text")}, {"text", quote(string(text))}}.bytes()
-	return gate.Outcome{Result: ordered{{"content", arrayOf([]json.RawMessage{item})}}.bytes(), Level: d.level()}, nil
+	text := rawjson.Object{{Key: "server", Value: rawjson.Quote(d.spec.Name)}, {Key: "uri", Value: rawjson.Quote(uri)}, {Key: "contents", Value: o.Get("contents")}}.Bytes()
+	item := rawjson.Object{{Key: "type", Value: rawjson.Quote("text")}, {Key: "text", Value: rawjson.Quote(string(text))}}.Bytes()
+	return gate.Outcome{Result: rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}.Bytes(), Level: d.level()}, nil
 }
 
 func (p *published) find(server, raw string) (*Tool, bool) {

@@ -10,15 +10,8 @@ var (
 	DefaultPrefix    = defaultPrefix
 	PlainName        = plainName
 	PlainProperty    = plainProperty
-	ParseOrdered     = parseOrdered
-	KindOf           = kindOf
 	Fits             = fits
 )
-
-func (o ordered) Get(key string) []byte  { return o.get(key) }
-func (o ordered) Text(key string) string { return o.text(key) }
-func (f field) Key() string              { return f.key }
-func (f field) Value() []byte            { return f.value }
 
 // IdleTimer is for the tests.
 type IdleTimer = idleTimer

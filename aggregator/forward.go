@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -65,12 +66,12 @@ func (s *Downstreams) Instructions() (names, texts []string) {
 // the gate. Errors are an [*RPCError] as the server sent it, and those of a
 // server that does not run.
 func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
-	body, err := parseOrdered(f.Params)
+	body, err := rawjson.Parse(f.Params)
 	if err != nil {
 		return nil, &RPCError{Code: -32602, Message: "params is " + err.Error()}
 	}
-	meta, _ := parseOrdered(body.get("_meta"))
-	body.remove("_meta")
+	meta, _ := rawjson.Parse(body.Get("_meta"))
+	body.Delete("_meta")
 	r := &request{method: f.Method, body: body, meta: meta, log: f.Log}
 	r.caller, r.client, r.rounds = f.Caller, f.Client, f.Rounds
 	return s.forwardTask(ctx, f, r)
@@ -95,16 +96,16 @@ type Target struct {
 // [*RPCError] for params that are wrong or that several servers could mean, and
 // an [*UnknownError] when no server offers what is asked for.
 func (s *Downstreams) Target(method string, params json.RawMessage) (Target, error) {
-	body, err := parseOrdered(params)
+	body, err := rawjson.Parse(params)
 	if err != nil {
 		return Target{}, &RPCError{Code: -32602, Message: "params is " + err.Error()}
 	}
 	for _, key := range []string{"_meta", "requestState", "inputResponses"} {
-		body.remove(key)
+		body.Delete(key)
 	}
 	switch method {
 	case GetPrompt:
-		p, err := s.prompt(body.text("name"))
+		p, err := s.prompt(body.Text("name"))
 		if err != nil {
 			return Target{}, err
 		}
@@ -112,7 +113,7 @@ func (s *Downstreams) Target(method string, params json.RawMessage) (Target, err
 	case Complete:
 		return s.completes(body)
 	case ReadResource, Subscribe:
-		owner, err := s.owner(body.text("uri"))
+		owner, err := s.owner(body.Text("uri"))
 		if err != nil {
 			return Target{}, err
 		}
@@ -122,17 +123,17 @@ func (s *Downstreams) Target(method string, params json.RawMessage) (Target, err
 }
 
 // target returns n's server, with n's own name under key of body.
-func (n Named) target(body ordered, key string) Target {
+func (n Named) target(body rawjson.Object, key string) Target {
 	body = slices.Clone(body)
-	body.set(key, quote(n.Raw))
-	return Target{n.Server, body.bytes()}
+	body.Set(key, rawjson.Quote(n.Raw))
+	return Target{n.Server, body.Bytes()}
 }
 
 // DescribeRequest returns what a request of the protocol would do. Reading,
 // prompts and subscriptions count as reading; completing and subscribing are
 // decided as the read or prompt that they belong to.
 func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessage) (policy.Action, error) {
-	body, err := parseOrdered(args)
+	body, err := rawjson.Parse(args)
 	if err != nil {
 		return policy.Action{}, fmt.Errorf("params is %w", err)
 	}
@@ -149,30 +150,30 @@ func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessag
 	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: &yes}})
 	a.Request, a.Tool, a.Unasked = true, method, method == Complete
 	if as != method {
-		a.As, a.Arguments = as, body.bytes()
+		a.As, a.Arguments = as, body.Bytes()
 	}
 	return a, nil
 }
 
 // completed returns the request that a completion is for, and the completion's
 // params together with those of that request, as far as they are known.
-func completed(body ordered) (method string, both ordered, err error) {
-	ref, err := parseOrdered(body.get("ref"))
+func completed(body rawjson.Object) (method string, both rawjson.Object, err error) {
+	ref, err := rawjson.Parse(body.Get("ref"))
 	if err != nil {
 		return "", nil, fmt.Errorf("ref is %w", err)
 	}
-	argument, _ := parseOrdered(body.get("argument"))
-	about, _ := parseOrdered(body.get("context"))
-	values, _ := parseOrdered(about.get("arguments"))
-	if value := argument.get("value"); value != nil {
-		values = append(slices.Clone(values), field{argument.text("name"), value})
+	argument, _ := rawjson.Parse(body.Get("argument"))
+	about, _ := rawjson.Parse(body.Get("context"))
+	values, _ := rawjson.Parse(about.Get("arguments"))
+	if value := argument.Get("value"); value != nil {
+		values = append(slices.Clone(values), rawjson.Field{Key: argument.Text("name"), Value: value})
 	}
 	both = slices.Clone(body)
-	switch ref.text("type") {
+	switch ref.Text("type") {
 	case "ref/prompt":
-		return GetPrompt, append(both, field{"name", quote(ref.text("name"))}, field{"arguments", values.bytes()}), nil
+		return GetPrompt, append(both, rawjson.Field{Key: "name", Value: rawjson.Quote(ref.Text("name"))}, rawjson.Field{Key: "arguments", Value: values.Bytes()}), nil
 	case "ref/resource":
-		return ReadResource, append(both, field{"uri", quote(ref.text("uri"))}), nil
+		return ReadResource, append(both, rawjson.Field{Key: "uri", Value: rawjson.Quote(ref.Text("uri"))}), nil
 	}
 	return "", nil, errors.New("ref has an unknown type")
 }
@@ -180,16 +181,16 @@ func completed(body ordered) (method string, both ordered, err error) {
 // runRequest runs a request of the protocol that the gate let through. An
 // error that the server sent is an [*RPCError].
 func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
-	body, err := parseOrdered(c.Arguments)
+	body, err := rawjson.Parse(c.Arguments)
 	if err != nil {
 		return gate.Outcome{}, fmt.Errorf("params is %w", err)
 	}
 	if c.Action.Tool == Subscribe {
-		err := s.watch(ctx, watch{d.spec.Name, body.text("uri")})
+		err := s.watch(ctx, watch{d.spec.Name, body.Text("uri")})
 		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.level()}, err
 	}
-	meta, _ := parseOrdered(c.Meta)
-	inputs, _ := parseOrdered(c.Inputs)
+	meta, _ := rawjson.Parse(c.Meta)
+	inputs, _ := rawjson.Parse(c.Inputs)
 	r := &request{
 		method: c.Action.Tool,
 		body:   append(body, inputs...),
@@ -225,21 +226,21 @@ func forOlderEra(res json.RawMessage) json.RawMessage {
 	if !bytes.Contains(res, []byte(`"resultType"`)) {
 		return res
 	}
-	o, err := parseOrdered(res)
-	if err != nil || o.text("resultType") != "complete" {
+	o, err := rawjson.Parse(res)
+	if err != nil || o.Text("resultType") != "complete" {
 		return res // a field of the server's own
 	}
 	for _, key := range []string{"resultType", "ttlMs", "cacheScope"} {
-		o.remove(key)
+		o.Delete(key)
 	}
-	if meta, err := parseOrdered(o.get("_meta")); err == nil {
-		meta.remove("io.modelcontextprotocol/serverInfo")
-		o.set("_meta", meta.bytes())
+	if meta, err := rawjson.Parse(o.Get("_meta")); err == nil {
+		meta.Delete("io.modelcontextprotocol/serverInfo")
+		o.Set("_meta", meta.Bytes())
 		if len(meta) == 0 {
-			o.remove("_meta")
+			o.Delete("_meta")
 		}
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // requestTimeout is that of requests which call no tool.
@@ -260,31 +261,31 @@ func (s *Downstreams) prompt(name string) (Named, error) {
 }
 
 // completes returns the server whose prompt or resource is to be completed.
-func (s *Downstreams) completes(body ordered) (Target, error) {
-	ref, err := parseOrdered(body.get("ref"))
+func (s *Downstreams) completes(body rawjson.Object) (Target, error) {
+	ref, err := rawjson.Parse(body.Get("ref"))
 	if err != nil {
 		return Target{}, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
 	}
 	target := func(n Named, key string) (Target, error) {
 		ref = slices.Clone(ref)
-		ref.set(key, quote(n.Raw))
-		body.set("ref", ref.bytes())
-		return Target{n.Server, body.bytes()}, nil
+		ref.Set(key, rawjson.Quote(n.Raw))
+		body.Set("ref", ref.Bytes())
+		return Target{n.Server, body.Bytes()}, nil
 	}
-	switch ref.text("type") {
+	switch ref.Text("type") {
 	case "ref/prompt":
-		p, err := s.prompt(ref.text("name"))
+		p, err := s.prompt(ref.Text("name"))
 		if err != nil {
 			return Target{}, err
 		}
 		return target(p, "name")
 	case "ref/resource":
 		for _, l := range [][]Named{s.Templates(), s.Resources()} {
-			if i := slices.IndexFunc(l, func(n Named) bool { return n.Key == ref.text("uri") }); i >= 0 {
+			if i := slices.IndexFunc(l, func(n Named) bool { return n.Key == ref.Text("uri") }); i >= 0 {
 				return target(l[i], "uri")
 			}
 		}
-		return Target{}, &UnknownError{"resource", ref.text("uri")}
+		return Target{}, &UnknownError{"resource", ref.Text("uri")}
 	}
 	return Target{}, &RPCError{Code: -32602, Message: "ref has an unknown type"}
 }
@@ -424,7 +425,7 @@ func (s *Downstreams) subscribe(ctx context.Context, w watch, method string) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	_, err = session.link.do(ctx, &request{method: method, body: ordered{{"uri", quote(w.uri)}}})
+	_, err = session.link.do(ctx, &request{method: method, body: rawjson.Object{{Key: "uri", Value: rawjson.Quote(w.uri)}}})
 	return err
 }
 
@@ -538,7 +539,7 @@ func (d *Downstream) setLevel(ctx context.Context, s *session) {
 	if level == "" || level == s.talk.told {
 		return
 	}
-	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: ordered{{"level", quote(level)}}}); err != nil {
+	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: rawjson.Object{{Key: "level", Value: rawjson.Quote(level)}}}); err != nil {
 		d.log.Debug("log level not set", "err", err)
 		return
 	}
@@ -566,10 +567,10 @@ func (d *Downstream) restore(ctx context.Context, s *session) {
 func (s *session) listen(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		uris, changed := s.d.set.wishes.of(s.d.spec.Name)
-		want := ordered{}
+		want := rawjson.Object{}
 		for _, l := range [][2]string{{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"}} {
 			if s.opened.has(l[0], "listChanged") {
-				want.set(l[1], json.RawMessage("true"))
+				want.Set(l[1], json.RawMessage("true"))
 			}
 		}
 		if len(uris) > 0 && s.opened.has("resources", "subscribe") {
@@ -577,7 +578,7 @@ func (s *session) listen(ctx context.Context) {
 			if err != nil {
 				return
 			}
-			want.set("resourceSubscriptions", b)
+			want.Set("resourceSubscriptions", b)
 		}
 		if len(want) == 0 {
 			select {
@@ -595,7 +596,7 @@ func (s *session) listen(ctx context.Context) {
 			case <-stop:
 			}
 		}()
-		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: ordered{{"notifications", want.bytes()}}, meta: s.stamp(nil)})
+		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: rawjson.Object{{Key: "notifications", Value: want.Bytes()}}, meta: s.stamp(nil)})
 		close(stop)
 		again := lctx.Err() != nil
 		cancel()

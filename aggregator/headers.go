@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"toolgate/internal/rawjson"
 )
 
 // A headerArg is an argument that a server of the newer era wants to see in a
@@ -44,26 +46,26 @@ func findHeaders(v json.RawMessage, path []string, reached bool, depth int, foun
 	if depth > maxSchemaDepth {
 		return errors.New("inputSchema is nested too deep")
 	}
-	if kindOf(v) == '[' {
-		for _, e := range listOf(v) {
+	if rawjson.Kind(v) == '[' {
+		for _, e := range rawjson.Elements(v) {
 			if err := findHeaders(e, path, false, depth+1, found); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return nil // no schema
 	}
-	if h := o.get("x-mcp-header"); h != nil {
-		switch name := textOf(h); {
+	if h := o.Get("x-mcp-header"); h != nil {
+		switch name := rawjson.Text(h); {
 		case !isToken(name):
 			return fmt.Errorf("x-mcp-header %s is no name of a header", h)
 		case !reached || len(path) == 0:
 			return fmt.Errorf("x-mcp-header %q stands where no argument is", name)
 		default:
-			switch o.text("type") {
+			switch o.Text("type") {
 			case "string", "integer", "boolean":
 				*found = append(*found, headerArg{name, append([]string(nil), path...)})
 			default:
@@ -72,18 +74,18 @@ func findHeaders(v json.RawMessage, path []string, reached bool, depth int, foun
 		}
 	}
 	for _, f := range o {
-		switch f.key {
+		switch f.Key {
 		case "properties":
-			props, _ := parseOrdered(f.value)
+			props, _ := rawjson.Parse(f.Value)
 			for _, p := range props {
-				if err := findHeaders(p.value, append(path[:len(path):len(path)], p.key), reached, depth+1, found); err != nil {
+				if err := findHeaders(p.Value, append(path[:len(path):len(path)], p.Key), reached, depth+1, found); err != nil {
 					return err
 				}
 			}
 		case "enum", "const", "default", "examples", "x-mcp-header": // values, not schemas
 		default:
-			if k := kindOf(f.value); k == '{' || k == '[' {
-				if err := findHeaders(f.value, path, false, depth+1, found); err != nil {
+			if k := rawjson.Kind(f.Value); k == '{' || k == '[' {
+				if err := findHeaders(f.Value, path, false, depth+1, found); err != nil {
 					return err
 				}
 			}
@@ -109,13 +111,13 @@ func headerValues(headers []headerArg, args json.RawMessage) map[string]string {
 	for _, h := range headers {
 		v := args
 		for _, key := range h.path {
-			o, _ := parseOrdered(v)
-			v = o.get(key)
+			o, _ := rawjson.Parse(v)
+			v = o.Get(key)
 		}
-		switch kindOf(v) {
+		switch rawjson.Kind(v) {
 		case 0, 'n', '{', '[':
 		case '"':
-			values[h.header] = textOf(v)
+			values[h.header] = rawjson.Text(v)
 		default:
 			values[h.header] = string(v)
 		}

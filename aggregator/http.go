@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"toolgate/internal/oauth"
+	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 )
 
@@ -284,8 +285,8 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 		req.Header.Set("Mcp-Session-Id", l.id)
 	}
 	version, modern := l.version, l.modern
-	if r != nil && r.meta.text(metaVersion) != "" {
-		version, modern = r.meta.text(metaVersion), true
+	if r != nil && r.meta.Text(metaVersion) != "" {
+		version, modern = r.meta.Text(metaVersion), true
 	}
 	if version != "" {
 		req.Header.Set("MCP-Protocol-Version", version)
@@ -298,12 +299,12 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	}
 	if modern && r != nil {
 		req.Header.Set("Mcp-Method", r.method)
-		name := r.body.text("name")
+		name := r.body.Text("name")
 		if name == "" {
-			name = r.body.text("uri")
+			name = r.body.Text("uri")
 		}
 		if name == "" && strings.HasPrefix(r.method, "tasks/") {
-			name = r.body.text("taskId")
+			name = r.body.Text("taskId")
 		}
 		if name != "" {
 			req.Header.Set("Mcp-Name", headerText(name))
@@ -333,7 +334,7 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)
-	body := object{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "method": quote(r.method), "params": r.params(id)}.bytes()
+	body := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "method": rawjson.Quote(r.method), "params": r.params(id)}.Bytes()
 	l.mu.Lock()
 	l.open[id] = &openRequest{leave: cancel}
 	l.mu.Unlock()
@@ -367,7 +368,7 @@ func (l *httpLink) exchange(ctx context.Context, body []byte, id string, r *requ
 	return l.answer(ctx, resp, id, r)
 }
 
-func (l *httpLink) isModern(r *request) bool { return r.meta.text(metaVersion) != "" }
+func (l *httpLink) isModern(r *request) bool { return r.meta.Text(metaVersion) != "" }
 
 // bound returns ctx, ended also by the link's end.
 func (l *httpLink) bound(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -396,18 +397,18 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 // cancelled tells a server of the older era that nobody waits any more. In the
 // newer one the end of the stream says so.
 func (l *httpLink) cancelled(id string, cause error) {
-	params := ordered{{"requestId", json.RawMessage(id)}, {"reason", quote(cause.Error())}}.bytes()
+	params := rawjson.Object{{Key: "requestId", Value: json.RawMessage(id)}, {Key: "reason", Value: rawjson.Quote(cause.Error())}}.Bytes()
 	l.work.Go(func() { // ends within seconds
 		l.notifyRaw("notifications/cancelled", params)
 	})
 }
 
 func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
-	o := object{"jsonrpc": json.RawMessage(`"2.0"`), "method": quote(method)}
+	o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "method": rawjson.Quote(method)}
 	if len(params) > 0 {
 		o["params"] = params
 	}
-	return l.send(o.bytes())
+	return l.send(o.Bytes())
 }
 
 // send posts what needs no answer.
@@ -621,7 +622,7 @@ func (l *httpLink) junk(data []byte, err error) {
 func (l *httpLink) unasked(m envelope, cause *request) {
 	if len(m.ID) > 0 && string(m.ID) != "null" {
 		reply := func(result json.RawMessage, err *RPCError) {
-			o := object{"jsonrpc": json.RawMessage(`"2.0"`), "id": m.ID}
+			o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "id": m.ID}
 			if err != nil {
 				b, merr := json.Marshal(err)
 				if merr != nil {
@@ -631,7 +632,7 @@ func (l *httpLink) unasked(m envelope, cause *request) {
 			} else {
 				o["result"] = result
 			}
-			l.send(o.bytes())
+			l.send(o.Bytes())
 		}
 		if l.handle.request == nil || !l.handle.request(cause, m.Method, m.Params, reply) {
 			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is sent

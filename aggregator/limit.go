@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"toolgate/internal/rawjson"
 )
 
 // bytesPerToken is what a token is counted as, as Codex does.
@@ -17,30 +19,30 @@ func limitResult(res json.RawMessage, tokens int) json.RawMessage {
 	if tokens <= 0 || len(res) <= budget {
 		return res
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return res
 	}
-	content := listOf(o.get("content"))
+	content := rawjson.Elements(o.Get("content"))
 	cut := false
 	for i, c := range content {
-		item, err := parseOrdered(c)
-		if err != nil || item.text("type") != "text" {
+		item, err := rawjson.Parse(c)
+		if err != nil || item.Text("type") != "text" {
 			continue
 		}
-		text := item.text("text")
+		text := item.Text("text")
 		short := cutMiddle(text, budget)
 		budget -= min(budget, len(text))
 		if short != text {
-			item.set("text", quote(short))
-			content[i], cut = item.bytes(), true
+			item.Set("text", rawjson.Quote(short))
+			content[i], cut = item.Bytes(), true
 		}
 	}
 	if !cut {
 		return res
 	}
-	o.set("content", arrayOf(content))
-	return o.bytes()
+	o.Set("content", rawjson.Array(content))
+	return o.Bytes()
 }
 
 // cutMiddle returns s with its middle cut out where it is longer than n bytes,

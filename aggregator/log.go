@@ -71,7 +71,7 @@ const levelWait = time.Second
 // the newer one asks for, until done is called. One of the newer era reads it
 // in the request.
 func (s *session) wantLevel(ctx context.Context, r *request) (done func()) {
-	level := r.meta.text(metaLogLevel)
+	level := r.meta.Text(metaLogLevel)
 	if r.log == nil || s.modern || !slices.Contains(logLevels, level) {
 		return func() {}
 	}

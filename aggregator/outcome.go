@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -74,8 +75,8 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	delete(meta, policy.SessionKey)
 	delete(all, "_meta")
 	if len(meta) > 0 {
-		all["_meta"] = object(meta).bytes()
+		all["_meta"] = rawjson.Map(meta).Bytes()
 	}
-	out.Result = object(all).bytes()
+	out.Result = rawjson.Map(all).Bytes()
 	return out, session, nil
 }

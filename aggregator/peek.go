@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -102,7 +103,7 @@ var errRestart = errors.New("it is started again, as the user wished")
 func AcceptSeen(stateDir, server string, list []Review) error {
 	seen := map[string]sighting{}
 	for _, r := range list {
-		def, err := parseOrdered(r.Now)
+		def, err := rawjson.Parse(r.Now)
 		if err != nil {
 			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"toolgate/internal/rawjson"
 )
 
 // A SchemaProfile says how much of JSON Schema a client takes in a tool's
@@ -66,9 +68,9 @@ func (t *Tool) DefinitionFor(p SchemaProfile) json.RawMessage {
 		return b
 	}
 	b := t.Definition
-	if def, err := parseOrdered(b); err == nil {
-		def.set("inputSchema", fitSchema(def.get("inputSchema"), p))
-		b = def.bytes()
+	if def, err := rawjson.Parse(b); err == nil {
+		def.Set("inputSchema", fitSchema(def.Get("inputSchema"), p))
+		b = def.Bytes()
 	}
 	if t.forms.made == nil {
 		t.forms.made = map[SchemaProfile]json.RawMessage{}
@@ -88,18 +90,18 @@ const (
 func fitSchema(schema json.RawMessage, p SchemaProfile) json.RawMessage {
 	schema, _ = shrinkSchema(schema, maxFitBytes)
 	f := fitter{clean: cleaner{source: schema}, profile: p}
-	o, err := parseOrdered(f.fit(schema, 0, nil))
+	o, err := rawjson.Parse(f.fit(schema, 0, nil))
 	if err != nil {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	o.set("type", json.RawMessage(`"object"`))
-	if o.get("properties") == nil {
-		o.set("properties", json.RawMessage("{}"))
+	o.Set("type", json.RawMessage(`"object"`))
+	if o.Get("properties") == nil {
+		o.Set("properties", json.RawMessage("{}"))
 	}
 	for _, key := range []string{"anyOf", "nullable", "enum", "items"} {
-		o.remove(key)
+		o.Delete(key)
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // A fitter fits one schema.
@@ -124,155 +126,155 @@ const anything = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean
 // fit returns a schema in the profile's form. within are the references that
 // it stands in.
 func (f *fitter) fit(v json.RawMessage, depth int, within []string) json.RawMessage {
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if f.nodes++; err != nil || depth > maxFitDepth || f.nodes > maxFitNodes {
 		return f.opaque(o)
 	}
-	for hops := 0; o.get("$ref") != nil; hops++ {
-		ref := o.text("$ref")
+	for hops := 0; o.Get("$ref") != nil; hops++ {
+		ref := o.Text("$ref")
 		target, ok := f.clean.resolve(ref)
-		inner, err := parseOrdered(target)
+		inner, err := rawjson.Parse(target)
 		if !ok || err != nil || hops > 8 || slices.Contains(within, ref) {
-			o.remove("$ref")
+			o.Delete("$ref")
 			for _, key := range []string{"type", "description"} {
-				if o.get(key) == nil && inner.get(key) != nil {
-					o.set(key, inner.get(key))
+				if o.Get(key) == nil && inner.Get(key) != nil {
+					o.Set(key, inner.Get(key))
 				}
 			}
 			return f.opaque(o)
 		}
 		within = append(slices.Clone(within), ref)
-		o.remove("$ref")
+		o.Delete("$ref")
 		for _, field := range o { // what stands beside the reference holds too
-			inner.set(field.key, field.value)
+			inner.Set(field.Key, field.Value)
 		}
 		o = inner
 	}
 	f.merge(&o)
-	if of := listOf(o.get("oneOf")); of != nil {
-		o.set("anyOf", arrayOf(append(listOf(o.get("anyOf")), of...)))
-		o.remove("oneOf")
+	if of := rawjson.Elements(o.Get("oneOf")); of != nil {
+		o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), of...)))
+		o.Delete("oneOf")
 	}
 	f.types(&o)
 	nullable := f.withoutNull(&o)
-	if branches := listOf(o.get("anyOf")); len(branches) > 0 {
+	if branches := rawjson.Elements(o.Get("anyOf")); len(branches) > 0 {
 		return f.union(o, branches, nullable, depth, within)
 	}
 	if nullable && f.profile == GeminiSchemas {
-		o.set("nullable", json.RawMessage("true"))
+		o.Set("nullable", json.RawMessage("true"))
 	}
-	if o.get("type") == nil {
+	if o.Get("type") == nil {
 		inferType(&o)
 	}
-	if o.get("type") == nil {
-		any, _ := parseOrdered([]byte(anything))
-		return f.union(o, listOf(any.get("anyOf")), false, depth, within)
+	if o.Get("type") == nil {
+		any, _ := rawjson.Parse([]byte(anything))
+		return f.union(o, rawjson.Elements(any.Get("anyOf")), false, depth, within)
 	}
 	f.inside(&o, depth, within)
 	f.drop(&o)
-	return o.bytes()
+	return o.Bytes()
 }
 
 // opaque is an object or array whose inside is not said, or a value of any
 // kind.
-func (f *fitter) opaque(o ordered) json.RawMessage {
-	out := ordered{{"type", json.RawMessage(`"object"`)}}
-	switch o.text("type") {
+func (f *fitter) opaque(o rawjson.Object) json.RawMessage {
+	out := rawjson.Object{{Key: "type", Value: json.RawMessage(`"object"`)}}
+	switch o.Text("type") {
 	case "array":
-		out = ordered{{"type", json.RawMessage(`"array"`)}, {"items", json.RawMessage(`{"type":"object","properties":{}}`)}}
+		out = rawjson.Object{{Key: "type", Value: json.RawMessage(`"array"`)}, {Key: "items", Value: json.RawMessage(`{"type":"object","properties":{}}`)}}
 	case "string", "number", "integer", "boolean":
-		out = ordered{{"type", o.get("type")}}
+		out = rawjson.Object{{Key: "type", Value: o.Get("type")}}
 	default:
-		out = append(out, field{"properties", json.RawMessage("{}")})
+		out = append(out, rawjson.Field{Key: "properties", Value: json.RawMessage("{}")})
 	}
-	if d := o.get("description"); kindOf(d) == '"' {
-		out.set("description", d)
+	if d := o.Get("description"); rawjson.Kind(d) == '"' {
+		out.Set("description", d)
 	}
-	return out.bytes()
+	return out.Bytes()
 }
 
 // merge puts what all branches of allOf say into o.
-func (f *fitter) merge(o *ordered) {
-	branches := listOf(o.get("allOf"))
-	o.remove("allOf")
+func (f *fitter) merge(o *rawjson.Object) {
+	branches := rawjson.Elements(o.Get("allOf"))
+	o.Delete("allOf")
 	for _, b := range branches {
-		inner, err := parseOrdered(b)
+		inner, err := rawjson.Parse(b)
 		if err != nil {
 			continue
 		}
-		if ref := inner.text("$ref"); ref != "" {
+		if ref := inner.Text("$ref"); ref != "" {
 			target, ok := f.clean.resolve(ref)
-			if inner, err = parseOrdered(target); !ok || err != nil {
+			if inner, err = rawjson.Parse(target); !ok || err != nil {
 				continue
 			}
 		}
 		for _, field := range inner {
-			switch field.key {
+			switch field.Key {
 			case "properties":
-				props, _ := parseOrdered(o.get("properties"))
-				more, _ := parseOrdered(field.value)
+				props, _ := rawjson.Parse(o.Get("properties"))
+				more, _ := rawjson.Parse(field.Value)
 				for _, p := range more {
-					if props.get(p.key) == nil {
-						props.set(p.key, p.value)
+					if props.Get(p.Key) == nil {
+						props.Set(p.Key, p.Value)
 					}
 				}
-				o.set("properties", props.bytes())
+				o.Set("properties", props.Bytes())
 			case "required":
-				names := stringsOf(o.get("required"))
-				for _, n := range stringsOf(field.value) {
+				names := stringsOf(o.Get("required"))
+				for _, n := range stringsOf(field.Value) {
 					if !slices.Contains(names, n) {
 						names = append(names, n)
 					}
 				}
-				o.set("required", stringList(names))
+				o.Set("required", stringList(names))
 			default:
-				if o.get(field.key) == nil {
-					o.set(field.key, field.value)
+				if o.Get(field.Key) == nil {
+					o.Set(field.Key, field.Value)
 				}
 			}
 		}
 	}
 	if len(branches) > 0 {
-		o.remove("additionalProperties") // it was said of a branch alone
+		o.Delete("additionalProperties") // it was said of a branch alone
 	}
 }
 
 func stringList(names []string) json.RawMessage {
 	var list []json.RawMessage
 	for _, n := range names {
-		list = append(list, quote(n))
+		list = append(list, rawjson.Quote(n))
 	}
-	return arrayOf(list)
+	return rawjson.Array(list)
 }
 
 // types makes alternatives of a list of types.
-func (f *fitter) types(o *ordered) {
-	list := stringsOf(o.get("type"))
-	if kindOf(o.get("type")) != '[' || len(list) == 0 {
+func (f *fitter) types(o *rawjson.Object) {
+	list := stringsOf(o.Get("type"))
+	if rawjson.Kind(o.Get("type")) != '[' || len(list) == 0 {
 		return
 	}
-	o.remove("type")
+	o.Delete("type")
 	var branches []json.RawMessage
 	for _, t := range list {
-		branch := ordered{{"type", quote(t)}}
+		branch := rawjson.Object{{Key: "type", Value: rawjson.Quote(t)}}
 		for _, key := range ofType(t) {
-			if v := o.get(key); v != nil {
-				branch.set(key, v)
+			if v := o.Get(key); v != nil {
+				branch.Set(key, v)
 			}
 		}
 		if t != "null" {
-			branches = append(branches, branch.bytes())
+			branches = append(branches, branch.Bytes())
 		}
 	}
 	for _, t := range list {
 		for _, key := range ofType(t) {
-			o.remove(key)
+			o.Delete(key)
 		}
 	}
 	if slices.Contains(list, "null") {
 		branches = append(branches, json.RawMessage(`{"type":"null"}`))
 	}
-	o.set("anyOf", arrayOf(append(listOf(o.get("anyOf")), branches...)))
+	o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), branches...)))
 }
 
 // ofType are the keywords that say something of one type.
@@ -292,62 +294,62 @@ func ofType(t string) []string {
 
 // withoutNull takes null out of the alternatives, and reports whether it was
 // one. What is left alone then is no alternative any more.
-func (f *fitter) withoutNull(o *ordered) (null bool) {
-	branches := listOf(o.get("anyOf"))
+func (f *fitter) withoutNull(o *rawjson.Object) (null bool) {
+	branches := rawjson.Elements(o.Get("anyOf"))
 	if branches == nil {
 		return false
 	}
 	branches = slices.DeleteFunc(branches, func(b json.RawMessage) bool {
-		inner, _ := parseOrdered(b)
-		is := inner.text("type") == "null"
+		inner, _ := rawjson.Parse(b)
+		is := inner.Text("type") == "null"
 		null = null || is
 		return is
 	})
-	o.remove("anyOf")
+	o.Delete("anyOf")
 	switch len(branches) {
 	case 0:
 	case 1:
-		inner, err := parseOrdered(branches[0])
+		inner, err := rawjson.Parse(branches[0])
 		if err != nil {
 			break
 		}
-		if kindOf(inner.get("type")) == '[' || slices.ContainsFunc([]string{"$ref", "anyOf", "oneOf", "allOf"}, func(k string) bool { return inner.get(k) != nil }) {
-			o.set("anyOf", arrayOf(branches)) // it is fitted as a whole
+		if rawjson.Kind(inner.Get("type")) == '[' || slices.ContainsFunc([]string{"$ref", "anyOf", "oneOf", "allOf"}, func(k string) bool { return inner.Get(k) != nil }) {
+			o.Set("anyOf", rawjson.Array(branches)) // it is fitted as a whole
 			break
 		}
 		for _, field := range inner {
-			if o.get(field.key) == nil {
-				o.set(field.key, field.value)
+			if o.Get(field.Key) == nil {
+				o.Set(field.Key, field.Value)
 			}
 		}
 	default:
-		o.set("anyOf", arrayOf(branches))
+		o.Set("anyOf", rawjson.Array(branches))
 	}
 	return null
 }
 
 // union returns the schema of a value of several kinds: nothing stands beside
 // the alternatives, whose descriptions say what o's said.
-func (f *fitter) union(o ordered, branches []json.RawMessage, nullable bool, depth int, within []string) json.RawMessage {
+func (f *fitter) union(o rawjson.Object, branches []json.RawMessage, nullable bool, depth int, within []string) json.RawMessage {
 	f.drop(&o)
 	var out []json.RawMessage
 	for _, b := range branches {
-		inner, err := parseOrdered(f.fit(b, depth+1, within))
+		inner, err := rawjson.Parse(f.fit(b, depth+1, within))
 		if err != nil {
 			continue
 		}
-		if nested := listOf(inner.get("anyOf")); nested != nil {
+		if nested := rawjson.Elements(inner.Get("anyOf")); nested != nil {
 			out = append(out, nested...) // alternatives of an alternative
 			continue
 		}
-		if inner.get("description") == nil && o.get("description") != nil {
-			inner.set("description", o.get("description"))
+		if inner.Get("description") == nil && o.Get("description") != nil {
+			inner.Set("description", o.Get("description"))
 		}
 		if nullable && f.profile == GeminiSchemas {
-			inner.set("nullable", json.RawMessage("true"))
+			inner.Set("nullable", json.RawMessage("true"))
 		}
-		if !slices.ContainsFunc(out, func(have json.RawMessage) bool { return string(have) == string(inner.bytes()) }) {
-			out = append(out, inner.bytes())
+		if !slices.ContainsFunc(out, func(have json.RawMessage) bool { return string(have) == string(inner.Bytes()) }) {
+			out = append(out, inner.Bytes())
 		}
 	}
 	if len(out) == 1 {
@@ -356,39 +358,39 @@ func (f *fitter) union(o ordered, branches []json.RawMessage, nullable bool, dep
 	if len(out) == 0 {
 		return f.opaque(o)
 	}
-	u := ordered{{"anyOf", arrayOf(out)}}
-	if d := o.get("description"); d != nil && f.profile != GeminiSchemas {
-		u = append(ordered{{"description", d}}, u...)
+	u := rawjson.Object{{Key: "anyOf", Value: rawjson.Array(out)}}
+	if d := o.Get("description"); d != nil && f.profile != GeminiSchemas {
+		u = append(rawjson.Object{{Key: "description", Value: d}}, u...)
 	}
-	return u.bytes()
+	return u.Bytes()
 }
 
 // inside fits the schemas in o.
-func (f *fitter) inside(o *ordered, depth int, within []string) {
-	if props, err := parseOrdered(o.get("properties")); err == nil {
+func (f *fitter) inside(o *rawjson.Object, depth int, within []string) {
+	if props, err := rawjson.Parse(o.Get("properties")); err == nil {
 		for i := range props {
-			props[i].value = f.fit(props[i].value, depth+1, within)
+			props[i].Value = f.fit(props[i].Value, depth+1, within)
 		}
-		o.set("properties", props.bytes())
+		o.Set("properties", props.Bytes())
 	}
-	if v := o.get("items"); kindOf(v) == '{' {
-		o.set("items", f.fit(v, depth+1, within))
+	if v := o.Get("items"); rawjson.Kind(v) == '{' {
+		o.Set("items", f.fit(v, depth+1, within))
 	}
-	if v := o.get("additionalProperties"); kindOf(v) == '{' {
+	if v := o.Get("additionalProperties"); rawjson.Kind(v) == '{' {
 		if f.profile == StrictSchemas {
-			o.set("additionalProperties", f.fit(v, depth+1, within))
+			o.Set("additionalProperties", f.fit(v, depth+1, within))
 		} else {
-			o.remove("additionalProperties")
+			o.Delete("additionalProperties")
 		}
 	}
-	switch o.text("type") {
+	switch o.Text("type") {
 	case "array":
-		if o.get("items") == nil {
-			o.set("items", json.RawMessage(`{"type":"string"}`))
+		if o.Get("items") == nil {
+			o.Set("items", json.RawMessage(`{"type":"string"}`))
 		}
 	case "object":
-		if o.get("properties") == nil {
-			o.set("properties", json.RawMessage("{}"))
+		if o.Get("properties") == nil {
+			o.Set("properties", json.RawMessage("{}"))
 		}
 		cleanRequired(o)
 	}
@@ -396,31 +398,31 @@ func (f *fitter) inside(o *ordered, depth int, within []string) {
 
 // drop takes the keywords away that the profile does not have, and says in the
 // description what they said.
-func (f *fitter) drop(o *ordered) {
+func (f *fitter) drop(o *rawjson.Object) {
 	var words []string
 	keep := kept[f.profile]
 	for _, field := range slices.Clone(*o) {
-		ok := slices.Contains(keep, field.key)
-		if field.key == "enum" && f.profile == GeminiSchemas {
+		ok := slices.Contains(keep, field.Key)
+		if field.Key == "enum" && f.profile == GeminiSchemas {
 			// "enum: possible values of the element of primitive type with enum format" are strings.
-			ok = !slices.ContainsFunc(listOf(field.value), func(v json.RawMessage) bool { return kindOf(v) != '"' || textOf(v) == "" })
+			ok = !slices.ContainsFunc(rawjson.Elements(field.Value), func(v json.RawMessage) bool { return rawjson.Kind(v) != '"' || rawjson.Text(v) == "" })
 		}
 		if ok {
 			continue
 		}
-		o.remove(field.key)
-		if k := kindOf(field.value); slices.Contains(said, field.key) && k != '{' && len(field.value) <= 200 {
-			words = append(words, fmt.Sprintf("%s: %s", field.key, field.value))
+		o.Delete(field.Key)
+		if k := rawjson.Kind(field.Value); slices.Contains(said, field.Key) && k != '{' && len(field.Value) <= 200 {
+			words = append(words, fmt.Sprintf("%s: %s", field.Key, field.Value))
 		}
 	}
 	if len(words) == 0 {
 		return
 	}
 	text := "(" + strings.Join(words, ", ") + ")"
-	if d := o.text("description"); d != "" {
+	if d := o.Text("description"); d != "" {
 		text = d + " " + text
 	}
-	o.set("description", quote(text))
+	o.Set("description", rawjson.Quote(text))
 }
 
 // shrinkSchema returns a schema of at most so many bytes, as Codex makes one:
@@ -447,55 +449,55 @@ func shrinkSchema(schema json.RawMessage, limit int) (small json.RawMessage, too
 
 // each returns v with do applied to the schemas right below it.
 func each(v json.RawMessage, do func(json.RawMessage) json.RawMessage) json.RawMessage {
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
 	for i, f := range o {
-		switch f.key {
+		switch f.Key {
 		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
-			in, err := parseOrdered(f.value)
+			in, err := rawjson.Parse(f.Value)
 			if err != nil {
 				continue
 			}
 			for j := range in {
-				in[j].value = do(in[j].value)
+				in[j].Value = do(in[j].Value)
 			}
-			o[i].value = in.bytes()
+			o[i].Value = in.Bytes()
 		case "items", "additionalProperties", "contains", "propertyNames":
-			if kindOf(f.value) == '{' {
-				o[i].value = do(f.value)
+			if rawjson.Kind(f.Value) == '{' {
+				o[i].Value = do(f.Value)
 			}
 		case "anyOf", "oneOf", "allOf":
-			list := listOf(f.value)
+			list := rawjson.Elements(f.Value)
 			for j := range list {
 				list[j] = do(list[j])
 			}
-			o[i].value = arrayOf(list)
+			o[i].Value = rawjson.Array(list)
 		}
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // without returns the schema without these keywords anywhere in it.
 func without(v json.RawMessage, keys ...string) json.RawMessage {
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
 	for _, key := range keys {
-		o.remove(key)
+		o.Delete(key)
 	}
-	return each(o.bytes(), func(in json.RawMessage) json.RawMessage { return without(in, keys...) })
+	return each(o.Bytes(), func(in json.RawMessage) json.RawMessage { return without(in, keys...) })
 }
 
 // unreferred returns the schema with what its references mean left open.
 func unreferred(v json.RawMessage) json.RawMessage {
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
-	if o.get("$ref") != nil {
+	if o.Get("$ref") != nil {
 		return json.RawMessage("{}")
 	}
 	return each(v, unreferred)
@@ -503,12 +505,12 @@ func unreferred(v json.RawMessage) json.RawMessage {
 
 // shallow leaves objects deeper than two levels open.
 func shallow(v json.RawMessage, depth int) json.RawMessage {
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
 	nested := slices.ContainsFunc([]string{"properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties"}, func(k string) bool {
-		b := kindOf(o.get(k))
+		b := rawjson.Kind(o.Get(k))
 		return b == '{' || b == '['
 	})
 	if depth > 2 && nested {

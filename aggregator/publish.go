@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -137,13 +138,13 @@ func (d *Downstream) names(raw []string) map[string]string {
 func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) {
 	type entry struct {
 		name string
-		def  ordered
+		def  rawjson.Object
 	}
 	var entries []entry
 	var raw []string
 	for i, b := range c.Tools {
-		def, err := parseOrdered(b)
-		name := def.text("name")
+		def, err := rawjson.Parse(b)
+		name := def.Text("name")
 		if err != nil || name == "" {
 			faults = append(faults, fmt.Sprintf("tool %d is left out: it has no name", i+1))
 			continue
@@ -182,21 +183,21 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 	return tools, faults
 }
 
-func (d *Downstream) publishTool(c *Catalogue, raw, name string, def ordered) (Tool, error) {
-	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.text("title"), Description: def.text("description")}
+func (d *Downstream) publishTool(c *Catalogue, raw, name string, def rawjson.Object) (Tool, error) {
+	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.Text("title"), Description: def.Text("description")}
 	if d.spec.HTTP != nil && c.Version >= modernEra {
 		var err error
-		if t.headers, err = headersOf(def.get("inputSchema")); err != nil {
+		if t.headers, err = headersOf(def.Get("inputSchema")); err != nil {
 			return t, err
 		}
 	}
 	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
 		publishTaskSupport(&def, t.tasks)
 	}
-	schema, renamed, err := cleanInputSchema(def.get("inputSchema"))
+	schema, renamed, err := cleanInputSchema(def.Get("inputSchema"))
 	if d.spec.Verbatim && err == nil {
-		if o, perr := parseOrdered(def.get("inputSchema")); perr == nil && o.text("type") == "object" {
-			schema, renamed = def.get("inputSchema"), nil
+		if o, perr := rawjson.Parse(def.Get("inputSchema")); perr == nil && o.Text("type") == "object" {
+			schema, renamed = def.Get("inputSchema"), nil
 		}
 	}
 	if err != nil {
@@ -210,39 +211,39 @@ func (d *Downstream) publishTool(c *Catalogue, raw, name string, def ordered) (T
 		t.forms = &forms{}
 	}
 	t.renamed = renamed
-	def.set("name", quote(name))
-	if !bytes.Equal(def.get("inputSchema"), schema) {
-		def.set("inputSchema", schema)
+	def.Set("name", rawjson.Quote(name))
+	if !bytes.Equal(def.Get("inputSchema"), schema) {
+		def.Set("inputSchema", schema)
 	}
-	if v := def.get("outputSchema"); v != nil {
+	if v := def.Get("outputSchema"); v != nil {
 		// "outputSchema … root type object" (specification, tools): strict
 		// clients refuse the whole list over another.
-		if out, err := parseOrdered(v); err != nil || out.text("type") != "object" {
-			def.remove("outputSchema")
+		if out, err := rawjson.Parse(v); err != nil || out.Text("type") != "object" {
+			def.Delete("outputSchema")
 		}
 	}
 	for _, key := range []string{"description", "title"} {
-		if v := def.get(key); v != nil && kindOf(v) != '"' {
-			def.remove(key)
+		if v := def.Get(key); v != nil && rawjson.Kind(v) != '"' {
+			def.Delete(key)
 		}
 	}
-	if v := def.get("annotations"); v != nil {
+	if v := def.Get("annotations"); v != nil {
 		t.Claims = claimsOf(v)
-		if kindOf(v) != '{' {
-			def.remove("annotations")
+		if rawjson.Kind(v) != '{' {
+			def.Delete("annotations")
 		}
 	}
-	t.Definition = def.bytes()
+	t.Definition = def.Bytes()
 	return t, nil
 }
 
 // claimsOf reads annotations one by one, so that one which is not a boolean
 // does not hide the others.
 func claimsOf(v json.RawMessage) policy.Claims {
-	o, _ := parseOrdered(v)
+	o, _ := rawjson.Parse(v)
 	hint := func(key string) *bool {
 		var b bool
-		if k := kindOf(o.get(key)); k != 't' && k != 'f' || json.Unmarshal(o.get(key), &b) != nil {
+		if k := rawjson.Kind(o.Get(key)); k != 't' && k != 'f' || json.Unmarshal(o.Get(key), &b) != nil {
 			return nil
 		}
 		return &b
@@ -253,19 +254,19 @@ func claimsOf(v json.RawMessage) policy.Claims {
 func (d *Downstream) publishPrompts(c *Catalogue) []Named {
 	var raw []string
 	for _, b := range c.Prompts {
-		def, _ := parseOrdered(b)
-		raw = append(raw, def.text("name"))
+		def, _ := rawjson.Parse(b)
+		raw = append(raw, def.Text("name"))
 	}
 	names := d.names(raw)
 	var list []Named
 	for i, b := range c.Prompts {
-		def, err := parseOrdered(b)
+		def, err := rawjson.Parse(b)
 		if err != nil || raw[i] == "" || slices.Contains(raw[:i], raw[i]) {
 			continue
 		}
 		name := names[raw[i]]
-		def.set("name", quote(name))
-		list = append(list, Named{Key: name, Server: d.spec.Name, Raw: raw[i], Definition: def.bytes()})
+		def.Set("name", rawjson.Quote(name))
+		list = append(list, Named{Key: name, Server: d.spec.Name, Raw: raw[i], Definition: def.Bytes()})
 	}
 	return list
 }
@@ -273,8 +274,8 @@ func (d *Downstream) publishPrompts(c *Catalogue) []Named {
 func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	var list []Named
 	for _, b := range defs {
-		def, err := parseOrdered(b)
-		uri := def.text(key)
+		def, err := rawjson.Parse(b)
+		uri := def.Text(key)
 		if err != nil || uri == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == uri }) {
 			continue
 		}
@@ -317,10 +318,10 @@ func mapURIs(list []Named, key string, servers []*Downstream) []Named {
 			continue
 		}
 		list[i].Key = uriPrefix(n.Server) + n.Raw
-		def, err := parseOrdered(n.Definition)
+		def, err := rawjson.Parse(n.Definition)
 		if err == nil {
-			def.set(key, quote(list[i].Key))
-			list[i].Definition = def.bytes()
+			def.Set(key, rawjson.Quote(list[i].Key))
+			list[i].Definition = def.Bytes()
 		}
 	}
 	return sortNamed(list)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"toolgate/internal/rawjson"
 )
 
 // Limits of a schema that is looked at at all.
@@ -29,7 +31,7 @@ const (
 // checks its arguments. renamed holds the raw name of each root property that
 // had to be published under another.
 func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed map[string]string, err error) {
-	switch kindOf(schema) {
+	switch rawjson.Kind(schema) {
 	case 0, 'n', 't': // nothing, null, true: anything goes
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil, nil
 	case '{':
@@ -39,7 +41,7 @@ func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed ma
 	if len(schema) > maxSchema {
 		return nil, nil, fmt.Errorf("inputSchema is %d bytes long, more than %d", len(schema), maxSchema)
 	}
-	root, err := parseOrdered(schema)
+	root, err := rawjson.Parse(schema)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inputSchema: %w", err)
 	}
@@ -48,7 +50,7 @@ func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed ma
 	if err != nil {
 		return nil, nil, err
 	}
-	if t := root.get("type"); t != nil && !allowsObject(t) {
+	if t := root.Get("type"); t != nil && !allowsObject(t) {
 		return nil, nil, fmt.Errorf("inputSchema has type %s, not object", t)
 	}
 	root, err = c.object(root, 0)
@@ -56,21 +58,21 @@ func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed ma
 		return nil, nil, err
 	}
 	for _, key := range []string{"$schema", "$id", "id", "$anchor", "not", "if", "then", "else", "enum", "const"} {
-		root.remove(key)
+		root.Delete(key)
 	}
-	root.set("type", json.RawMessage(`"object"`))
-	if root.get("properties") == nil {
-		root.set("properties", json.RawMessage("{}"))
+	root.Set("type", json.RawMessage(`"object"`))
+	if root.Get("properties") == nil {
+		root.Set("properties", json.RawMessage("{}"))
 	}
 	renamed = renameProperties(&root)
-	return root.bytes(), renamed, nil
+	return root.Bytes(), renamed, nil
 }
 
 func allowsObject(t json.RawMessage) bool {
-	if textOf(t) == "object" {
+	if rawjson.Text(t) == "object" {
 		return true
 	}
-	return slices.ContainsFunc(listOf(t), func(v json.RawMessage) bool { return textOf(v) == "object" })
+	return slices.ContainsFunc(rawjson.Elements(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
 // A cleaner cleans one schema.
@@ -94,26 +96,26 @@ func (c *cleaner) enter(branch json.RawMessage) error {
 
 // flattenRoot takes a reference and unions away from the root. Of allOf every
 // branch holds; of anyOf and oneOf only what all branches require is required.
-func (c *cleaner) flattenRoot(root ordered) (ordered, error) {
-	for hops := 0; root.get("$ref") != nil; hops++ {
-		target, ok := c.resolve(root.text("$ref"))
+func (c *cleaner) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
+	for hops := 0; root.Get("$ref") != nil; hops++ {
+		target, ok := c.resolve(root.Text("$ref"))
 		if !ok || hops > 8 {
-			return nil, fmt.Errorf("inputSchema refers to %s, which is not there", root.get("$ref"))
+			return nil, fmt.Errorf("inputSchema refers to %s, which is not there", root.Get("$ref"))
 		}
 		c.bytes += len(target)
-		inner, err := parseOrdered(target)
+		inner, err := rawjson.Parse(target)
 		if err != nil {
 			return nil, fmt.Errorf("inputSchema: %w", err)
 		}
-		root.remove("$ref")
+		root.Delete("$ref")
 		for _, f := range root { // what stands beside the reference holds too
-			inner.set(f.key, f.value)
+			inner.Set(f.Key, f.Value)
 		}
 		root = inner
 	}
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
-		branches := listOf(root.get(key))
-		root.remove(key)
+		branches := rawjson.Elements(root.Get(key))
+		root.Delete(key)
 		if len(branches) == 0 {
 			continue
 		}
@@ -124,12 +126,12 @@ func (c *cleaner) flattenRoot(root ordered) (ordered, error) {
 	return root, nil
 }
 
-func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all bool) error {
-	props, err := parseOrdered(root.get("properties"))
+func (c *cleaner) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
+	props, err := rawjson.Parse(root.Get("properties"))
 	if err != nil {
 		props = nil
 	}
-	required := stringsOf(root.get("required"))
+	required := stringsOf(root.Get("required"))
 	var common []string
 	depth := c.depth
 	defer func() { c.depth = depth }()
@@ -138,20 +140,20 @@ func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all b
 		if err := c.enter(b); err != nil {
 			return err
 		}
-		branch, err := parseOrdered(b)
+		branch, err := rawjson.Parse(b)
 		if err != nil {
 			continue // a boolean: nothing to add
 		}
 		if branch, err = c.flattenRoot(branch); err != nil {
 			return err
 		}
-		inner, _ := parseOrdered(branch.get("properties"))
+		inner, _ := rawjson.Parse(branch.Get("properties"))
 		for _, f := range inner {
-			if props.get(f.key) == nil {
-				props.set(f.key, f.value)
+			if props.Get(f.Key) == nil {
+				props.Set(f.Key, f.Value)
 			}
 		}
-		need := stringsOf(branch.get("required"))
+		need := stringsOf(branch.Get("required"))
 		if all || i == 0 {
 			common = append(common, need...)
 		} else {
@@ -163,14 +165,14 @@ func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all b
 			required = append(required, name)
 		}
 	}
-	root.set("properties", props.bytes())
-	root.remove("additionalProperties") // it was said of a branch, or of the root alone
+	root.Set("properties", props.Bytes())
+	root.Delete("additionalProperties") // it was said of a branch, or of the root alone
 	if len(required) > 0 {
 		b, err := json.Marshal(required)
 		if err != nil {
 			return err
 		}
-		root.set("required", b)
+		root.Set("required", b)
 	}
 	return nil
 }
@@ -178,9 +180,9 @@ func (c *cleaner) mergeBranches(root *ordered, branches []json.RawMessage, all b
 // stringsOf returns the strings in the array v.
 func stringsOf(v json.RawMessage) []string {
 	var list []string
-	for _, e := range listOf(v) {
-		if kindOf(e) == '"' {
-			list = append(list, textOf(e))
+	for _, e := range rawjson.Elements(v) {
+		if rawjson.Kind(e) == '"' {
+			list = append(list, rawjson.Text(e))
 		}
 	}
 	return list
@@ -192,20 +194,20 @@ func (c *cleaner) schema(v json.RawMessage, depth int) (clean json.RawMessage, o
 	if depth > maxSchemaDepth {
 		return nil, false, fmt.Errorf("inputSchema is nested more than %d deep", maxSchemaDepth)
 	}
-	switch kindOf(v) {
+	switch rawjson.Kind(v) {
 	case 'f':
 		return nil, false, nil
 	case '{':
 	default:
 		return json.RawMessage("{}"), true, nil
 	}
-	o, err := parseOrdered(v)
+	o, err := rawjson.Parse(v)
 	if err != nil {
 		return nil, false, fmt.Errorf("inputSchema: %w", err)
 	}
-	if ref := o.get("$ref"); ref != nil {
-		if _, ok := c.resolve(textOf(ref)); !ok {
-			o.remove("$ref")
+	if ref := o.Get("$ref"); ref != nil {
+		if _, ok := c.resolve(rawjson.Text(ref)); !ok {
+			o.Delete("$ref")
 		}
 	}
 	o, err = c.object(o, depth)
@@ -213,35 +215,35 @@ func (c *cleaner) schema(v json.RawMessage, depth int) (clean json.RawMessage, o
 		return nil, false, err
 	}
 	inferType(&o)
-	if o.text("type") == "array" && o.get("items") == nil {
-		o.set("items", json.RawMessage(`{"type":"string"}`))
+	if o.Text("type") == "array" && o.Get("items") == nil {
+		o.Set("items", json.RawMessage(`{"type":"string"}`))
 	}
-	if o.text("type") == "object" && o.get("properties") == nil {
-		o.set("properties", json.RawMessage("{}"))
+	if o.Text("type") == "object" && o.Get("properties") == nil {
+		o.Set("properties", json.RawMessage("{}"))
 	}
-	return o.bytes(), true, nil
+	return o.Bytes(), true, nil
 }
 
 // object cleans the keywords of o and the schemas in them.
-func (c *cleaner) object(o ordered, depth int) (ordered, error) {
-	if kindOf(o.get("const")) != 0 {
-		if o.get("enum") == nil {
-			o.set("enum", arrayOf([]json.RawMessage{o.get("const")}))
+func (c *cleaner) object(o rawjson.Object, depth int) (rawjson.Object, error) {
+	if rawjson.Kind(o.Get("const")) != 0 {
+		if o.Get("enum") == nil {
+			o.Set("enum", rawjson.Array([]json.RawMessage{o.Get("const")}))
 		}
-		o.remove("const")
+		o.Delete("const")
 	}
 	cleanType(&o)
 	for _, key := range []string{"exclusiveMinimum", "exclusiveMaximum"} {
-		if k := kindOf(o.get(key)); k == 't' || k == 'f' { // draft 4
-			o.remove(key)
+		if k := rawjson.Kind(o.Get(key)); k == 't' || k == 'f' { // draft 4
+			o.Delete(key)
 		}
 	}
 	for _, key := range []string{"$schema", "nullable", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "contentSchema"} {
-		o.remove(key)
+		o.Delete(key)
 	}
 	for _, key := range []string{"description", "title"} {
-		if v := o.get(key); v != nil && kindOf(v) != '"' {
-			o.remove(key)
+		if v := o.Get(key); v != nil && rawjson.Kind(v) != '"' {
+			o.Delete(key)
 		}
 	}
 	if err := c.tuple(&o); err != nil {
@@ -267,49 +269,49 @@ func (c *cleaner) object(o ordered, depth int) (ordered, error) {
 }
 
 // cleanType leaves a known type, or a list of several.
-func cleanType(o *ordered) {
+func cleanType(o *rawjson.Object) {
 	known := []string{"string", "number", "integer", "boolean", "array", "object", "null"}
-	t := o.get("type")
-	switch kindOf(t) {
+	t := o.Get("type")
+	switch rawjson.Kind(t) {
 	case 0:
 	case '"':
-		if !slices.Contains(known, textOf(t)) {
-			o.remove("type")
+		if !slices.Contains(known, rawjson.Text(t)) {
+			o.Delete("type")
 		}
 	case '[':
 		var types []json.RawMessage
 		for _, name := range stringsOf(t) {
 			if slices.Contains(known, name) {
-				types = append(types, quote(name))
+				types = append(types, rawjson.Quote(name))
 			}
 		}
 		switch len(types) {
 		case 0:
-			o.remove("type")
+			o.Delete("type")
 		case 1:
-			o.set("type", types[0])
+			o.Set("type", types[0])
 		default:
-			o.set("type", arrayOf(types))
+			o.Set("type", rawjson.Array(types))
 		}
 	default:
-		o.remove("type")
+		o.Delete("type")
 	}
 }
 
 // inferType gives o a type where its other keywords tell one, as Codex does.
-func inferType(o *ordered) {
+func inferType(o *rawjson.Object) {
 	for _, key := range []string{"type", "$ref", "anyOf", "oneOf", "allOf"} {
-		if o.get(key) != nil {
+		if o.Get(key) != nil {
 			return
 		}
 	}
 	has := func(keys ...string) bool {
-		return slices.ContainsFunc(keys, func(k string) bool { return o.get(k) != nil })
+		return slices.ContainsFunc(keys, func(k string) bool { return o.Get(k) != nil })
 	}
 	name := ""
 	switch {
 	case has("enum"):
-		name = typeOfAll(listOf(o.get("enum")))
+		name = typeOfAll(rawjson.Elements(o.Get("enum")))
 	case has("properties", "additionalProperties", "required"):
 		name = "object"
 	case has("items", "prefixItems", "minItems", "maxItems"):
@@ -320,7 +322,7 @@ func inferType(o *ordered) {
 		name = "number"
 	}
 	if name != "" {
-		o.set("type", quote(name))
+		o.Set("type", rawjson.Quote(name))
 	}
 }
 
@@ -329,7 +331,7 @@ func typeOfAll(values []json.RawMessage) string {
 	name := ""
 	for _, v := range values {
 		var n string
-		switch k := kindOf(v); k {
+		switch k := rawjson.Kind(v); k {
 		case '"':
 			n = "string"
 		case 't', 'f':
@@ -356,92 +358,92 @@ func typeOfAll(values []json.RawMessage) string {
 
 // tuple turns a list with a schema for each place into one whose elements may
 // be any of them.
-func (c *cleaner) tuple(o *ordered) error {
-	places := listOf(o.get("prefixItems"))
-	if kindOf(o.get("items")) == '[' {
-		places = listOf(o.get("items"))
-		o.remove("items")
+func (c *cleaner) tuple(o *rawjson.Object) error {
+	places := rawjson.Elements(o.Get("prefixItems"))
+	if rawjson.Kind(o.Get("items")) == '[' {
+		places = rawjson.Elements(o.Get("items"))
+		o.Delete("items")
 	}
-	o.remove("prefixItems")
-	o.remove("additionalItems")
-	if k := kindOf(o.get("items")); k == 't' || k == 'f' {
-		o.remove("items")
+	o.Delete("prefixItems")
+	o.Delete("additionalItems")
+	if k := rawjson.Kind(o.Get("items")); k == 't' || k == 'f' {
+		o.Delete("items")
 	}
 	if len(places) == 0 {
 		return nil
 	}
-	if rest := o.get("items"); rest != nil {
+	if rest := o.Get("items"); rest != nil {
 		places = append(places, rest)
 	}
 	same := !slices.ContainsFunc(places, func(v json.RawMessage) bool { return !bytes.Equal(v, places[0]) })
 	if same {
-		o.set("items", places[0])
+		o.Set("items", places[0])
 		return nil
 	}
-	o.set("items", ordered{{"anyOf", arrayOf(places)}}.bytes())
+	o.Set("items", rawjson.Object{{Key: "anyOf", Value: rawjson.Array(places)}}.Bytes())
 	return nil
 }
 
 // members cleans an object whose values are schemas.
-func (c *cleaner) members(o *ordered, key string, depth int) error {
-	v := o.get(key)
+func (c *cleaner) members(o *rawjson.Object, key string, depth int) error {
+	v := o.Get(key)
 	if v == nil {
 		return nil
 	}
-	if kindOf(v) != '{' {
-		o.remove(key)
+	if rawjson.Kind(v) != '{' {
+		o.Delete(key)
 		return nil
 	}
-	in, err := parseOrdered(v)
+	in, err := rawjson.Parse(v)
 	if err != nil {
 		return fmt.Errorf("inputSchema: %w", err)
 	}
-	out := ordered{}
+	out := rawjson.Object{}
 	for _, f := range in {
-		clean, ok, err := c.schema(f.value, depth+1)
+		clean, ok, err := c.schema(f.Value, depth+1)
 		if err != nil {
 			return err
 		}
 		if ok {
-			out = append(out, field{f.key, clean})
+			out = append(out, rawjson.Field{Key: f.Key, Value: clean})
 		} else if key != "properties" {
-			out = append(out, field{f.key, json.RawMessage("{}")})
+			out = append(out, rawjson.Field{Key: f.Key, Value: json.RawMessage("{}")})
 		}
 	}
-	o.set(key, out.bytes())
+	o.Set(key, out.Bytes())
 	return nil
 }
 
 // single cleans a keyword that is a schema. additionalProperties may stay the
 // boolean that it is.
-func (c *cleaner) single(o *ordered, key string, depth int) error {
-	v := o.get(key)
+func (c *cleaner) single(o *rawjson.Object, key string, depth int) error {
+	v := o.Get(key)
 	if v == nil {
 		return nil
 	}
-	switch k := kindOf(v); {
+	switch k := rawjson.Kind(v); {
 	case k == '{':
 	case key == "additionalProperties" && (k == 't' || k == 'f'):
 		return nil
 	default:
-		o.remove(key)
+		o.Delete(key)
 		return nil
 	}
 	clean, _, err := c.schema(v, depth+1)
 	if err != nil {
 		return err
 	}
-	o.set(key, clean)
+	o.Set(key, clean)
 	return nil
 }
 
-func (c *cleaner) union(o *ordered, key string, depth int) error {
-	v := o.get(key)
+func (c *cleaner) union(o *rawjson.Object, key string, depth int) error {
+	v := o.Get(key)
 	if v == nil {
 		return nil
 	}
 	var branches []json.RawMessage
-	for _, b := range listOf(v) {
+	for _, b := range rawjson.Elements(v) {
 		clean, ok, err := c.schema(b, depth+1)
 		if err != nil {
 			return err
@@ -451,31 +453,31 @@ func (c *cleaner) union(o *ordered, key string, depth int) error {
 		}
 	}
 	if len(branches) == 0 {
-		o.remove(key)
+		o.Delete(key)
 		return nil
 	}
-	o.set(key, arrayOf(branches))
+	o.Set(key, rawjson.Array(branches))
 	return nil
 }
 
 // cleanRequired leaves the names of properties that there are.
-func cleanRequired(o *ordered) {
-	v := o.get("required")
+func cleanRequired(o *rawjson.Object) {
+	v := o.Get("required")
 	if v == nil {
 		return
 	}
-	props, _ := parseOrdered(o.get("properties"))
+	props, _ := rawjson.Parse(o.Get("properties"))
 	var names []json.RawMessage
 	for _, name := range stringsOf(v) {
-		if props.get(name) != nil && !slices.ContainsFunc(names, func(n json.RawMessage) bool { return textOf(n) == name }) {
-			names = append(names, quote(name))
+		if props.Get(name) != nil && !slices.ContainsFunc(names, func(n json.RawMessage) bool { return rawjson.Text(n) == name }) {
+			names = append(names, rawjson.Quote(name))
 		}
 	}
 	if len(names) == 0 {
-		o.remove("required")
+		o.Delete("required")
 		return
 	}
-	o.set("required", arrayOf(names))
+	o.Set("required", rawjson.Array(names))
 }
 
 // resolve returns what the reference points at in the schema as it came. Only
@@ -491,7 +493,7 @@ func (c *cleaner) resolve(ref string) (json.RawMessage, bool) {
 			break
 		}
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		if list := listOf(at); list != nil {
+		if list := rawjson.Elements(at); list != nil {
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(list) {
 				return nil, false
@@ -499,44 +501,44 @@ func (c *cleaner) resolve(ref string) (json.RawMessage, bool) {
 			at = list[i]
 			continue
 		}
-		o, err := parseOrdered(at)
-		if err != nil || o.get(part) == nil {
+		o, err := rawjson.Parse(at)
+		if err != nil || o.Get(part) == nil {
 			return nil, false
 		}
-		at = o.get(part)
+		at = o.Get(part)
 	}
 	return at, true
 }
 
 // renameProperties gives root properties whose names a model's API refuses
 // others, and returns the raw name of each.
-func renameProperties(root *ordered) map[string]string {
-	props, err := parseOrdered(root.get("properties"))
-	if err != nil || !slices.ContainsFunc(props, func(f field) bool { return !plainProperty(f.key) }) {
+func renameProperties(root *rawjson.Object) map[string]string {
+	props, err := rawjson.Parse(root.Get("properties"))
+	if err != nil || !slices.ContainsFunc(props, func(f rawjson.Field) bool { return !plainProperty(f.Key) }) {
 		return nil
 	}
 	renamed := map[string]string{}
-	required := stringsOf(root.get("required"))
+	required := stringsOf(root.Get("required"))
 	for i, f := range props {
-		if plainProperty(f.key) {
+		if plainProperty(f.Key) {
 			continue
 		}
-		name := strings.Trim(plainName(f.key), "_")
+		name := strings.Trim(plainName(f.Key), "_")
 		name = name[:min(len(name), 40)]
-		for base, n := name, 2; name == "" || props.get(name) != nil; n++ {
+		for base, n := name, 2; name == "" || props.Get(name) != nil; n++ {
 			name = fmt.Sprintf("%s_%d", base, n)
 		}
-		renamed[name] = f.key
-		if at := slices.Index(required, f.key); at >= 0 {
+		renamed[name] = f.Key
+		if at := slices.Index(required, f.Key); at >= 0 {
 			required[at] = name
 		}
-		props[i].key = name
+		props[i].Key = name
 	}
-	root.set("properties", props.bytes())
+	root.Set("properties", props.Bytes())
 	if len(required) > 0 {
 		b, err := json.Marshal(required)
 		if err == nil {
-			root.set("required", b)
+			root.Set("required", b)
 		}
 	}
 	return renamed
@@ -556,19 +558,19 @@ func restoreArguments(args json.RawMessage, renamed map[string]string) (json.Raw
 	if len(renamed) == 0 {
 		return args, nil
 	}
-	o, err := parseOrdered(args)
+	o, err := rawjson.Parse(args)
 	if err != nil {
 		return args, nil // the server will say so
 	}
 	for name, raw := range renamed {
-		i := o.index(name)
+		i := o.Index(name)
 		if i < 0 {
 			continue
 		}
-		if o.get(raw) != nil {
+		if o.Get(raw) != nil {
 			return nil, fmt.Errorf("%q and %q are the same argument; send %q alone", name, raw, name)
 		}
-		o[i].key = raw
+		o[i].Key = raw
 	}
-	return o.bytes(), nil
+	return o.Bytes(), nil
 }

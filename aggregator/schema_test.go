@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/rawjson"
 )
 
 func TestCleanInputSchema(t *testing.T) {
@@ -110,14 +111,14 @@ func FuzzCleanInputSchema(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(clean), "%s", clean)
-		root, err := aggregator.ParseOrdered(clean)
+		root, err := rawjson.Parse(clean)
 		require.NoError(t, err)
 		require.Equal(t, "object", root.Text("type"))
-		props, err := aggregator.ParseOrdered(root.Get("properties"))
+		props, err := rawjson.Parse(root.Get("properties"))
 		require.NoError(t, err)
 		for _, p := range props {
-			require.Equal(t, byte('{'), aggregator.KindOf(p.Value()), "%s", clean)
-			require.True(t, aggregator.PlainProperty(p.Key()), "%q", p.Key())
+			require.Equal(t, byte('{'), rawjson.Kind(p.Value), "%s", clean)
+			require.True(t, aggregator.PlainProperty(p.Key), "%q", p.Key)
 		}
 		for _, key := range []string{"oneOf", "anyOf", "allOf", "$ref"} {
 			require.Nil(t, root.Get(key), "%s", clean)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
@@ -72,7 +73,7 @@ type way struct {
 const clientCapabilities = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}`
 
 func (s *session) clientInfo() json.RawMessage {
-	return ordered{{"name", quote("toolgate")}, {"version", quote(s.d.set.opts.Version)}}.bytes()
+	return rawjson.Object{{Key: "name", Value: rawjson.Quote("toolgate")}, {Key: "version", Value: rawjson.Quote(s.d.set.opts.Version)}}.Bytes()
 }
 
 // open makes the handshake. Over stdio initialize comes first: servers of the
@@ -90,24 +91,24 @@ func (s *session) open(ctx context.Context) error {
 }
 
 func (s *session) initialize(ctx context.Context) error {
-	body := ordered{
-		{"protocolVersion", quote(newestLegacy)},
-		{"capabilities", json.RawMessage(clientCapabilities)},
-		{"clientInfo", s.clientInfo()},
+	body := rawjson.Object{
+		{Key: "protocolVersion", Value: rawjson.Quote(newestLegacy)},
+		{Key: "capabilities", Value: json.RawMessage(clientCapabilities)},
+		{Key: "clientInfo", Value: s.clientInfo()},
 	}
 	res, err := s.link.do(ctx, &request{method: "initialize", body: body})
 	if err != nil {
 		return err
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return fmt.Errorf("the answer to initialize is %w", err)
 	}
-	s.version, s.modern = o.text("protocolVersion"), false
+	s.version, s.modern = o.Text("protocolVersion"), false
 	if s.version == "" {
 		return errors.New("the answer to initialize names no protocolVersion")
 	}
-	s.opened = Catalogue{Version: s.version, ServerInfo: o.get("serverInfo"), Capabilities: o.get("capabilities"), Instructions: o.text("instructions")}
+	s.opened = Catalogue{Version: s.version, ServerInfo: o.Get("serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
 	return s.link.notifyRaw("notifications/initialized", nil)
 }
 
@@ -121,17 +122,17 @@ func (s *session) discover(ctx context.Context) error {
 		s.modern = false
 		return err
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return fmt.Errorf("the answer to server/discover is %w", err)
 	}
-	versions := stringsOf(o.get("supportedVersions"))
+	versions := stringsOf(o.Get("supportedVersions"))
 	if !slices.Contains(versions, modernEra) {
 		s.modern = false
 		return fmt.Errorf("it speaks %v only, and %s is needed", versions, modernEra)
 	}
-	meta, _ := parseOrdered(o.get("_meta"))
-	s.opened = Catalogue{Version: modernEra, ServerInfo: meta.get("io.modelcontextprotocol/serverInfo"), Capabilities: o.get("capabilities"), Instructions: o.text("instructions")}
+	meta, _ := rawjson.Parse(o.Get("_meta"))
+	s.opened = Catalogue{Version: modernEra, ServerInfo: meta.Get("io.modelcontextprotocol/serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
 	return nil
 }
 
@@ -146,28 +147,28 @@ func supportsAfterAll(err error) bool {
 	if !ok || rpc.Code != codeVersion {
 		return false
 	}
-	data, _ := parseOrdered(rpc.Data)
-	return slices.Contains(stringsOf(data.get("supported")), modernEra)
+	data, _ := rawjson.Parse(rpc.Data)
+	return slices.Contains(stringsOf(data.Get("supported")), modernEra)
 }
 
 // stamp returns meta as this hop sends it: without the keys of the hop before
 // it, and with those that the server's era asks for. What the client can do
 // and wants logged holds for the server too, where each request says it.
-func (s *session) stamp(meta json.RawMessage) ordered {
-	o, _ := parseOrdered(meta)
-	capabilities, level := o.get(metaCapabilities), o.get(metaLogLevel)
+func (s *session) stamp(meta json.RawMessage) rawjson.Object {
+	o, _ := rawjson.Parse(meta)
+	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
 	for _, key := range hopKeys {
-		o.remove(key)
+		o.Delete(key)
 	}
 	if s.modern {
-		if kindOf(capabilities) != '{' {
+		if rawjson.Kind(capabilities) != '{' {
 			capabilities = json.RawMessage(clientCapabilities)
 		}
-		o.set(metaVersion, quote(modernEra))
-		o.set(metaCapabilities, capabilities)
-		o.set(metaClient, s.clientInfo())
+		o.Set(metaVersion, rawjson.Quote(modernEra))
+		o.Set(metaCapabilities, capabilities)
+		o.Set(metaClient, s.clientInfo())
 		if level != nil {
-			o.set(metaLogLevel, level)
+			o.Set(metaLogLevel, level)
 		}
 	}
 	return o
@@ -179,7 +180,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		r.answered = new(atomic.Bool)
 	}
 	defer s.wantLevel(ctx, r)()
-	r.meta = s.stamp(r.meta.bytes())
+	r.meta = s.stamp(r.meta.Bytes())
 	s.mu.Lock()
 	s.last++
 	s.calls[r] = &way{number: s.last}
@@ -203,25 +204,25 @@ const maxRounds = 10
 // and repeats the request with the answers, until a result is complete.
 func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMessage) (json.RawMessage, error) {
 	for round := 0; ; round++ {
-		o, err := parseOrdered(res)
-		if err != nil || o.text("resultType") != "input_required" {
+		o, err := rawjson.Parse(res)
+		if err != nil || o.Text("resultType") != "input_required" {
 			return res, err
 		}
 		if round == maxRounds {
 			return nil, fmt.Errorf("%s asked for input %d times over; giving up", s.d.spec.Name, maxRounds)
 		}
-		questions, _ := parseOrdered(o.get("inputRequests"))
-		answers := ordered{}
+		questions, _ := rawjson.Parse(o.Get("inputRequests"))
+		answers := rawjson.Object{}
 		for _, q := range questions {
-			in, err := parseOrdered(q.value)
+			in, err := rawjson.Parse(q.Value)
 			if err != nil {
-				return nil, fmt.Errorf("the question %q of %s is %w", q.key, s.d.spec.Name, err)
+				return nil, fmt.Errorf("the question %q of %s is %w", q.Key, s.d.spec.Name, err)
 			}
-			a, rpc := s.ask(ctx, r, in.text("method"), in.get("params"))
+			a, rpc := s.ask(ctx, r, in.Text("method"), in.Get("params"))
 			if rpc != nil {
 				return nil, rpc
 			}
-			answers = append(answers, field{q.key, a})
+			answers = append(answers, rawjson.Field{Key: q.Key, Value: a})
 		}
 		again := *r
 		again.body = slices.Clone(r.body)
@@ -229,10 +230,10 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 			r.answered.Store(false)
 		}
 		if len(answers) > 0 {
-			again.body.set("inputResponses", answers.bytes())
+			again.body.Set("inputResponses", answers.Bytes())
 		}
-		if state := o.get("requestState"); state != nil {
-			again.body.set("requestState", state)
+		if state := o.Get("requestState"); state != nil {
+			again.body.Set("requestState", state)
 		}
 		if res, err = s.link.do(ctx, &again); err != nil {
 			return nil, err
@@ -391,22 +392,22 @@ func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessa
 	for cursor, page := "", 0; page < maxPages; page++ {
 		r := &request{method: method, meta: s.stamp(nil)}
 		if cursor != "" {
-			r.body = ordered{{"cursor", quote(cursor)}}
+			r.body = rawjson.Object{{Key: "cursor", Value: rawjson.Quote(cursor)}}
 		}
 		res, err := s.link.do(ctx, r)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", method, err)
 		}
-		o, err := parseOrdered(res)
+		o, err := rawjson.Parse(res)
 		if err != nil {
 			return nil, 0, fmt.Errorf("the answer to %s is %w", method, err)
 		}
-		all = append(all, listOf(o.get(key))...)
+		all = append(all, rawjson.Elements(o.Get(key))...)
 		var ms float64
-		if json.Unmarshal(o.get("ttlMs"), &ms) == nil && ms > 0 {
+		if json.Unmarshal(o.Get("ttlMs"), &ms) == nil && ms > 0 {
 			ttl = time.Duration(min(ms, 86400_000)) * time.Millisecond
 		}
-		cursor = o.text("nextCursor")
+		cursor = o.Text("nextCursor")
 		if cursor == "" || seen[cursor] {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -129,17 +130,17 @@ func (b *taskBook) working(server string) bool {
 }
 
 // saw notes what a server says of a task.
-func (b *taskBook) saw(t *task, o ordered) {
+func (b *taskBook) saw(t *task, o rawjson.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch o.text("status") {
+	switch o.Text("status") {
 	case "completed", "failed", "cancelled":
 		t.done = true
 	}
 	t.expires = t.made.Add(keepTask)
 	for _, key := range []string{"ttl", "ttlMs"} {
 		var ms float64
-		if v := o.get(key); kindOf(v) != 'n' && json.Unmarshal(v, &ms) == nil && ms >= 0 && ms < float64(keepTask.Milliseconds()) {
+		if v := o.Get(key); rawjson.Kind(v) != 'n' && json.Unmarshal(v, &ms) == nil && ms >= 0 && ms < float64(keepTask.Milliseconds()) {
 			t.expires = t.made.Add(time.Duration(ms)*time.Millisecond + keepTaskAfterEnd)
 		}
 	}
@@ -165,12 +166,12 @@ const (
 
 // taskSupport returns how a tool of a server with this catalogue runs as a
 // task, "" for not at all.
-func taskSupport(c *Catalogue, def ordered) string {
+func taskSupport(c *Catalogue, def rawjson.Object) string {
 	if !c.has("tasks", "requests", "tools", "call") {
 		return ""
 	}
-	execution, _ := parseOrdered(def.get("execution"))
-	switch support := execution.text("taskSupport"); support {
+	execution, _ := rawjson.Parse(def.Get("execution"))
+	switch support := execution.Text("taskSupport"); support {
 	case taskOptional, taskRequired:
 		return support
 	}
@@ -180,14 +181,14 @@ func taskSupport(c *Catalogue, def ordered) string {
 // withTask returns the request of a call with what it says of a task. awaited
 // is set when we make a task of it, because the server takes nothing else,
 // and the client is to get the result.
-func (s *Downstreams) withTask(d *Downstream, t *Tool, c gate.Call, body ordered) (with ordered, awaited bool, err error) {
+func (s *Downstreams) withTask(d *Downstream, t *Tool, c gate.Call, body rawjson.Object) (with rawjson.Object, awaited bool, err error) {
 	switch asked := len(c.Task) > 0 && !c.Rounds; {
 	case asked && t.tasks == "":
 		return nil, false, &RPCError{Code: -32601, Message: "the tool " + t.Name + " does not run as a task; call it without task"}
 	case asked:
-		return append(body, field{"task", c.Task}), false, nil
+		return append(body, rawjson.Field{Key: "task", Value: c.Task}), false, nil
 	case t.tasks == taskRequired && !d.spec.Verbatim:
-		return append(body, field{"task", json.RawMessage("{}")}), true, nil
+		return append(body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")}), true, nil
 	}
 	return body, false, nil
 }
@@ -199,17 +200,17 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawM
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return res, nil
 	}
-	inner, modern := ordered(nil), o.text("resultType") == "task"
+	inner, modern := rawjson.Object(nil), o.Text("resultType") == "task"
 	if modern {
 		inner = slices.Clone(o)
-	} else if inner, err = parseOrdered(o.get("task")); err != nil || o.get("content") != nil {
+	} else if inner, err = rawjson.Parse(o.Get("task")); err != nil || o.Get("content") != nil {
 		return res, nil
 	}
-	raw := inner.text("taskId")
+	raw := inner.Text("taskId")
 	if raw == "" {
 		return res, nil
 	}
@@ -219,25 +220,25 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawM
 	}
 	s.tasks.saw(k, inner)
 	s.tasks.add(k)
-	inner.set("taskId", quote(k.id))
+	inner.Set("taskId", rawjson.Quote(k.id))
 	if modern {
-		return inner.bytes(), k
+		return inner.Bytes(), k
 	}
-	o.set("task", inner.bytes())
-	return o.bytes(), k
+	o.Set("task", inner.Bytes())
+	return o.Bytes(), k
 }
 
 // awaitTask returns the result of a task that the client knows nothing of. When
 // the client gives up, so does the task.
 func (s *Downstreams) awaitTask(ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration) (json.RawMessage, error) {
 	defer s.tasks.remove(k)
-	r := &request{method: "tasks/result", body: ordered{{"taskId", quote(k.raw)}}, caller: c.Caller, client: c.Client, task: k.raw}
+	r := &request{method: "tasks/result", body: rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}, caller: c.Caller, client: c.Client, task: k.raw}
 	res, err := d.do(ctx, r, timeout, true)
 	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after a while
 			ctx, cancel := context.WithTimeout(s.life, 10*time.Second)
 			defer cancel()
-			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: ordered{{"taskId", quote(k.raw)}}}, 0, false); err != nil {
+			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}}, 0, false); err != nil {
 				d.log.Debug("task not cancelled", "err", err)
 			}
 		}()
@@ -251,23 +252,23 @@ func relatedAs(res json.RawMessage, id string) json.RawMessage {
 	if !bytes.Contains(res, []byte(metaRelated)) {
 		return res
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return res
 	}
-	meta, err := parseOrdered(o.get("_meta"))
-	if err != nil || meta.get(metaRelated) == nil {
+	meta, err := rawjson.Parse(o.Get("_meta"))
+	if err != nil || meta.Get(metaRelated) == nil {
 		return res
 	}
 	if id != "" {
-		meta.set(metaRelated, ordered{{"taskId", quote(id)}}.bytes())
+		meta.Set(metaRelated, rawjson.Object{{Key: "taskId", Value: rawjson.Quote(id)}}.Bytes())
 	} else {
-		meta.remove(metaRelated)
+		meta.Delete(metaRelated)
 	}
-	if o.set("_meta", meta.bytes()); len(meta) == 0 {
-		o.remove("_meta")
+	if o.Set("_meta", meta.Bytes()); len(meta) == 0 {
+		o.Delete("_meta")
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // relatedTo returns the server's id of the task that a message's _meta names.
@@ -275,10 +276,10 @@ func relatedTo(params json.RawMessage) string {
 	if !bytes.Contains(params, []byte(metaRelated)) {
 		return ""
 	}
-	o, _ := parseOrdered(params)
-	meta, _ := parseOrdered(o.get("_meta"))
-	related, _ := parseOrdered(meta.get(metaRelated))
-	return related.text("taskId")
+	o, _ := rawjson.Parse(params)
+	meta, _ := rawjson.Parse(o.Get("_meta"))
+	related, _ := rawjson.Parse(meta.Get(metaRelated))
+	return related.Text("taskId")
 }
 
 // errUnknownTask is the same for a task of another caller and for one that
@@ -297,9 +298,9 @@ func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (j
 		return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
 	}
 	if f.Method == "tasks/list" {
-		return s.listTasks(ctx, f, r.body.text("cursor"))
+		return s.listTasks(ctx, f, r.body.Text("cursor"))
 	}
-	k := s.tasks.find(f.Caller, r.body.text("taskId"), f.Rounds)
+	k := s.tasks.find(f.Caller, r.body.Text("taskId"), f.Rounds)
 	if k == nil {
 		return nil, errUnknownTask
 	}
@@ -318,7 +319,7 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 		return nil, errUnknownTask
 	}
 	r.body = slices.Clone(r.body)
-	r.body.set("taskId", quote(k.raw))
+	r.body.Set("taskId", rawjson.Quote(k.raw))
 	r.task = k.raw
 	timeout := d.spec.requestTimeout()
 	if r.method == "tasks/result" {
@@ -340,16 +341,16 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 		}
 		return relatedAs(res, k.id), nil
 	}
-	o, err := parseOrdered(res)
+	o, err := rawjson.Parse(res)
 	if err != nil {
 		return res, nil
 	}
-	if o.get("status") != nil {
+	if o.Get("status") != nil {
 		s.tasks.saw(k, o)
 	}
-	if o.get("taskId") != nil {
-		o.set("taskId", quote(k.id))
-		res = o.bytes()
+	if o.Get("taskId") != nil {
+		o.Set("taskId", rawjson.Quote(k.id))
+		res = o.Bytes()
 	}
 	return res, nil
 }
@@ -384,11 +385,11 @@ func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (
 	}
 	all.Wait()
 	found = slices.DeleteFunc(found, func(b json.RawMessage) bool { return b == nil })
-	res := ordered{{"tasks", arrayOf(found)}}
+	res := rawjson.Object{{Key: "tasks", Value: rawjson.Array(found)}}
 	if next != "" {
-		res = append(res, field{"nextCursor", quote(next)})
+		res = append(res, rawjson.Field{Key: "nextCursor", Value: rawjson.Quote(next)})
 	}
-	return res.bytes(), nil
+	return res.Bytes(), nil
 }
 
 // causeInTask returns the request that a server's own request within a task
@@ -417,11 +418,11 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 
 // onTaskStatus tells the caller of a task what its server says of it.
 func (s *session) onTaskStatus(method string, params json.RawMessage) {
-	o, err := parseOrdered(params)
+	o, err := rawjson.Parse(params)
 	if err != nil {
 		return
 	}
-	k := s.d.set.tasks.ofServer(s.d.spec.Name, o.text("taskId"))
+	k := s.d.set.tasks.ofServer(s.d.spec.Name, o.Text("taskId"))
 	if k == nil {
 		return
 	}
@@ -429,20 +430,20 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 	if k.id == "" {
 		return
 	}
-	o.set("taskId", quote(k.id))
-	s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: relatedAs(o.bytes(), k.id), Callers: []string{k.caller}})
+	o.Set("taskId", rawjson.Quote(k.id))
+	s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: relatedAs(o.Bytes(), k.id), Callers: []string{k.caller}})
 }
 
 // publishTaskSupport states how a tool runs here: one that its server runs as
 // a task only, we run both ways.
-func publishTaskSupport(def *ordered, support string) {
+func publishTaskSupport(def *rawjson.Object, support string) {
 	if support != taskRequired {
 		return
 	}
-	execution, err := parseOrdered(def.get("execution"))
+	execution, err := rawjson.Parse(def.Get("execution"))
 	if err != nil {
 		return
 	}
-	execution.set("taskSupport", quote(taskOptional))
-	def.set("execution", execution.bytes())
+	execution.Set("taskSupport", rawjson.Quote(taskOptional))
+	def.Set("execution", execution.Bytes())
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"toolgate/internal/lazyregexp"
+	"toolgate/internal/rawjson"
 )
 
 // A server's tools are what the user saw when the server was added: a tool
@@ -40,16 +41,16 @@ func loadSightings(file string) (map[string]sighting, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := parseOrdered(b)
+	all, err := rawjson.Parse(b)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	for _, f := range all {
-		s, err := parseOrdered(f.value)
+		s, err := rawjson.Parse(f.Value)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		seen[f.key] = sighting{Digest: s.text("digest"), Definition: s.get("definition")}
+		seen[f.Key] = sighting{Digest: s.Text("digest"), Definition: s.Get("definition")}
 	}
 	return seen, nil
 }
@@ -64,14 +65,14 @@ func saveSightings(file string, seen map[string]sighting) error {
 
 // sight returns what of a definition the model and the gate go by, with its
 // digest.
-func sight(def ordered) sighting {
-	kept := ordered{}
+func sight(def rawjson.Object) sighting {
+	kept := rawjson.Object{}
 	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
-		if v := def.get(key); v != nil {
-			kept = append(kept, field{key, v})
+		if v := def.Get(key); v != nil {
+			kept = append(kept, rawjson.Field{Key: key, Value: v})
 		}
 	}
-	b := kept.bytes()
+	b := kept.Bytes()
 	var words bytes.Buffer // the space between them tells nobody anything
 	if json.Compact(&words, b) == nil {
 		b = words.Bytes()
@@ -93,8 +94,8 @@ func (d *Downstream) firstSeen(c *Catalogue) {
 	}
 	grown := false
 	for _, b := range c.Tools {
-		def, err := parseOrdered(b)
-		name := def.text("name")
+		def, err := rawjson.Parse(b)
+		name := def.Text("name")
 		if err != nil || name == "" {
 			continue
 		}
@@ -110,7 +111,7 @@ func (d *Downstream) firstSeen(c *Catalogue) {
 }
 
 // held returns why the tool must not be published yet, nil when it may.
-func (d *Downstream) held(seen map[string]sighting, name string, def ordered) error {
+func (d *Downstream) held(seen map[string]sighting, name string, def rawjson.Object) error {
 	if d.spec.Trusted {
 		return nil
 	}
@@ -142,8 +143,8 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 	}
 	var list []Review
 	for _, b := range c.Tools {
-		def, err := parseOrdered(b)
-		name := def.text("name")
+		def, err := rawjson.Parse(b)
+		name := def.Text("name")
 		if err != nil || name == "" {
 			continue
 		}
@@ -180,8 +181,8 @@ func AcceptServer(stateDir, server string) error {
 	}
 	seen := map[string]sighting{}
 	for _, b := range c.Tools {
-		if def, err := parseOrdered(b); err == nil && def.text("name") != "" {
-			seen[def.text("name")] = sight(def)
+		if def, err := rawjson.Parse(b); err == nil && def.Text("name") != "" {
+			seen[def.Text("name")] = sight(def)
 		}
 	}
 	return saveSightings(trustFile(stateDir, server), seen)
@@ -243,18 +244,18 @@ func collectText(v json.RawMessage, b *strings.Builder, depth int) {
 	if depth > maxSchemaDepth {
 		return
 	}
-	switch kindOf(v) {
+	switch rawjson.Kind(v) {
 	case '"':
-		b.WriteString(textOf(v))
+		b.WriteString(rawjson.Text(v))
 		b.WriteByte('\n')
 	case '[':
-		for _, e := range listOf(v) {
+		for _, e := range rawjson.Elements(v) {
 			collectText(e, b, depth+1)
 		}
 	case '{':
-		o, _ := parseOrdered(v)
+		o, _ := rawjson.Parse(v)
 		for _, f := range o {
-			collectText(f.value, b, depth+1)
+			collectText(f.Value, b, depth+1)
 		}
 	}
 }

@@ -1,13 +1,3 @@
-// Package rawjson reads and edits JSON without encoding it anew: values keep the
-// bytes that they were written in, so that numbers, the order of members and
-// unknown members survive.
-//
-//	o, err := rawjson.Parse(params)
-//	o.Set("name", rawjson.Quote(name))
-//	params = o.Bytes()
-//
-// [Members] and [Elements] locate the parts of an object or array, and [Unique]
-// refuses an object that has a name twice. All of them check the whole value.
 package rawjson
 
 import (
@@ -36,8 +26,8 @@ func Members(b []byte, depth int, into []Member) ([]Member, error) {
 	return s.Members(b, into)
 }
 
-// Elements is [Members] for the elements of a JSON array.
-func Elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
+// elements is [Members] for the elements of a JSON array.
+func elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
 	s := scanner{b: b, deepest: depth}
 	s.space()
 	if s.peek() != '[' {

@@ -1,0 +1,212 @@
+// Package rawjson reads and edits JSON without re-encoding it: values keep their bytes,
+// so numbers, the order of members and unknown members survive.
+//
+//	o, err := rawjson.Parse(params)
+//	o.Set("name", rawjson.Quote(name))
+//	params = o.Bytes()
+//
+// [Members] and [Elements] locate the parts of an object or array, and [Unique] refuses an
+// object that has a name twice. All of them check the whole value.
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep Parse and Elements let a value nest.
+const MaxDepth = 10_000
+
+// ErrNotObject is the error of Parse for a value that is not an object.
+var ErrNotObject = errors.New("not a JSON object")
+
+// A Field is one member of a JSON object.
+type Field struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// An Object is a JSON object whose members keep their order and their bytes.
+type Object []Field
+
+// Parse reads the object b. The values are slices of b. If a key occurs twice,
+// the last value wins, at the place of the first.
+func Parse(b []byte) (Object, error) {
+	if Kind(b) != '{' {
+		return nil, ErrNotObject
+	}
+	var room [16]Member
+	members, err := Members(b, MaxDepth, room[:0])
+	if err != nil {
+		return nil, err
+	}
+	o := make(Object, 0, len(members)+2)
+	var at map[string]int // index of each key, for objects too long for a linear search
+	if len(members) > 32 {
+		at = make(map[string]int, len(members))
+	}
+	for _, m := range members {
+		key := string(m.Key)
+		if strings.IndexByte(key, '\\') >= 0 {
+			key = Text(json.RawMessage(`"` + key + `"`))
+		}
+		if at == nil {
+			o.Set(key, m.Value)
+		} else if i, twice := at[key]; twice {
+			o[i].Value = m.Value
+		} else {
+			at[key] = len(o)
+			o = append(o, Field{key, m.Value})
+		}
+	}
+	return o, nil
+}
+
+// Get returns the value of key, nil when there is none.
+func (o Object) Get(key string) json.RawMessage {
+	if i := o.Index(key); i >= 0 {
+		return o[i].Value
+	}
+	return nil
+}
+
+// Index returns the position of key, -1 when there is none.
+func (o Object) Index(key string) int {
+	return slices.IndexFunc(o, func(f Field) bool { return f.Key == key })
+}
+
+// Set replaces the value of key in place, or appends the member.
+func (o *Object) Set(key string, v json.RawMessage) {
+	if i := o.Index(key); i >= 0 {
+		(*o)[i].Value = v
+		return
+	}
+	*o = append(*o, Field{key, v})
+}
+
+// Delete removes key, if present.
+func (o *Object) Delete(key string) {
+	*o = slices.DeleteFunc(*o, func(f Field) bool { return f.Key == key })
+}
+
+// Text returns the string value of key, "" when it is absent or not a string.
+func (o Object) Text(key string) string { return Text(o.Get(key)) }
+
+// Bytes returns the object as JSON on one line. A value without line breaks is
+// copied as is.
+func (o Object) Bytes() json.RawMessage {
+	b := []byte{'{'}
+	for _, f := range o {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, Quote(f.Key)...)
+		b = append(b, ':')
+		b = AppendOneLine(b, f.Value)
+	}
+	return append(b, '}')
+}
+
+// Text returns the value of the JSON string v, "" when v is not a string.
+func Text(v json.RawMessage) string {
+	if n := len(v); n > 1 && v[0] == '"' && bytes.IndexByte(v[1:], '"') == n-2 &&
+		bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
+		return string(v[1 : n-1])
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// Kind returns the first byte of v after white space, which tells its type:
+// '{', '[', '"', 't', 'f', 'n', '-' or a digit. It returns 0 for an empty v.
+func Kind(v json.RawMessage) byte {
+	if v = bytes.TrimLeft(v, " \t\r\n"); len(v) == 0 {
+		return 0
+	}
+	return v[0]
+}
+
+// Elements returns the elements of the array v as slices of v, nil when v is
+// not an array.
+func Elements(v json.RawMessage) []json.RawMessage {
+	elements, err := elements(v, MaxDepth, nil)
+	if err != nil {
+		return nil
+	}
+	list := make([]json.RawMessage, len(elements))
+	for i, e := range elements {
+		list[i] = e
+	}
+	return list
+}
+
+// Array returns a JSON array of the elements in list.
+func Array(list []json.RawMessage) json.RawMessage {
+	b := []byte{'['}
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendOneLine(b, v)
+	}
+	return append(b, ']')
+}
+
+// A Map is a JSON object whose values are written unchanged, where
+// encoding/json would escape and compact them.
+type Map map[string]json.RawMessage
+
+// Bytes returns the object as JSON on one line, with sorted keys.
+func (o Map) Bytes() []byte {
+	b := []byte{'{'}
+	for _, k := range slices.Sorted(maps.Keys(o)) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, Quote(k)...)
+		b = append(b, ':')
+		b = AppendOneLine(b, o[k])
+	}
+	return append(b, '}')
+}
+
+// AppendOneLine appends v to b, without the line breaks of pretty-printed JSON.
+// It appends null when v has line breaks and is not valid.
+func AppendOneLine(b []byte, v json.RawMessage) []byte {
+	if !bytes.ContainsAny(v, "\r\n") {
+		return append(b, v...)
+	}
+	buf := bytes.NewBuffer(b)
+	if json.Compact(buf, v) != nil {
+		return append(b, "null"...)
+	}
+	return buf.Bytes()
+}
+
+// Quote returns s as a JSON string.
+func Quote(s string) json.RawMessage {
+	if isPlain(s) {
+		b := make([]byte, 0, len(s)+2)
+		return append(append(append(b, '"'), s...), '"')
+	}
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}
+
+// isPlain reports whether s needs no escaping in JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
