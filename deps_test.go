@@ -51,11 +51,18 @@ var mayImport = map[string][]string{
 	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
 	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil"},
 
-	"aggregator": {"internal/gate", "internal/lazyregexp", "internal/oauth", "internal/rawjson", "internal/stdio", "policy", "sandbox", goSDK},
-	"server":     {"internal/gate", "internal/rawjson", "internal/stdio", "aggregator", "policy", "tools", goSDK},
+	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
+	"aggregator": {
+		"aggregator/schema", "internal/gate", "internal/oauth", "internal/rawjson", "internal/stdio",
+		"policy", "sandbox", goSDK,
+	},
+	"server": {
+		"aggregator", "aggregator/schema", "internal/gate", "internal/rawjson", "internal/stdio", "policy", "tools", goSDK,
+	},
 
 	"internal/app": {
-		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
+		"aggregator", "aggregator/schema", "policy", "policy/rules", "policy/shell", "sandbox", "server",
+		"tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
 		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/config",
 		"internal/console", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
 		"internal/programs", goSDK, "github.com/fsnotify/fsnotify", "golang.org/x/sys",

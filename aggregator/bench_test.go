@@ -3,7 +3,6 @@ package aggregator_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -153,14 +152,4 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
-}
-
-func BenchmarkCleanSchema(b *testing.B) {
-	raw := json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","description":"what"},"b":{"type":"array","items":{"$ref":"#/$defs/P"}}},"required":["a"],"$defs":{"P":{"type":"object","properties":{"p":{"type":"integer"}}}}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := aggregator.CleanInputSchema(raw); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"toolgate/aggregator/schema"
 	"toolgate/internal/rawjson"
+	"toolgate/policy"
 )
 
 // A Catalogue is what a downstream server offers, as it said it. It is kept in
@@ -51,10 +53,10 @@ func catalogueFile(stateDir, server string) string {
 
 // fileName returns a name for a file that belongs to the server alone.
 func fileName(server string) string {
-	if plainName(server) == server {
+	if policy.PlainName(server) == server {
 		return server
 	}
-	return plainName(server) + "-" + nameHash(server, "")
+	return policy.PlainName(server) + "-" + schema.NameHash(server, "")
 }
 
 // loadCatalogue returns the catalogue saved under the same config, nil when

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
@@ -423,7 +424,7 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	if args, err = restoreArguments(args, t.renamed); err != nil {
+	if args, err = schema.RestoreArguments(args, t.renamed); err != nil {
 		return gate.Outcome{}, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
@@ -437,7 +438,7 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 		caller:   c.Caller,
 		client:   c.Client,
 		rounds:   c.Rounds,
-		headers:  headerValues(t.headers, args),
+		headers:  schema.HeaderValues(t.headers, args),
 	}
 	inputs, _ := rawjson.Parse(c.Inputs)
 	r.body = append(r.body, inputs...)

@@ -1,17 +1,7 @@
 package aggregator
 
 // For the tests.
-var (
-	CleanInputSchema = cleanInputSchema
-	FitSchema        = fitSchema
-	ShrinkSchema     = shrinkSchema
-	RestoreArguments = restoreArguments
-	PublicNames      = publicNames
-	DefaultPrefix    = defaultPrefix
-	PlainName        = plainName
-	PlainProperty    = plainProperty
-	Fits             = fits
-)
+var Fits = fits
 
 // IdleTimer is for the tests.
 type IdleTimer = idleTimer

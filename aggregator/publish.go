@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"toolgate/aggregator/schema"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -26,10 +28,10 @@ type Tool struct {
 	Description string
 	Claims      policy.Claims
 
-	forms   *forms            // of Definition, for clients that take less
-	tasks   string            // how it runs as a task: "", "optional", "required"
-	renamed map[string]string // published property → raw one
-	headers []headerArg       // arguments that go into headers, of a server of the newer era over HTTP
+	schemas *schemaCache         // of Definition, for clients that take less
+	tasks   string               // how it runs as a task: "", "optional", "required"
+	renamed map[string]string    // published property → raw one
+	headers []schema.HeaderParam // arguments that go into headers, of a server of the newer era over HTTP
 }
 
 // A Named is a resource, a template or a prompt as it is published.
@@ -117,15 +119,15 @@ func (p *published) fault(server, format string, args ...any) {
 // prefix returns what the names of d's tools begin with.
 func (d *Downstream) prefix() string {
 	if d.spec.Prefix != nil {
-		return plainName(*d.spec.Prefix)
+		return policy.PlainName(*d.spec.Prefix)
 	}
-	return defaultPrefix(d.spec.Name)
+	return schema.DefaultPrefix(d.spec.Name)
 }
 
 // names returns the published names of raw ones.
 func (d *Downstream) names(raw []string) map[string]string {
 	if !d.spec.Verbatim {
-		return publicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+		return schema.PublicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
 	}
 	same := map[string]string{}
 	for _, r := range raw {
@@ -161,7 +163,7 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 	names := d.names(raw)
 	for r, name := range names {
 		if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, name) {
-			names[r] = hashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
+			names[r] = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
 		}
 	}
 	seen, err := loadSightings(trustFile(d.set.opts.StateDir, d.spec.Name))
@@ -187,17 +189,17 @@ func (d *Downstream) publishTool(c *Catalogue, raw, name string, def rawjson.Obj
 	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.Text("title"), Description: def.Text("description")}
 	if d.spec.HTTP != nil && c.Version >= modernEra {
 		var err error
-		if t.headers, err = headersOf(def.Get("inputSchema")); err != nil {
+		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
 			return t, err
 		}
 	}
 	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
 		publishTaskSupport(&def, t.tasks)
 	}
-	schema, renamed, err := cleanInputSchema(def.Get("inputSchema"))
+	input, renamed, err := schema.Sanitize(def.Get("inputSchema"))
 	if d.spec.Verbatim && err == nil {
 		if o, perr := rawjson.Parse(def.Get("inputSchema")); perr == nil && o.Text("type") == "object" {
-			schema, renamed = def.Get("inputSchema"), nil
+			input, renamed = def.Get("inputSchema"), nil
 		}
 	}
 	if err != nil {
@@ -205,15 +207,15 @@ func (d *Downstream) publishTool(c *Catalogue, raw, name string, def rawjson.Obj
 	}
 	if !d.spec.Verbatim {
 		var took string
-		if schema, took = shrinkSchema(schema, d.spec.SchemaMax); took != "" {
+		if input, took = schema.Shrink(input, d.spec.SchemaMax); took != "" {
 			d.log.Info("input schema over its limit", "tool", raw, "published_without", took)
 		}
-		t.forms = &forms{}
+		t.schemas = &schemaCache{}
 	}
 	t.renamed = renamed
 	def.Set("name", rawjson.Quote(name))
-	if !bytes.Equal(def.Get("inputSchema"), schema) {
-		def.Set("inputSchema", schema)
+	if !bytes.Equal(def.Get("inputSchema"), input) {
+		def.Set("inputSchema", input)
 	}
 	if v := def.Get("outputSchema"); v != nil {
 		// "outputSchema … root type object" (specification, tools): strict
@@ -301,7 +303,7 @@ func distinct(p *published, list []Named, what string) []Named {
 
 // uriPrefix is what stands before a URI to say whose it is.
 func uriPrefix(server string) string {
-	return strings.ReplaceAll(strings.ToLower(plainName(server)), "_", "-") + "+"
+	return strings.ReplaceAll(strings.ToLower(policy.PlainName(server)), "_", "-") + "+"
 }
 
 // mapURIs keeps URIs as they are, because results name them too; where two
@@ -354,3 +356,32 @@ func compare(a, b *Catalogue) Change {
 }
 
 func keysOf(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
+
+// A schemaCache holds a tool's definition in the profiles that were asked for.
+type schemaCache struct {
+	mu      sync.Mutex
+	adapted map[schema.Profile]json.RawMessage
+}
+
+// DefinitionFor returns the tool as tools/list answers it to a client of the
+// profile.
+func (t *Tool) DefinitionFor(p schema.Profile) json.RawMessage {
+	if t.schemas == nil || p != schema.Strict && p != schema.Gemini {
+		return t.Definition
+	}
+	t.schemas.mu.Lock()
+	defer t.schemas.mu.Unlock()
+	if b, ok := t.schemas.adapted[p]; ok {
+		return b
+	}
+	b := t.Definition
+	if def, err := rawjson.Parse(b); err == nil {
+		def.Set("inputSchema", schema.Adapt(def.Get("inputSchema"), p))
+		b = def.Bytes()
+	}
+	if t.schemas.adapted == nil {
+		t.schemas.adapted = map[schema.Profile]json.RawMessage{}
+	}
+	t.schemas.adapted[p] = b
+	return b
+}

@@ -126,7 +126,7 @@ func (s *session) discover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the answer to server/discover is %w", err)
 	}
-	versions := stringsOf(o.Get("supportedVersions"))
+	versions := rawjson.Strings(o.Get("supportedVersions"))
 	if !slices.Contains(versions, modernEra) {
 		s.modern = false
 		return fmt.Errorf("it speaks %v only, and %s is needed", versions, modernEra)
@@ -148,7 +148,7 @@ func supportsAfterAll(err error) bool {
 		return false
 	}
 	data, _ := rawjson.Parse(rpc.Data)
-	return slices.Contains(stringsOf(data.Get("supported")), modernEra)
+	return slices.Contains(rawjson.Strings(data.Get("supported")), modernEra)
 }
 
 // stamp returns meta as this hop sends it: without the keys of the hop before

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -28,7 +29,7 @@ type Listed struct {
 // those of the downstream servers.
 func (s *Server) Listing() ([]Listed, error) { return s.listing(s.opts.Schemas) }
 
-func (s *Server) listing(schemas aggregator.SchemaProfile) ([]Listed, error) {
+func (s *Server) listing(schemas schema.Profile) ([]Listed, error) {
 	var list []Listed
 	for _, t := range s.tools {
 		def, err := marshal(t.MCP())
@@ -82,15 +83,15 @@ func (s *Server) listTools(ctx context.Context, req mcp.Request, modern bool) (m
 
 // schemasFor returns the profile of schemas for the client of a request: what
 // the user has set, else what clients of that name take.
-func (s *Server) schemasFor(req mcp.Request) aggregator.SchemaProfile {
+func (s *Server) schemasFor(req mcp.Request) schema.Profile {
 	if s.opts.Schemas != "" {
 		return s.opts.Schemas
 	}
 	r, ok := req.(interface{ ClientInfo() *mcp.Implementation })
 	if !ok || r.ClientInfo() == nil {
-		return aggregator.PlainSchemas
+		return schema.Plain
 	}
-	return aggregator.ProfileOf(r.ClientInfo().Name)
+	return schema.ProfileFor(r.ClientInfo().Name)
 }
 
 // listTTL is how long a stateless client may use a list without asking again.

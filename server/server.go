@@ -26,6 +26,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
@@ -39,9 +40,9 @@ type Options struct {
 	Instructions string // for the model
 	Catalog      []tools.Tool
 	Gate         *gate.Gate
-	Downstreams  *aggregator.Downstreams  // nil: none
-	Schemas      aggregator.SchemaProfile // of downstream tools; "": by the client's name
-	Log          *slog.Logger             // nil: nothing is logged
+	Downstreams  *aggregator.Downstreams // nil: none
+	Schemas      schema.Profile          // of downstream tools; "": by the client's name
+	Log          *slog.Logger            // nil: nothing is logged
 
 	// AskTimeout is how long a person may take over a question; zero means
 	// five minutes. Then the answer is no.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 	"toolgate/internal/config"
 	"toolgate/internal/netproxy"
 	"toolgate/internal/programs"
@@ -394,9 +395,9 @@ func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP 
 
 // schemaProfile returns the schema profile that the config sets; "" chooses it by the client's
 // name.
-func schemaProfile(c config.Config) aggregator.SchemaProfile {
+func schemaProfile(c config.Config) schema.Profile {
 	if c.MCP.SchemaProfile == "auto" {
 		return ""
 	}
-	return aggregator.SchemaProfile(c.MCP.SchemaProfile)
+	return schema.Profile(c.MCP.SchemaProfile)
 }

@@ -148,6 +148,17 @@ func Elements(v json.RawMessage) []json.RawMessage {
 	return list
 }
 
+// Strings returns the elements of the array v that are strings.
+func Strings(v json.RawMessage) []string {
+	var list []string
+	for _, e := range Elements(v) {
+		if Kind(e) == '"' {
+			list = append(list, Text(e))
+		}
+	}
+	return list
+}
+
 // Array returns a JSON array of the elements in list.
 func Array(list []json.RawMessage) json.RawMessage {
 	b := []byte{'['}

@@ -1,4 +1,4 @@
-package aggregator_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 )
 
-func TestFitSchema(t *testing.T) {
+func TestAdapt(t *testing.T) {
 	const in = `{"type":"object","properties":{`
 	for _, tt := range []struct{ name, props, strict, gemini string }{
 		{"plain", `"a":{"type":"string","description":"d"}`, `"a":{"type":"string","description":"d"}`, ""},
@@ -35,25 +35,25 @@ func TestFitSchema(t *testing.T) {
 			`"a":{"anyOf":[{"type":"string","description":"d"},{"type":"number","description":"d"},{"type":"boolean","description":"d"},{"type":"object","properties":{},"description":"d"},{"type":"array","items":{"type":"string"},"description":"d"}]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			clean, _, err := aggregator.CleanInputSchema(json.RawMessage(in + tt.props + "}}"))
+			clean, _, err := schema.Sanitize(json.RawMessage(in + tt.props + "}}"))
 			require.NoError(t, err)
 			if tt.gemini == "" {
 				tt.gemini = tt.strict
 			}
-			require.JSONEq(t, in+tt.strict+"}}", string(aggregator.FitSchema(clean, aggregator.StrictSchemas)))
-			require.JSONEq(t, in+tt.gemini+"}}", string(aggregator.FitSchema(clean, aggregator.GeminiSchemas)))
+			require.JSONEq(t, in+tt.strict+"}}", string(schema.Adapt(clean, schema.Strict)))
+			require.JSONEq(t, in+tt.gemini+"}}", string(schema.Adapt(clean, schema.Gemini)))
 		})
 	}
 }
 
 // unfit returns what of a schema a client of the profile would refuse.
-func unfit(v any, p aggregator.SchemaProfile, root bool) error {
+func unfit(v any, p schema.Profile, root bool) error {
 	o, ok := v.(map[string]any)
 	if !ok {
 		return fmt.Errorf("%v is no object", v)
 	}
 	allowed := []string{"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"}
-	allowed = append(allowed, map[aggregator.SchemaProfile]string{aggregator.StrictSchemas: "additionalProperties", aggregator.GeminiSchemas: "nullable"}[p])
+	allowed = append(allowed, map[schema.Profile]string{schema.Strict: "additionalProperties", schema.Gemini: "nullable"}[p])
 	for key := range o {
 		if !slices.Contains(allowed, key) {
 			return fmt.Errorf("keyword %s", key)
@@ -64,7 +64,7 @@ func unfit(v any, p aggregator.SchemaProfile, root bool) error {
 	switch {
 	case typed == union || root && kind != "object":
 		return fmt.Errorf("either one type or alternatives: %v", o)
-	case union && p == aggregator.GeminiSchemas && len(o) > 1:
+	case union && p == schema.Gemini && len(o) > 1:
 		return fmt.Errorf("alternatives and more: %v", o)
 	case kind == "array" && o["items"] == nil, kind == "object" && o["properties"] == nil:
 		return fmt.Errorf("nothing inside: %v", o)
@@ -86,7 +86,7 @@ func unfit(v any, p aggregator.SchemaProfile, root bool) error {
 		}
 	}
 	for _, e := range slice(o["enum"]) {
-		if _, ok := e.(string); !ok && p == aggregator.GeminiSchemas {
+		if _, ok := e.(string); !ok && p == schema.Gemini {
 			return fmt.Errorf("enum of %v", e)
 		}
 	}
@@ -103,7 +103,7 @@ func slice(v any) []any {
 	return s
 }
 
-func FuzzFitSchema(f *testing.F) {
+func FuzzAdapt(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":["object","null"],"items":[true,{}],"properties":{"p":{"$ref":"#/$defs/P"}}}}}`,
 		`{"properties":{"a":{"anyOf":[{"$ref":"#/properties/a"},{"type":"null"}]},"b":{"oneOf":[{"allOf":[{"enum":[1,"x",null]}]}],"type":["array","null"]}}}`,
@@ -113,20 +113,20 @@ func FuzzFitSchema(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		clean, _, err := aggregator.CleanInputSchema(json.RawMessage(in))
+		clean, _, err := schema.Sanitize(json.RawMessage(in))
 		if err != nil {
 			return
 		}
-		for _, p := range []aggregator.SchemaProfile{aggregator.StrictSchemas, aggregator.GeminiSchemas} {
-			got := aggregator.FitSchema(clean, p)
+		for _, p := range []schema.Profile{schema.Strict, schema.Gemini} {
+			got := schema.Adapt(clean, p)
 			var v any
 			require.NoError(t, json.Unmarshal(got, &v), "%s", got)
 			require.NoError(t, unfit(v, p, true), "%s\nfrom %s", got, clean)
 		}
 		for _, limit := range []int{50, 200, 2000} {
-			small, _ := aggregator.ShrinkSchema(clean, limit)
+			small, _ := schema.Shrink(clean, limit)
 			require.LessOrEqual(t, len(small), max(limit, 50))
-			_, _, err := aggregator.CleanInputSchema(small)
+			_, _, err := schema.Sanitize(small)
 			require.NoError(t, err, "%s", small)
 		}
 	})
@@ -138,69 +138,16 @@ func TestReferencesDoNotGrowWithoutEnd(t *testing.T) {
 	for i := range 40 {
 		defs = append(defs, fmt.Sprintf(`"d%d":{"type":"object","properties":{"l":{"$ref":"#/$defs/d%d"},"r":{"$ref":"#/$defs/d%d"}}}`, i, i+1, i+1))
 	}
-	clean, _, err := aggregator.CleanInputSchema(json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` + strings.Join(defs, ",") + `,"d40":{}}}`))
+	clean, _, err := schema.Sanitize(json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` + strings.Join(defs, ",") + `,"d40":{}}}`))
 	require.NoError(t, err)
-	require.Less(t, len(aggregator.FitSchema(clean, aggregator.GeminiSchemas)), 1<<20)
-}
-
-func TestShrinkSchema(t *testing.T) {
-	clean, _, err := aggregator.CleanInputSchema(json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 50) + `"},"b":{"$ref":"#/$defs/B"},"c":{"type":"object","properties":{"d":{"type":"object","properties":{"e":{"type":"object","properties":{"f":{"type":"string"}}}}}}}},"required":["a"],"$defs":{"B":{"type":"object","properties":{"` + strings.Repeat("x", 60) + `":{"type":"string"}}}}}`))
-	require.NoError(t, err)
-	for _, tt := range []struct {
-		limit      int
-		took, want string
-	}{
-		{0, "", string(clean)},
-		{len(clean), "", string(clean)},
-		{400, "descriptions", `{"type":"object","properties":{"a":{"type":"string"},"b":{"$ref":"#/$defs/B"},"c":{"type":"object","properties":{"d":{"type":"object","properties":{"e":{"type":"object","properties":{"f":{"type":"string"}}}}}}}},"required":["a"],"$defs":{"B":{"type":"object","properties":{"` + strings.Repeat("x", 60) + `":{"type":"string"}}}}}`},
-		{250, "descriptions and definitions", `{"type":"object","properties":{"a":{"type":"string"},"b":{},"c":{"type":"object","properties":{"d":{"type":"object","properties":{"e":{"type":"object","properties":{"f":{"type":"string"}}}}}}}},"required":["a"]}`},
-		{160, "descriptions, definitions and what is deeper than two levels", `{"type":"object","properties":{"a":{"type":"string"},"b":{},"c":{"type":"object","properties":{"d":{"type":"object","properties":{"e":{}}}}}},"required":["a"]}`},
-		{100, "all that it says of its arguments", `{"type":"object","properties":{}}`},
-	} {
-		got, took := aggregator.ShrinkSchema(clean, tt.limit)
-		require.Equal(t, tt.took, took)
-		require.Equal(t, tt.want, string(got))
-	}
+	require.Less(t, len(schema.Adapt(clean, schema.Gemini)), 1<<20)
 }
 
 func TestProfilesByTheClientsName(t *testing.T) {
-	for name, want := range map[string]aggregator.SchemaProfile{
-		"gemini-cli-mcp-client": aggregator.GeminiSchemas, "Antigravity": aggregator.GeminiSchemas, "kimi-cli": aggregator.StrictSchemas,
-		"codex-mcp-client": aggregator.PlainSchemas, "claude-code": aggregator.PlainSchemas, "": aggregator.PlainSchemas,
+	for name, want := range map[string]schema.Profile{
+		"gemini-cli-mcp-client": schema.Gemini, "Antigravity": schema.Gemini, "kimi-cli": schema.Strict,
+		"codex-mcp-client": schema.Plain, "claude-code": schema.Plain, "": schema.Plain,
 	} {
-		require.Equal(t, want, aggregator.ProfileOf(name), name)
+		require.Equal(t, want, schema.ProfileFor(name), name)
 	}
-}
-
-// The arguments of a tool published in another form go down as they were sent.
-func TestProfilesOfATool(t *testing.T) {
-	f := &fake{script: script{"tools/list": func(p *peer, m message) error {
-		p.result(m, toolList(`{"name":"echo","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":"object","properties":{"n":{"type":["integer","null"]}}}}}}`))
-		return nil
-	}}}
-	s := set(t, spec("raw", f.launch))
-	tool := s.Tools()[0]
-	require.Contains(t, string(tool.DefinitionFor(aggregator.PlainSchemas)), "$ref")
-	require.Contains(t, string(tool.DefinitionFor("")), "$ref")
-	gemini := string(tool.DefinitionFor(aggregator.GeminiSchemas))
-	require.NotContains(t, gemini, "$ref")
-	require.Contains(t, gemini, `"nullable":true`)
-	require.Equal(t, gemini, string(tool.DefinitionFor(aggregator.GeminiSchemas)))
-	got, err := call(t.Context(), s, "raw", "echo", `{"a": {"n":9007199254740993}}`)
-	require.NoError(t, err)
-	require.Contains(t, got, `{\"a\": {\"n\":9007199254740993}}`)
-}
-
-func TestASchemaOverItsLimit(t *testing.T) {
-	f := &fake{script: script{"tools/list": func(p *peer, m message) error {
-		p.result(m, toolList(`{"name":"echo","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"`+strings.Repeat("x", 500)+`"}}}}`))
-		return nil
-	}}}
-	one := spec("raw", f.launch)
-	one.SchemaMax = 200
-	s := set(t, one)
-	require.Equal(t, []string{"mcp__raw__echo"}, names(s))
-	require.NotContains(t, string(s.Tools()[0].Definition), "xxx")
-	require.Contains(t, string(s.Tools()[0].Definition), `"a":{"type":"string"}`)
-	require.Empty(t, s.Status()[0].Faults)
 }

@@ -1,4 +1,4 @@
-package aggregator_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 	"toolgate/internal/rawjson"
 )
 
-func TestCleanInputSchema(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	deep := strings.Repeat(`{"type":"array","items":`, 70) + `{}` + strings.Repeat(`}`, 70)
 	for _, tt := range []struct{ name, in, want, err string }{
 		{name: "kept byte for byte", in: `{"type":"object","properties":{"b":{"type":"integer","minimum":1,"default":9007199254740993,"x-vendor":{"z":1.0}},"a":{"type":"string"}},"required":["b"],"additionalProperties":false}`},
@@ -46,7 +46,7 @@ func TestCleanInputSchema(t *testing.T) {
 		{name: "words that are none", in: `{"type":"object","properties":{"a":{"type":"string","description":3,"title":null}}}`, want: `{"type":"object","properties":{"a":{"type":"string"}}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := aggregator.CleanInputSchema(json.RawMessage(tt.in))
+			got, _, err := schema.Sanitize(json.RawMessage(tt.in))
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
@@ -57,7 +57,7 @@ func TestCleanInputSchema(t *testing.T) {
 				want = tt.in
 			}
 			require.Equal(t, want, string(got))
-			again, _, err := aggregator.CleanInputSchema(got)
+			again, _, err := schema.Sanitize(got)
 			require.NoError(t, err)
 			require.Equal(t, want, string(again), "cleaning twice")
 		})
@@ -65,14 +65,14 @@ func TestCleanInputSchema(t *testing.T) {
 }
 
 func TestOddPropertyNamesAreMappedBack(t *testing.T) {
-	clean, renamed, err := aggregator.CleanInputSchema(json.RawMessage(`{"type":"object","properties":{"a b":{"type":"string"},"a_b":{"type":"string"},"ä":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a b"]}`))
+	clean, renamed, err := schema.Sanitize(json.RawMessage(`{"type":"object","properties":{"a b":{"type":"string"},"a_b":{"type":"string"},"ä":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a b"]}`))
 	require.NoError(t, err)
 	require.Equal(t, `{"type":"object","properties":{"a_b_2":{"type":"string"},"a_b":{"type":"string"},"_2":{"type":"integer"},"ok.x-y":{"type":"string"}},"required":["a_b_2"]}`, string(clean))
 	require.Equal(t, map[string]string{"a_b_2": "a b", "_2": "ä"}, renamed)
-	args, err := aggregator.RestoreArguments(json.RawMessage(`{"a_b_2": "1","_2x":9007199254740993,"_2":1.0}`), renamed)
+	args, err := schema.RestoreArguments(json.RawMessage(`{"a_b_2": "1","_2x":9007199254740993,"_2":1.0}`), renamed)
 	require.NoError(t, err)
 	require.Equal(t, `{"a b":"1","_2x":9007199254740993,"ä":1.0}`, string(args))
-	args, err = aggregator.RestoreArguments(json.RawMessage(`{ "a": 1 }`), nil)
+	args, err = schema.RestoreArguments(json.RawMessage(`{ "a": 1 }`), nil)
 	require.NoError(t, err)
 	require.Equal(t, `{ "a": 1 }`, string(args), "bytes as they came")
 }
@@ -81,21 +81,21 @@ func TestOddPropertyNamesAreMappedBack(t *testing.T) {
 // is soon.
 func TestBranchesThatReferToThemselves(t *testing.T) {
 	const one = `{"$ref":"#"}`
-	for _, schema := range []string{
+	for _, in := range []string{
 		`{"allOf":[` + one + `]}`,
 		`{"anyOf":[true,` + strings.Repeat(one+",", 50) + one + `]}`,
 		strings.Repeat(`{"oneOf":[`, 40) + one + strings.Repeat(`]}`, 40),
 		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`,
 	} {
-		_, _, err := aggregator.CleanInputSchema(json.RawMessage(schema))
-		require.ErrorContains(t, err, "refer to themselves", schema)
+		_, _, err := schema.Sanitize(json.RawMessage(in))
+		require.ErrorContains(t, err, "refer to themselves", in)
 	}
 	many := `{"anyOf":[` + strings.Repeat(`{"properties":{"a":{"type":"string"}}},true,`, 450) + `{}]}`
-	_, _, err := aggregator.CleanInputSchema(json.RawMessage(many))
+	_, _, err := schema.Sanitize(json.RawMessage(many))
 	require.NoError(t, err)
 }
 
-func FuzzCleanInputSchema(f *testing.F) {
+func FuzzSanitize(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":["object","null"],"items":[true,{}]}}}`,
 		`{"oneOf":[{"properties":{"a":true}},{"required":["a"]}],"allOf":[{"$ref":"#/oneOf/0"}]}`,
@@ -106,7 +106,7 @@ func FuzzCleanInputSchema(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		clean, _, err := aggregator.CleanInputSchema(json.RawMessage(in))
+		clean, _, err := schema.Sanitize(json.RawMessage(in))
 		if err != nil {
 			return
 		}
@@ -118,49 +118,23 @@ func FuzzCleanInputSchema(f *testing.F) {
 		require.NoError(t, err)
 		for _, p := range props {
 			require.Equal(t, byte('{'), rawjson.Kind(p.Value), "%s", clean)
-			require.True(t, aggregator.PlainProperty(p.Key), "%q", p.Key)
+			require.True(t, schema.IsPlainProperty(p.Key), "%q", p.Key)
 		}
 		for _, key := range []string{"oneOf", "anyOf", "allOf", "$ref"} {
 			require.Nil(t, root.Get(key), "%s", clean)
 		}
-		again, _, err := aggregator.CleanInputSchema(clean)
+		again, _, err := schema.Sanitize(clean)
 		require.NoError(t, err)
 		require.Equal(t, string(clean), string(again))
 	})
 }
 
-func TestPublicNames(t *testing.T) {
-	raw := []string{"dash-name", "dash_name", "plain", strings.Repeat("x", 60), "dotted.name/with-dash", "é", "_hidden", "two__words", "a_0123456789ab"}
-	names := aggregator.PublicNames("fake", "mcp__fake__", 0, raw)
-	require.Equal(t, "mcp__fake__plain", names["plain"])
-	require.Equal(t, "mcp__fake__dash_name", names["dash_name"])
-	require.Equal(t, "mcp__fake__dash-name", names["dash-name"])
-	require.Equal(t, "mcp__fake__dotted_name_with_5f4f2c22debc", names["dotted.name/with-dash"])
-	for _, hashed := range []string{"é", "_hidden", "two__words", "a_0123456789ab"} {
-		require.Regexp(t, "^mcp__fake__.*_[0-9a-f]{12}$", names[hashed])
-		require.NotEqual(t, "mcp__fake__"+hashed, names[hashed])
-	}
-	for r, n := range names {
-		require.LessOrEqual(t, len(n), aggregator.DefaultNameBudget, r)
-	}
-	require.Equal(t, map[string]string{"read-file": "read-file"}, aggregator.PublicNames("s", "", 0, []string{"read-file"}))
-	require.Equal(t, "mcp__a_b__", aggregator.DefaultPrefix("a.b"))
-}
-
-func TestTemplatesFit(t *testing.T) {
-	for _, tt := range []struct {
-		template, uri string
-		want          bool
-	}{
-		{"raw://t/{id}", "raw://t/5", true},
-		{"raw://t/{id}", "raw://u/5", false},
-		{"raw://{a}/x/{b}", "raw://1/x/2", true},
-		{"raw://{a}/x", "raw://1/y", false},
-		{"raw://plain", "raw://plain", true},
-		{"raw://plain", "raw://plain/2", false},
-		{"file:///{+path}", "file:///a/b", true},
-		{"raw://{broken", "raw://x", false},
-	} {
-		require.Equal(t, tt.want, aggregator.Fits(tt.template, tt.uri), "%s %s", tt.template, tt.uri)
+func BenchmarkSanitize(b *testing.B) {
+	raw := json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","description":"what"},"b":{"type":"array","items":{"$ref":"#/$defs/P"}}},"required":["a"],"$defs":{"P":{"type":"object","properties":{"p":{"type":"integer"}}}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := schema.Sanitize(raw); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

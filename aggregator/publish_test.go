@@ -9,112 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/internal/config"
+	"toolgate/aggregator/schema"
 )
-
-// A namedServer is a server as far as the names of its tools depend on it.
-type namedServer struct {
-	name   string
-	prefix string // "-" for the default one
-}
-
-func (s namedServer) entry() config.MCPServer {
-	m := config.MCPServer{Command: "x"}
-	if s.prefix != "-" {
-		m.Prefix = &s.prefix
-	}
-	return m
-}
-
-// publicName returns the name of one tool, and requires that it is the same
-// beside other tools.
-func (s namedServer) publicName(t testing.TB, tool string) string {
-	t.Helper()
-	prefix := s.prefix
-	if prefix == "-" {
-		prefix = aggregator.DefaultPrefix(s.name)
-	}
-	prefix = aggregator.PlainName(prefix)
-	alone := aggregator.PublicNames(s.name, prefix, 0, []string{tool})[tool]
-	folded := strings.NewReplacer("-", "_", ".", "_", "é", "_").Replace(tool)
-	beside := aggregator.PublicNames(s.name, prefix, 0, []string{folded, tool, tool + "_", "another"})[tool]
-	require.Equal(t, alone, beside, "%+v %q: the name depends on the server's other tools", s, tool)
-	return alone
-}
-
-// refused reports whether the config refuses the two servers side by side.
-func refused(a, b namedServer) bool {
-	_, err := config.AddServers(nil, map[string]config.MCPServer{a.name: a.entry(), b.name: b.entry()})
-	return err != nil
-}
-
-// words returns all words over the letters up to a length.
-func words(letters string, length int) []string {
-	list := []string{""}
-	for i := 0; len(list[i]) < length; i++ {
-		for _, l := range letters {
-			list = append(list, list[i]+string(l))
-		}
-	}
-	return list[1:]
-}
-
-// TestPublishedNamesDiffer: no two tools have one name, whatever their names
-// are made of, unless the config refuses their servers.
-func TestPublishedNamesDiffer(t *testing.T) {
-	var servers []namedServer
-	for _, name := range words("a_-.A", 3) {
-		servers = append(servers, namedServer{name, "-"})
-	}
-	long := strings.Repeat("server", 10)
-	for _, name := range []string{"pair", "pair__one", "pair_", "_pair", "a__a", "a__a__a", long, long + "1"} {
-		servers = append(servers, namedServer{name, "-"})
-	}
-	for i, prefix := range []string{"", "a", "a_", "a_a_", "a__", "a__a__", "mcp__", "mcp__a", "mcp__pair__", long, "a.", "é"} {
-		servers = append(servers, namedServer{"own" + strings.Repeat("x", i), prefix})
-	}
-	tools := append(words("a_-.é", 3), "one__two", "two", "_two", "a_a__a", "a__a", "mcp__a__a", "mcp__pair__one__two", "shell", "\x00", "a\x00a",
-		strings.Repeat("t", 60), strings.Repeat("t", 61), "a_0123456789ab", "a_81b5af806cd7")
-	type pair struct {
-		server namedServer
-		tool   string
-	}
-	owner := map[string][]pair{}
-	for _, s := range servers {
-		for _, tool := range tools {
-			name := s.publicName(t, tool)
-			require.NotEmpty(t, name)
-			require.LessOrEqual(t, len(name), aggregator.DefaultNameBudget)
-			require.Empty(t, strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"))
-			owner[name] = append(owner[name], pair{s, tool})
-		}
-	}
-	for name, pairs := range owner {
-		for i, p := range pairs {
-			for _, q := range pairs[:i] {
-				require.NotEqual(t, p.server, q.server, "%s is %q and %q", name, p.tool, q.tool)
-				require.True(t, refused(p.server, q.server), "%s is %+v and %+v", name, p, q)
-			}
-		}
-	}
-}
-
-func FuzzPublishedNamesDiffer(f *testing.F) {
-	f.Add("pair", "one__two", "pair__one", "two")
-	f.Add("my-server", "a", "my_server", "a")
-	f.Add("a", "b-c", "a", "b_c")
-	f.Add("a", "_b", "a_", "b")
-	f.Fuzz(func(t *testing.T, s1, t1, s2, t2 string) {
-		a, b := namedServer{s1, "-"}, namedServer{s2, "-"}
-		if t1 == "" || t2 == "" || s1 == s2 && t1 == t2 {
-			t.Skip()
-		}
-		if s1 != s2 && refused(a, b) {
-			t.Skip()
-		}
-		require.NotEqual(t, a.publicName(t, t1), b.publicName(t, t2))
-	})
-}
 
 // offering is a server with these tools and a prompt and resource of fixed names.
 func offering(tools ...string) *fake {
@@ -231,4 +127,37 @@ func TestAURIThatPosesAsAnothers(t *testing.T) {
 		require.Equal(t, aggregator.Target{Server: "b", Arguments: []byte(`{"uri":"raw://a"}`)}, to)
 		s.Close()
 	})
+}
+
+// The arguments of a tool published in another form go down as they were sent.
+func TestProfilesOfATool(t *testing.T) {
+	f := &fake{script: script{"tools/list": func(p *peer, m message) error {
+		p.result(m, toolList(`{"name":"echo","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":"object","properties":{"n":{"type":["integer","null"]}}}}}}`))
+		return nil
+	}}}
+	s := set(t, spec("raw", f.launch))
+	tool := s.Tools()[0]
+	require.Contains(t, string(tool.DefinitionFor(schema.Plain)), "$ref")
+	require.Contains(t, string(tool.DefinitionFor("")), "$ref")
+	gemini := string(tool.DefinitionFor(schema.Gemini))
+	require.NotContains(t, gemini, "$ref")
+	require.Contains(t, gemini, `"nullable":true`)
+	require.Equal(t, gemini, string(tool.DefinitionFor(schema.Gemini)))
+	got, err := call(t.Context(), s, "raw", "echo", `{"a": {"n":9007199254740993}}`)
+	require.NoError(t, err)
+	require.Contains(t, got, `{\"a\": {\"n\":9007199254740993}}`)
+}
+
+func TestASchemaOverItsLimit(t *testing.T) {
+	f := &fake{script: script{"tools/list": func(p *peer, m message) error {
+		p.result(m, toolList(`{"name":"echo","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"`+strings.Repeat("x", 500)+`"}}}}`))
+		return nil
+	}}}
+	one := spec("raw", f.launch)
+	one.SchemaMax = 200
+	s := set(t, one)
+	require.Equal(t, []string{"mcp__raw__echo"}, names(s))
+	require.NotContains(t, string(s.Tools()[0].Definition), "xxx")
+	require.Contains(t, string(s.Tools()[0].Definition), `"a":{"type":"string"}`)
+	require.Empty(t, s.Status()[0].Faults)
 }

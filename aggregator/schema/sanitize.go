@@ -1,4 +1,10 @@
-package aggregator
+// Package schema gives the tools of downstream servers names and input schemas
+// that every client accepts.
+//
+// [PublicName] names a tool, [Sanitize] cleans its input schema, and [Adapt]
+// narrows the result to what a client's model API takes. Schemas are only ever
+// loosened: the server still checks its arguments.
+package schema
 
 import (
 	"bytes"
@@ -10,19 +16,20 @@ import (
 	"strings"
 
 	"toolgate/internal/rawjson"
+	"toolgate/policy"
 )
 
 // Limits of a schema that is looked at at all.
 const (
-	maxSchema      = 512 << 10 // bytes
-	maxSchemaDepth = 64
+	maxBytes = 512 << 10 // bytes
+	maxDepth = 64
 
 	// A branch may refer to what it is a branch of, or to much that is large.
 	maxBranches    = 1000
 	maxBranchBytes = 8 << 20
 )
 
-// cleanInputSchema returns schema in a form that every known client takes: an
+// Sanitize returns schema in a form that every known client takes: an
 // object with properties, without unions or references at its root, without
 // boolean schemas, with a type wherever one can be told. One schema in another
 // form makes some clients drop the tool, and some every tool of the server.
@@ -30,7 +37,7 @@ const (
 // What a client cannot be given is loosened, never tightened: the server still
 // checks its arguments. renamed holds the raw name of each root property that
 // had to be published under another.
-func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed map[string]string, err error) {
+func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string]string, err error) {
 	switch rawjson.Kind(schema) {
 	case 0, 'n', 't': // nothing, null, true: anything goes
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil, nil
@@ -38,14 +45,14 @@ func cleanInputSchema(schema json.RawMessage) (clean json.RawMessage, renamed ma
 	default:
 		return nil, nil, errors.New("inputSchema is not an object")
 	}
-	if len(schema) > maxSchema {
-		return nil, nil, fmt.Errorf("inputSchema is %d bytes long, more than %d", len(schema), maxSchema)
+	if len(schema) > maxBytes {
+		return nil, nil, fmt.Errorf("inputSchema is %d bytes long, more than %d", len(schema), maxBytes)
 	}
 	root, err := rawjson.Parse(schema)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inputSchema: %w", err)
 	}
-	c := cleaner{source: schema}
+	c := sanitizer{source: schema}
 	root, err = c.flattenRoot(root)
 	if err != nil {
 		return nil, nil, err
@@ -75,20 +82,20 @@ func allowsObject(t json.RawMessage) bool {
 	return slices.ContainsFunc(rawjson.Elements(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
-// A cleaner cleans one schema.
-type cleaner struct {
+// A sanitizer cleans one schema.
+type sanitizer struct {
 	source json.RawMessage // as it came, for references
 
 	// What flattening the root has come to.
 	depth, branches, bytes int
 }
 
-// enter counts a branch that is about to be flattened.
-func (c *cleaner) enter(branch json.RawMessage) error {
+// count counts a branch that is about to be flattened.
+func (c *sanitizer) count(branch json.RawMessage) error {
 	c.depth++
 	c.branches++
 	c.bytes += len(branch)
-	if c.depth > maxSchemaDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
+	if c.depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
 		return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
 	}
 	return nil
@@ -96,7 +103,7 @@ func (c *cleaner) enter(branch json.RawMessage) error {
 
 // flattenRoot takes a reference and unions away from the root. Of allOf every
 // branch holds; of anyOf and oneOf only what all branches require is required.
-func (c *cleaner) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
+func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 	for hops := 0; root.Get("$ref") != nil; hops++ {
 		target, ok := c.resolve(root.Text("$ref"))
 		if !ok || hops > 8 {
@@ -126,18 +133,18 @@ func (c *cleaner) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 	return root, nil
 }
 
-func (c *cleaner) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
+func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
 	props, err := rawjson.Parse(root.Get("properties"))
 	if err != nil {
 		props = nil
 	}
-	required := stringsOf(root.Get("required"))
+	required := rawjson.Strings(root.Get("required"))
 	var common []string
 	depth := c.depth
 	defer func() { c.depth = depth }()
 	for i, b := range branches {
 		c.depth = depth
-		if err := c.enter(b); err != nil {
+		if err := c.count(b); err != nil {
 			return err
 		}
 		branch, err := rawjson.Parse(b)
@@ -153,7 +160,7 @@ func (c *cleaner) mergeBranches(root *rawjson.Object, branches []json.RawMessage
 				props.Set(f.Key, f.Value)
 			}
 		}
-		need := stringsOf(branch.Get("required"))
+		need := rawjson.Strings(branch.Get("required"))
 		if all || i == 0 {
 			common = append(common, need...)
 		} else {
@@ -177,22 +184,11 @@ func (c *cleaner) mergeBranches(root *rawjson.Object, branches []json.RawMessage
 	return nil
 }
 
-// stringsOf returns the strings in the array v.
-func stringsOf(v json.RawMessage) []string {
-	var list []string
-	for _, e := range rawjson.Elements(v) {
-		if rawjson.Kind(e) == '"' {
-			list = append(list, rawjson.Text(e))
-		}
-	}
-	return list
-}
-
 // schema cleans a schema below the root. ok is false for the schema that
 // nothing fits.
-func (c *cleaner) schema(v json.RawMessage, depth int) (clean json.RawMessage, ok bool, err error) {
-	if depth > maxSchemaDepth {
-		return nil, false, fmt.Errorf("inputSchema is nested more than %d deep", maxSchemaDepth)
+func (c *sanitizer) schema(v json.RawMessage, depth int) (clean json.RawMessage, ok bool, err error) {
+	if depth > maxDepth {
+		return nil, false, fmt.Errorf("inputSchema is nested more than %d deep", maxDepth)
 	}
 	switch rawjson.Kind(v) {
 	case 'f':
@@ -225,14 +221,14 @@ func (c *cleaner) schema(v json.RawMessage, depth int) (clean json.RawMessage, o
 }
 
 // object cleans the keywords of o and the schemas in them.
-func (c *cleaner) object(o rawjson.Object, depth int) (rawjson.Object, error) {
+func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) {
 	if rawjson.Kind(o.Get("const")) != 0 {
 		if o.Get("enum") == nil {
 			o.Set("enum", rawjson.Array([]json.RawMessage{o.Get("const")}))
 		}
 		o.Delete("const")
 	}
-	cleanType(&o)
+	sanitizeType(&o)
 	for _, key := range []string{"exclusiveMinimum", "exclusiveMaximum"} {
 		if k := rawjson.Kind(o.Get(key)); k == 't' || k == 'f' { // draft 4
 			o.Delete(key)
@@ -246,11 +242,11 @@ func (c *cleaner) object(o rawjson.Object, depth int) (rawjson.Object, error) {
 			o.Delete(key)
 		}
 	}
-	if err := c.tuple(&o); err != nil {
+	if err := c.tuples(&o); err != nil {
 		return nil, err
 	}
 	for _, key := range []string{"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"} {
-		if err := c.members(&o, key, depth); err != nil {
+		if err := c.schemaMap(&o, key, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -264,12 +260,12 @@ func (c *cleaner) object(o rawjson.Object, depth int) (rawjson.Object, error) {
 			return nil, err
 		}
 	}
-	cleanRequired(&o)
+	sanitizeRequired(&o)
 	return o, nil
 }
 
-// cleanType leaves a known type, or a list of several.
-func cleanType(o *rawjson.Object) {
+// sanitizeType leaves a known type, or a list of several.
+func sanitizeType(o *rawjson.Object) {
 	known := []string{"string", "number", "integer", "boolean", "array", "object", "null"}
 	t := o.Get("type")
 	switch rawjson.Kind(t) {
@@ -280,7 +276,7 @@ func cleanType(o *rawjson.Object) {
 		}
 	case '[':
 		var types []json.RawMessage
-		for _, name := range stringsOf(t) {
+		for _, name := range rawjson.Strings(t) {
 			if slices.Contains(known, name) {
 				types = append(types, rawjson.Quote(name))
 			}
@@ -356,9 +352,9 @@ func typeOfAll(values []json.RawMessage) string {
 	return name
 }
 
-// tuple turns a list with a schema for each place into one whose elements may
+// tuples turns a list with a schema for each place into one whose elements may
 // be any of them.
-func (c *cleaner) tuple(o *rawjson.Object) error {
+func (c *sanitizer) tuples(o *rawjson.Object) error {
 	places := rawjson.Elements(o.Get("prefixItems"))
 	if rawjson.Kind(o.Get("items")) == '[' {
 		places = rawjson.Elements(o.Get("items"))
@@ -384,8 +380,8 @@ func (c *cleaner) tuple(o *rawjson.Object) error {
 	return nil
 }
 
-// members cleans an object whose values are schemas.
-func (c *cleaner) members(o *rawjson.Object, key string, depth int) error {
+// schemaMap cleans an object whose values are schemas.
+func (c *sanitizer) schemaMap(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
 		return nil
@@ -416,7 +412,7 @@ func (c *cleaner) members(o *rawjson.Object, key string, depth int) error {
 
 // single cleans a keyword that is a schema. additionalProperties may stay the
 // boolean that it is.
-func (c *cleaner) single(o *rawjson.Object, key string, depth int) error {
+func (c *sanitizer) single(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
 		return nil
@@ -437,7 +433,7 @@ func (c *cleaner) single(o *rawjson.Object, key string, depth int) error {
 	return nil
 }
 
-func (c *cleaner) union(o *rawjson.Object, key string, depth int) error {
+func (c *sanitizer) union(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
 		return nil
@@ -460,15 +456,15 @@ func (c *cleaner) union(o *rawjson.Object, key string, depth int) error {
 	return nil
 }
 
-// cleanRequired leaves the names of properties that there are.
-func cleanRequired(o *rawjson.Object) {
+// sanitizeRequired leaves the names of properties that there are.
+func sanitizeRequired(o *rawjson.Object) {
 	v := o.Get("required")
 	if v == nil {
 		return
 	}
 	props, _ := rawjson.Parse(o.Get("properties"))
 	var names []json.RawMessage
-	for _, name := range stringsOf(v) {
+	for _, name := range rawjson.Strings(v) {
 		if props.Get(name) != nil && !slices.ContainsFunc(names, func(n json.RawMessage) bool { return rawjson.Text(n) == name }) {
 			names = append(names, rawjson.Quote(name))
 		}
@@ -482,7 +478,7 @@ func cleanRequired(o *rawjson.Object) {
 
 // resolve returns what the reference points at in the schema as it came. Only
 // references into the schema itself are followed.
-func (c *cleaner) resolve(ref string) (json.RawMessage, bool) {
+func (c *sanitizer) resolve(ref string) (json.RawMessage, bool) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil, false
@@ -514,16 +510,16 @@ func (c *cleaner) resolve(ref string) (json.RawMessage, bool) {
 // others, and returns the raw name of each.
 func renameProperties(root *rawjson.Object) map[string]string {
 	props, err := rawjson.Parse(root.Get("properties"))
-	if err != nil || !slices.ContainsFunc(props, func(f rawjson.Field) bool { return !plainProperty(f.Key) }) {
+	if err != nil || !slices.ContainsFunc(props, func(f rawjson.Field) bool { return !isPlainProperty(f.Key) }) {
 		return nil
 	}
 	renamed := map[string]string{}
-	required := stringsOf(root.Get("required"))
+	required := rawjson.Strings(root.Get("required"))
 	for i, f := range props {
-		if plainProperty(f.Key) {
+		if isPlainProperty(f.Key) {
 			continue
 		}
-		name := strings.Trim(plainName(f.Key), "_")
+		name := strings.Trim(policy.PlainName(f.Key), "_")
 		name = name[:min(len(name), 40)]
 		for base, n := name, 2; name == "" || props.Get(name) != nil; n++ {
 			name = fmt.Sprintf("%s_%d", base, n)
@@ -544,17 +540,17 @@ func renameProperties(root *rawjson.Object) map[string]string {
 	return renamed
 }
 
-// plainProperty reports whether model APIs take name as a property.
-func plainProperty(name string) bool {
+// isPlainProperty reports whether model APIs take name as a property.
+func isPlainProperty(name string) bool {
 	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-')
 	}) < 0
 }
 
-// restoreArguments gives renamed properties in args their raw names back.
+// RestoreArguments gives renamed properties in args their raw names back.
 // Everything else keeps its bytes. An argument that is there under both names
 // is an error.
-func restoreArguments(args json.RawMessage, renamed map[string]string) (json.RawMessage, error) {
+func RestoreArguments(args json.RawMessage, renamed map[string]string) (json.RawMessage, error) {
 	if len(renamed) == 0 {
 		return args, nil
 	}

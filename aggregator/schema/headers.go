@@ -1,4 +1,4 @@
-package aggregator
+package schema
 
 import (
 	"bytes"
@@ -10,22 +10,22 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// A headerArg is an argument that a server of the newer era wants to see in a
+// A HeaderParam is an argument that a server of the newer era wants to see in a
 // header of the request too (x-mcp-header).
-type headerArg struct {
+type HeaderParam struct {
 	header string   // without Mcp-Param-
 	path   []string // of properties, from the arguments down
 }
 
-// headersOf returns the arguments of a schema that go into headers. An error
+// HeaderParams returns the arguments of a schema that go into headers. An error
 // says why a client over HTTP must not use the tool: "clients MUST reject tool
 // definitions for which any x-mcp-header value violates these constraints"
 // (specification 2026-07-28, transports).
-func headersOf(schema json.RawMessage) ([]headerArg, error) {
+func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil, nil
 	}
-	var found []headerArg
+	var found []HeaderParam
 	if err := findHeaders(schema, nil, true, 0, &found); err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func headersOf(schema json.RawMessage) ([]headerArg, error) {
 
 // findHeaders adds the header arguments in v. reached says that v is reached
 // through properties alone.
-func findHeaders(v json.RawMessage, path []string, reached bool, depth int, found *[]headerArg) error {
-	if depth > maxSchemaDepth {
+func findHeaders(v json.RawMessage, path []string, reached bool, depth int, found *[]HeaderParam) error {
+	if depth > maxDepth {
 		return errors.New("inputSchema is nested too deep")
 	}
 	if rawjson.Kind(v) == '[' {
@@ -67,7 +67,7 @@ func findHeaders(v json.RawMessage, path []string, reached bool, depth int, foun
 		default:
 			switch o.Text("type") {
 			case "string", "integer", "boolean":
-				*found = append(*found, headerArg{name, append([]string(nil), path...)})
+				*found = append(*found, HeaderParam{name, append([]string(nil), path...)})
 			default:
 				return fmt.Errorf("x-mcp-header %q is at an argument that is neither string, integer nor boolean", name)
 			}
@@ -101,9 +101,9 @@ func isToken(s string) bool {
 	}) < 0
 }
 
-// headerValues returns the headers that go with these arguments, by the
+// HeaderValues returns the headers that go with these arguments, by the
 // server's own names for them.
-func headerValues(headers []headerArg, args json.RawMessage) map[string]string {
+func HeaderValues(headers []HeaderParam, args json.RawMessage) map[string]string {
 	if len(headers) == 0 {
 		return nil
 	}

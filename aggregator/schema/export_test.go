@@ -1,0 +1,4 @@
+package schema
+
+// For the tests.
+var IsPlainProperty = isPlainProperty

@@ -1,0 +1,396 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolgate/internal/rawjson"
+)
+
+// A Profile says how much of JSON Schema a client takes in a tool's
+// inputSchema. What it does not take is loosened and said in words; arguments
+// are never changed, and the server checks them as ever.
+type Profile string
+
+const (
+	// Plain is the form that every known client takes, and the default.
+	Plain Profile = "default"
+
+	// Strict has neither references nor combinations but anyOf, and one
+	// type for everything: for clients that hand schemas to a model's API which
+	// refuses the rest.
+	Strict Profile = "strict"
+
+	// Gemini is Strict with the keywords that Gemini's API knows.
+	Gemini Profile = "gemini"
+)
+
+// Profiles are all there are.
+var Profiles = []Profile{Plain, Strict, Gemini}
+
+// ProfileFor returns the profile for a client of this name.
+func ProfileFor(client string) Profile {
+	client = strings.ToLower(client)
+	for _, known := range []struct {
+		part    string
+		profile Profile
+	}{
+		{"gemini", Gemini}, // gemini-cli-mcp-client
+		{"antigravity", Gemini},
+		{"kimi", Strict},
+		{"moonshot", Strict},
+	} {
+		if strings.Contains(client, known.part) {
+			return known.profile
+		}
+	}
+	return Plain
+}
+
+// Limits of what references may grow to when they are written out.
+const (
+	maxAdaptDepth = 16
+	maxAdaptNodes = 2000
+	maxAdaptBytes = 64 << 10 // of the schema before; a longer one is made smaller first
+)
+
+// Adapt returns a clean schema in the form of the profile.
+func Adapt(schema json.RawMessage, p Profile) json.RawMessage {
+	schema, _ = Shrink(schema, maxAdaptBytes)
+	f := adapter{source: sanitizer{source: schema}, profile: p}
+	o, err := rawjson.Parse(f.adapt(schema, 0, nil))
+	if err != nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	o.Set("type", json.RawMessage(`"object"`))
+	if o.Get("properties") == nil {
+		o.Set("properties", json.RawMessage("{}"))
+	}
+	for _, key := range []string{"anyOf", "nullable", "enum", "items"} {
+		o.Delete(key)
+	}
+	return o.Bytes()
+}
+
+// A adapter fits one schema.
+type adapter struct {
+	source  sanitizer // finds what references mean
+	profile Profile
+	nodes   int
+}
+
+// keptKeywords are the keywords that stay as they are, by profile.
+var keptKeywords = map[Profile][]string{
+	Strict: {"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "additionalProperties", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"},
+	Gemini: {"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "nullable", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"},
+}
+
+// describedKeywords are the keywords that go into the description when they do not stay.
+var describedKeywords = []string{"format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "default", "enum", "examples"}
+
+// anyValue is the schema of a value of any kind, for those that want a type.
+const anyValue = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object","properties":{}},{"type":"array","items":{"type":"string"}}]}`
+
+// adapt returns a schema in the profile's form. within are the references that
+// it stands in.
+func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawMessage {
+	o, err := rawjson.Parse(v)
+	if f.nodes++; err != nil || depth > maxAdaptDepth || f.nodes > maxAdaptNodes {
+		return f.opaque(o)
+	}
+	for hops := 0; o.Get("$ref") != nil; hops++ {
+		ref := o.Text("$ref")
+		target, ok := f.source.resolve(ref)
+		inner, err := rawjson.Parse(target)
+		if !ok || err != nil || hops > 8 || slices.Contains(within, ref) {
+			o.Delete("$ref")
+			for _, key := range []string{"type", "description"} {
+				if o.Get(key) == nil && inner.Get(key) != nil {
+					o.Set(key, inner.Get(key))
+				}
+			}
+			return f.opaque(o)
+		}
+		within = append(slices.Clone(within), ref)
+		o.Delete("$ref")
+		for _, field := range o { // what stands beside the reference holds too
+			inner.Set(field.Key, field.Value)
+		}
+		o = inner
+	}
+	f.mergeAllOf(&o)
+	if of := rawjson.Elements(o.Get("oneOf")); of != nil {
+		o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), of...)))
+		o.Delete("oneOf")
+	}
+	f.splitTypes(&o)
+	nullable := f.removeNull(&o)
+	if branches := rawjson.Elements(o.Get("anyOf")); len(branches) > 0 {
+		return f.union(o, branches, nullable, depth, within)
+	}
+	if nullable && f.profile == Gemini {
+		o.Set("nullable", json.RawMessage("true"))
+	}
+	if o.Get("type") == nil {
+		inferType(&o)
+	}
+	if o.Get("type") == nil {
+		any, _ := rawjson.Parse([]byte(anyValue))
+		return f.union(o, rawjson.Elements(any.Get("anyOf")), false, depth, within)
+	}
+	f.children(&o, depth, within)
+	f.dropKeywords(&o)
+	return o.Bytes()
+}
+
+// opaque is an object or array whose inside is not said, or a value of any
+// kind.
+func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
+	out := rawjson.Object{{Key: "type", Value: json.RawMessage(`"object"`)}}
+	switch o.Text("type") {
+	case "array":
+		out = rawjson.Object{{Key: "type", Value: json.RawMessage(`"array"`)}, {Key: "items", Value: json.RawMessage(`{"type":"object","properties":{}}`)}}
+	case "string", "number", "integer", "boolean":
+		out = rawjson.Object{{Key: "type", Value: o.Get("type")}}
+	default:
+		out = append(out, rawjson.Field{Key: "properties", Value: json.RawMessage("{}")})
+	}
+	if d := o.Get("description"); rawjson.Kind(d) == '"' {
+		out.Set("description", d)
+	}
+	return out.Bytes()
+}
+
+// mergeAllOf puts what all branches of allOf say into o.
+func (f *adapter) mergeAllOf(o *rawjson.Object) {
+	branches := rawjson.Elements(o.Get("allOf"))
+	o.Delete("allOf")
+	for _, b := range branches {
+		inner, err := rawjson.Parse(b)
+		if err != nil {
+			continue
+		}
+		if ref := inner.Text("$ref"); ref != "" {
+			target, ok := f.source.resolve(ref)
+			if inner, err = rawjson.Parse(target); !ok || err != nil {
+				continue
+			}
+		}
+		for _, field := range inner {
+			switch field.Key {
+			case "properties":
+				props, _ := rawjson.Parse(o.Get("properties"))
+				more, _ := rawjson.Parse(field.Value)
+				for _, p := range more {
+					if props.Get(p.Key) == nil {
+						props.Set(p.Key, p.Value)
+					}
+				}
+				o.Set("properties", props.Bytes())
+			case "required":
+				names := rawjson.Strings(o.Get("required"))
+				for _, n := range rawjson.Strings(field.Value) {
+					if !slices.Contains(names, n) {
+						names = append(names, n)
+					}
+				}
+				o.Set("required", arrayOfStrings(names))
+			default:
+				if o.Get(field.Key) == nil {
+					o.Set(field.Key, field.Value)
+				}
+			}
+		}
+	}
+	if len(branches) > 0 {
+		o.Delete("additionalProperties") // it was said of a branch alone
+	}
+}
+
+func arrayOfStrings(names []string) json.RawMessage {
+	var list []json.RawMessage
+	for _, n := range names {
+		list = append(list, rawjson.Quote(n))
+	}
+	return rawjson.Array(list)
+}
+
+// splitTypes makes alternatives of a list of types.
+func (f *adapter) splitTypes(o *rawjson.Object) {
+	list := rawjson.Strings(o.Get("type"))
+	if rawjson.Kind(o.Get("type")) != '[' || len(list) == 0 {
+		return
+	}
+	o.Delete("type")
+	var branches []json.RawMessage
+	for _, t := range list {
+		branch := rawjson.Object{{Key: "type", Value: rawjson.Quote(t)}}
+		for _, key := range keywordsOfType(t) {
+			if v := o.Get(key); v != nil {
+				branch.Set(key, v)
+			}
+		}
+		if t != "null" {
+			branches = append(branches, branch.Bytes())
+		}
+	}
+	for _, t := range list {
+		for _, key := range keywordsOfType(t) {
+			o.Delete(key)
+		}
+	}
+	if slices.Contains(list, "null") {
+		branches = append(branches, json.RawMessage(`{"type":"null"}`))
+	}
+	o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), branches...)))
+}
+
+// keywordsOfType are the keywords that say something of one type.
+func keywordsOfType(t string) []string {
+	switch t {
+	case "object":
+		return []string{"properties", "required", "additionalProperties"}
+	case "array":
+		return []string{"items", "minItems", "maxItems", "uniqueItems"}
+	case "string":
+		return []string{"minLength", "maxLength", "pattern", "format"}
+	case "number", "integer":
+		return []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+	}
+	return nil
+}
+
+// removeNull takes null out of the alternatives, and reports whether it was
+// one. What is left alone then is no alternative any more.
+func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
+	branches := rawjson.Elements(o.Get("anyOf"))
+	if branches == nil {
+		return false
+	}
+	branches = slices.DeleteFunc(branches, func(b json.RawMessage) bool {
+		inner, _ := rawjson.Parse(b)
+		is := inner.Text("type") == "null"
+		null = null || is
+		return is
+	})
+	o.Delete("anyOf")
+	switch len(branches) {
+	case 0:
+	case 1:
+		inner, err := rawjson.Parse(branches[0])
+		if err != nil {
+			break
+		}
+		if rawjson.Kind(inner.Get("type")) == '[' || slices.ContainsFunc([]string{"$ref", "anyOf", "oneOf", "allOf"}, func(k string) bool { return inner.Get(k) != nil }) {
+			o.Set("anyOf", rawjson.Array(branches)) // it is fitted as a whole
+			break
+		}
+		for _, field := range inner {
+			if o.Get(field.Key) == nil {
+				o.Set(field.Key, field.Value)
+			}
+		}
+	default:
+		o.Set("anyOf", rawjson.Array(branches))
+	}
+	return null
+}
+
+// union returns the schema of a value of several kinds: nothing stands beside
+// the alternatives, whose descriptions say what o's said.
+func (f *adapter) union(o rawjson.Object, branches []json.RawMessage, nullable bool, depth int, within []string) json.RawMessage {
+	f.dropKeywords(&o)
+	var out []json.RawMessage
+	for _, b := range branches {
+		inner, err := rawjson.Parse(f.adapt(b, depth+1, within))
+		if err != nil {
+			continue
+		}
+		if nested := rawjson.Elements(inner.Get("anyOf")); nested != nil {
+			out = append(out, nested...) // alternatives of an alternative
+			continue
+		}
+		if inner.Get("description") == nil && o.Get("description") != nil {
+			inner.Set("description", o.Get("description"))
+		}
+		if nullable && f.profile == Gemini {
+			inner.Set("nullable", json.RawMessage("true"))
+		}
+		if !slices.ContainsFunc(out, func(have json.RawMessage) bool { return string(have) == string(inner.Bytes()) }) {
+			out = append(out, inner.Bytes())
+		}
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	if len(out) == 0 {
+		return f.opaque(o)
+	}
+	u := rawjson.Object{{Key: "anyOf", Value: rawjson.Array(out)}}
+	if d := o.Get("description"); d != nil && f.profile != Gemini {
+		u = append(rawjson.Object{{Key: "description", Value: d}}, u...)
+	}
+	return u.Bytes()
+}
+
+// children fits the schemas in o.
+func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
+	if props, err := rawjson.Parse(o.Get("properties")); err == nil {
+		for i := range props {
+			props[i].Value = f.adapt(props[i].Value, depth+1, within)
+		}
+		o.Set("properties", props.Bytes())
+	}
+	if v := o.Get("items"); rawjson.Kind(v) == '{' {
+		o.Set("items", f.adapt(v, depth+1, within))
+	}
+	if v := o.Get("additionalProperties"); rawjson.Kind(v) == '{' {
+		if f.profile == Strict {
+			o.Set("additionalProperties", f.adapt(v, depth+1, within))
+		} else {
+			o.Delete("additionalProperties")
+		}
+	}
+	switch o.Text("type") {
+	case "array":
+		if o.Get("items") == nil {
+			o.Set("items", json.RawMessage(`{"type":"string"}`))
+		}
+	case "object":
+		if o.Get("properties") == nil {
+			o.Set("properties", json.RawMessage("{}"))
+		}
+		sanitizeRequired(o)
+	}
+}
+
+// dropKeywords takes the keywords away that the profile does not have, and says in the
+// description what they said.
+func (f *adapter) dropKeywords(o *rawjson.Object) {
+	var words []string
+	keep := keptKeywords[f.profile]
+	for _, field := range slices.Clone(*o) {
+		ok := slices.Contains(keep, field.Key)
+		if field.Key == "enum" && f.profile == Gemini {
+			// "enum: possible values of the element of primitive type with enum format" are strings.
+			ok = !slices.ContainsFunc(rawjson.Elements(field.Value), func(v json.RawMessage) bool { return rawjson.Kind(v) != '"' || rawjson.Text(v) == "" })
+		}
+		if ok {
+			continue
+		}
+		o.Delete(field.Key)
+		if k := rawjson.Kind(field.Value); slices.Contains(describedKeywords, field.Key) && k != '{' && len(field.Value) <= 200 {
+			words = append(words, fmt.Sprintf("%s: %s", field.Key, field.Value))
+		}
+	}
+	if len(words) == 0 {
+		return
+	}
+	text := "(" + strings.Join(words, ", ") + ")"
+	if d := o.Text("description"); d != "" {
+		text = d + " " + text
+	}
+	o.Set("description", rawjson.Quote(text))
+}
