@@ -23,7 +23,7 @@ func benchSet(b *testing.B, script string) *aggregator.Downstreams {
 	s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: b.TempDir()})
 	b.Cleanup(s.Close)
 	s.Update([]aggregator.Spec{spec("raw", launch)})
-	s.Settle(context.Background(), false)
+	s.WaitListed(context.Background(), false)
 	return s
 }
 
@@ -138,7 +138,7 @@ func BenchmarkServers(b *testing.B) {
 					specs = append(specs, spec(fmt.Sprintf("s%d", i), (&fake{script: f}).launch))
 				}
 				s.Update(specs)
-				s.Settle(context.Background(), false)
+				s.WaitListed(context.Background(), false)
 				b.ReportMetric(float64(heap()-before)/1024, "KiB")
 				b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
 				s.Close()

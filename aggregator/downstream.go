@@ -49,12 +49,12 @@ type Spec struct {
 type State string
 
 const (
-	Stopped  State = "stopped"  // nobody needs it now
-	Starting State = "starting" // a process or connection is being opened
-	Ready    State = "ready"
-	Backoff  State = "backoff" // it failed and is tried again later
-	Failed   State = "failed"  // it failed in a way that trying again does not mend
-	NoLogin  State = "login needed"
+	Stopped     State = "stopped"  // nobody needs it now
+	Starting    State = "starting" // a process or connection is being opened
+	Ready       State = "ready"
+	Backoff     State = "backoff" // it failed and is tried again later
+	Failed      State = "failed"  // it failed in a way that trying again does not mend
+	LoginNeeded State = "login needed"
 )
 
 // A Status says how a downstream server is.
@@ -76,10 +76,10 @@ type Downstream struct {
 	set     *Downstreams
 	log     *slog.Logger
 
-	wake   chan struct{} // wanted has grown
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when run has returned
+	wake    chan struct{} // wanted has grown
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	stopped chan struct{} // closed when run has returned
 
 	mu       sync.Mutex
 	state    State
@@ -91,15 +91,15 @@ type Downstream struct {
 	changed  chan struct{} // closed and made anew with every change of the above
 	users    int           // calls under way
 	lastUse  time.Time
-	saved    *Catalogue    // nil: never seen
+	saved    *Catalog      // nil: never seen
 	listed   chan struct{} // closed when the catalogue is known, or will not be soon
 	listOnce sync.Once
 
-	made *made // under the set's lock; nil: to be made
+	published *publishedServer // under the set's lock; nil: to be made
 }
 
-// errEnding is why everything stops at the end of the program.
-var errEnding = errors.New("toolgate is ending")
+// errShutdown is why everything stops at the end of the program.
+var errShutdown = errors.New("toolgate is ending")
 
 // A permanentError is a failure that trying again does not mend.
 type permanentError struct{ error }
@@ -121,30 +121,30 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 		set:     set,
 		log:     set.log.With("downstream", spec.Name),
 		wake:    make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		stopped: make(chan struct{}),
 		state:   Stopped,
 		changed: make(chan struct{}),
 		listed:  make(chan struct{}),
 	}
-	d.ctx, d.cancel = context.WithCancelCause(set.life)
-	saved, err := loadCatalogue(d.file(), spec.Digest)
+	d.ctx, d.cancel = context.WithCancelCause(set.ctx)
+	saved, err := loadCatalog(d.file(), spec.Digest)
 	if err != nil {
 		d.log.Warn("saved catalogue not read", "err", err)
 	}
 	if saved != nil {
 		d.saved = saved
-		d.known()
+		d.markListed()
 	}
 	return d
 }
 
-func (d *Downstream) file() string { return catalogueFile(d.set.opts.StateDir, d.spec.Name) }
+func (d *Downstream) file() string { return catalogFile(d.set.opts.StateDir, d.spec.Name) }
 
-// known says that nobody need wait for the catalogue any longer.
-func (d *Downstream) known() { d.listOnce.Do(func() { close(d.listed) }) }
+// markListed says that nobody need wait for the catalogue any longer.
+func (d *Downstream) markListed() { d.listOnce.Do(func() { close(d.listed) }) }
 
 // set changes the state under d.mu and tells who waits.
-func (d *Downstream) move(state State, s *session, err error) {
+func (d *Downstream) setState(state State, s *session, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.state, d.session, d.err = state, s, err
@@ -156,25 +156,25 @@ func (d *Downstream) move(state State, s *session, err error) {
 // run owns the server until the context ends: it starts it, waits for its end
 // and starts it again.
 func (d *Downstream) run() {
-	defer close(d.ended)
-	defer d.known()
+	defer close(d.stopped)
+	defer d.markListed()
 	select {
-	case <-d.set.begun:
+	case <-d.set.startable:
 	case <-d.ctx.Done():
 	}
-	wanted := !d.spec.Lazy || d.catalogueUnknown()
+	wanted := !d.spec.Lazy || d.catalogUnknown()
 	failures := 0
 	for d.ctx.Err() == nil {
 		if !wanted {
-			d.move(Stopped, nil, d.lastErr())
+			d.setState(Stopped, nil, d.lastErr())
 			if !d.waitWanted() {
 				break
 			}
 		}
-		d.move(Starting, nil, nil)
+		d.setState(Starting, nil, nil)
 		began := time.Now()
 		s, err := d.start(d.ctx)
-		d.attempted(err)
+		d.recordAttempt(err)
 		soonest := wakeAfter
 		if err == nil {
 			soonest = wakeAfterRun
@@ -198,18 +198,18 @@ func (d *Downstream) run() {
 		d.afterFailure(err, failures, soonest)
 		wanted = !d.spec.Lazy || d.inUse()
 	}
-	d.move(Stopped, nil, errEnding)
+	d.setState(Stopped, nil, errShutdown)
 }
 
-func (d *Downstream) catalogueUnknown() bool {
+func (d *Downstream) catalogUnknown() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.saved == nil
 }
 
-// want says that another attempt is needed, unless there has been one since
+// requestAttempt says that another attempt is needed, unless there has been one since
 // that after so many.
-func (d *Downstream) want() {
+func (d *Downstream) requestAttempt() {
 	d.mu.Lock()
 	d.wanted = max(d.wanted, d.attempts+1)
 	d.mu.Unlock()
@@ -245,9 +245,9 @@ func (d *Downstream) waitWanted() bool {
 	return true
 }
 
-// waitMended waits until somebody needs a server that failed for good, or has
+// waitRetry waits until somebody needs a server that failed for good, or has
 // logged in.
-func (d *Downstream) waitMended() {
+func (d *Downstream) waitRetry() {
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	var login chan struct{}
@@ -269,8 +269,8 @@ func (d *Downstream) waitMended() {
 	}
 }
 
-// attempted notes how a start ended.
-func (d *Downstream) attempted(err error) {
+// recordAttempt notes how a start ended.
+func (d *Downstream) recordAttempt(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.attempts++
@@ -290,17 +290,17 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 		d.log.Error("downstream failed", "err", err)
 		state := Failed
 		if isLoginError(err) {
-			state = NoLogin
+			state = LoginNeeded
 		}
-		d.move(state, nil, err)
-		d.known()
-		d.waitMended()
+		d.setState(state, nil, err)
+		d.markListed()
+		d.waitRetry()
 		return
 	}
 	wait := backoff(failures)
 	d.log.Warn("downstream not running", "err", err, "again_in", wait.Round(time.Millisecond))
-	d.move(Backoff, nil, err)
-	d.known() // and why, for who asks now
+	d.setState(Backoff, nil, err)
+	d.markListed() // and why, for who asks now
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	cuttable := time.NewTimer(min(wait, soonest))
@@ -337,18 +337,18 @@ func backoff(failures int) time.Duration {
 func (d *Downstream) start(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no handshake within %v", d.spec.StartupTimeout))
 	defer cancel()
-	s := &session{d: d, gone: make(chan struct{}), relist: make(chan struct{}, 1), calls: map[*request]*way{}}
+	s := &session{d: d, exited: make(chan struct{}), relist: make(chan struct{}, 1), pending: map[*request]*pendingCall{}}
 	if d.spec.HTTP != nil {
 		if err := s.connectHTTP(ctx); err != nil {
-			close(s.gone)
+			close(s.exited)
 			return nil, err
 		}
-		close(s.gone)
+		close(s.exited)
 		return s, nil
 	}
 	proc, err := d.spec.Launch()
 	if err != nil {
-		close(s.gone)
+		close(s.exited)
 		return nil, err
 	}
 	s.proc = proc
@@ -364,13 +364,13 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		case <-time.After(time.Second):
 		}
 		conn.Close(d.endError(s.waitErr))
-		close(s.gone)
+		close(s.exited)
 	}()
-	if err := s.open(ctx); err != nil {
+	if err := s.connect(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		s.end(errors.New("the handshake failed"))
+		s.close(errors.New("the handshake failed"))
 		if errors.Is(err, ErrClosed) {
 			err = d.endError(s.waitErr)
 		}
@@ -404,14 +404,14 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 	d.log.Debug("downstream ready", "version", s.version)
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	var work sync.WaitGroup
-	work.Go(func() { d.keepCatalogue(ctx, s) }) // ends with ctx
+	work.Go(func() { d.keepCatalog(ctx, s) }) // ends with ctx
 	defer func() {
-		cancel(errEnding)
+		cancel(errShutdown)
 		work.Wait()
 	}()
-	d.move(Ready, s, nil)
+	d.setState(Ready, s, nil)
 	if d.spec.Connect {
-		d.known()
+		d.markListed()
 	}
 	work.Go(func() { d.restore(ctx, s) }) // ends with ctx
 	idle := time.NewTicker(d.idleCheck())
@@ -419,8 +419,8 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 	for {
 		select {
 		case <-s.link.Done():
-			d.move(Starting, nil, nil)
-			s.end(ErrClosed)
+			d.setState(Starting, nil, nil)
+			s.close(ErrClosed)
 			if s.proc != nil {
 				return !d.spec.Lazy || d.inUse(), d.endError(s.waitErr)
 			}
@@ -428,12 +428,12 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		case <-idle.C:
 			if d.stopIdle() {
 				d.log.Debug("downstream idle, stopped")
-				s.end(errors.New("nobody used it"))
+				s.close(errors.New("nobody used it"))
 				return false, nil
 			}
 		case <-d.ctx.Done():
-			s.end(errEnding)
-			return false, errEnding
+			s.close(errShutdown)
+			return false, errShutdown
 		}
 	}
 }
@@ -455,15 +455,15 @@ func (d *Downstream) inUse() bool {
 func (d *Downstream) stopIdle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.spec.IdleStop == 0 || d.users > 0 || d.set.tasks.working(d.spec.Name) || time.Since(d.lastUse) < d.spec.IdleStop {
+	if d.spec.IdleStop == 0 || d.users > 0 || d.set.tasks.hasRunning(d.spec.Name) || time.Since(d.lastUse) < d.spec.IdleStop {
 		return false
 	}
 	d.state, d.session = Stopped, nil
 	return true
 }
 
-// keepCatalogue lists what the server offers, and again when it changes.
-func (d *Downstream) keepCatalogue(ctx context.Context, s *session) {
+// keepCatalog lists what the server offers, and again when it changes.
+func (d *Downstream) keepCatalog(ctx context.Context, s *session) {
 	for {
 		again := d.list(ctx, s)
 		var timer <-chan time.Time
@@ -490,7 +490,7 @@ const (
 func (d *Downstream) list(ctx context.Context, s *session) time.Duration {
 	lctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no listing within %v", d.spec.StartupTimeout))
 	defer cancel()
-	c, ttl, err := s.catalogue(lctx)
+	c, ttl, err := s.catalog(lctx)
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -499,19 +499,19 @@ func (d *Downstream) list(ctx context.Context, s *session) time.Duration {
 			err = context.Cause(lctx)
 		}
 		d.log.Warn("listing failed", "err", err)
-		d.known()
+		d.markListed()
 		return retryList
 	}
-	d.adopt(c)
-	if s.modern {
+	d.setCatalog(c)
+	if s.stateless {
 		return max(ttl, minPoll)
 	}
 	return 0
 }
 
-// adopt makes c the catalogue, saves it and tells the set what changed.
-func (d *Downstream) adopt(c *Catalogue) {
-	d.firstSeen(c)
+// setCatalog makes c the catalogue, saves it and tells the set what changed.
+func (d *Downstream) setCatalog(c *Catalog) {
+	d.pinNew(c)
 	d.mu.Lock()
 	before := d.saved
 	d.saved = c
@@ -522,11 +522,11 @@ func (d *Downstream) adopt(c *Catalogue) {
 		}
 		d.set.republish(change)
 	}
-	d.known()
+	d.markListed()
 }
 
-// lost says that s turned out to have ended.
-func (d *Downstream) lost(s *session) {
+// markLost says that s turned out to have ended.
+func (d *Downstream) markLost(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.session == s {
@@ -534,9 +534,9 @@ func (d *Downstream) lost(s *session) {
 	}
 }
 
-// get returns the open session, starting the server when it does not run. It
+// acquire returns the open session, starting the server when it does not run. It
 // waits for one attempt at most. The caller must call release.
-func (d *Downstream) get(ctx context.Context) (*session, error) {
+func (d *Downstream) acquire(ctx context.Context) (*session, error) {
 	d.set.Begin()
 	d.mu.Lock()
 	seen := d.attempts
@@ -548,7 +548,7 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 			return s, nil
 		}
 		// Not the state alone tells: by now the next attempt may be under way.
-		over := d.attempts > seen && (d.failed != nil || d.state == Backoff || d.state == Failed || d.state == NoLogin)
+		over := d.attempts > seen && (d.failed != nil || d.state == Backoff || d.state == Failed || d.state == LoginNeeded)
 		if over || d.ctx.Err() != nil {
 			err := cmp.Or(d.err, d.failed)
 			d.mu.Unlock()
@@ -560,7 +560,7 @@ func (d *Downstream) get(ctx context.Context) (*session, error) {
 		}
 		changed := d.changed
 		d.mu.Unlock()
-		d.want()
+		d.requestAttempt()
 		select {
 		case <-changed:
 		case <-d.ctx.Done():
@@ -608,12 +608,12 @@ func (e *TimeoutError) Error() string {
 // session when the old one has ended.
 func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, repeatable bool) (json.RawMessage, error) {
 	for try := 0; ; try++ {
-		s, err := d.get(ctx)
+		s, err := d.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
 		attempt := *r
-		res, err := d.watch(ctx, s, &attempt, timeout)
+		res, err := d.callWithTimeout(ctx, s, &attempt, timeout)
 		d.release()
 		if errors.Is(err, errRequestLost) && ctx.Err() == nil {
 			if try == 0 && repeatable {
@@ -626,7 +626,7 @@ func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, 
 		} else if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
 			return res, err
 		}
-		d.lost(s)
+		d.markLost(s)
 		if try == 0 && (repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}
@@ -638,10 +638,10 @@ func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, 
 // that it is alive.
 const pingTimeout = 5 * time.Second
 
-// watch makes the call and gives it up when the server shows no sign of life
+// callWithTimeout makes the call and gives it up when the server shows no sign of life
 // for timeout. Progress is such a sign, and time that a question to the client
 // takes does not count.
-func (d *Downstream) watch(ctx context.Context, s *session, r *request, timeout time.Duration) (json.RawMessage, error) {
+func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request, timeout time.Duration) (json.RawMessage, error) {
 	if timeout <= 0 {
 		return s.call(ctx, r)
 	}
@@ -673,7 +673,7 @@ func (d *Downstream) watch(ctx context.Context, s *session, r *request, timeout 
 
 // checkAlive ends a session whose server does not even answer a ping.
 func (d *Downstream) checkAlive(s *session) {
-	if s.modern {
+	if s.stateless {
 		return // there is no ping any more, and no session to lose
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, pingTimeout)
@@ -681,7 +681,7 @@ func (d *Downstream) checkAlive(s *session) {
 	_, err := s.link.do(ctx, &request{method: "ping"})
 	if err != nil && ctx.Err() != nil && d.ctx.Err() == nil {
 		d.log.Warn("downstream hangs, starting it again")
-		d.lost(s)
+		d.markLost(s)
 		s.link.Close(errors.New("it gave no answer to a ping"))
 	}
 }

@@ -230,7 +230,7 @@ func TestAServerThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"mcp__good__echo"}, names(s))
 		start := time.Now()
-		s.Settle(t.Context(), false)
+		s.WaitListed(t.Context(), false)
 		require.Equal(t, 10*time.Second, time.Since(start).Round(time.Second), "its time to start")
 		_, err := call(t.Context(), s, "good", "echo", `{}`)
 		require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestTheSavedCatalogueAnswersBeforeTheServer(t *testing.T) {
 		dir := t.TempDir()
 		first := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
 		first.Update([]aggregator.Spec{spec("raw", (&fake{}).launch)})
-		first.Settle(t.Context(), false)
+		first.WaitListed(t.Context(), false)
 		want := first.Tools()
 		first.Close()
 
@@ -614,7 +614,7 @@ func TestADayOfChurn(t *testing.T) {
 			other := one
 			other.Digest = fmt.Sprint(hour)
 			s.Update([]aggregator.Spec{other})
-			s.Settle(t.Context(), false)
+			s.WaitListed(t.Context(), false)
 		}
 		s.Close() // the bubble fails when a goroutine is left
 		require.Less(t, f.count(), 1000)
@@ -626,7 +626,7 @@ func TestUpdate(t *testing.T) {
 		a, b := &fake{}, &fake{}
 		s := set(t, spec("a", a.launch), spec("b", b.launch))
 		s.Update([]aggregator.Spec{spec("b", b.launch), spec("c", (&fake{}).launch)})
-		s.Settle(t.Context(), false)
+		s.WaitListed(t.Context(), false)
 		require.Equal(t, []string{"mcp__b__echo", "mcp__c__echo"}, names(s))
 		<-a.run().done
 		require.Equal(t, 1, b.count(), "what has not changed goes on")
@@ -808,18 +808,18 @@ func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
 func TestHeldServersWaitUntilOneIsNeeded(t *testing.T) {
 	for name, need := range map[string]func(*aggregator.Downstreams){
 		"begin":  func(s *aggregator.Downstreams) { s.Begin() },
-		"settle": func(s *aggregator.Downstreams) { s.Settle(context.Background(), false) },
+		"settle": func(s *aggregator.Downstreams) { s.WaitListed(context.Background(), false) },
 		"a call": func(s *aggregator.Downstreams) {
 			s.Run(context.Background(), gate.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
 		},
-		"a tool that may come": func(s *aggregator.Downstreams) { s.Await(context.Background(), "mcp__raw__echo") },
+		"a tool that may come": func(s *aggregator.Downstreams) { s.WaitForTool(context.Background(), "mcp__raw__echo") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				first := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
 				first.Update([]aggregator.Spec{spec("raw", (&fake{}).launch)})
-				first.Settle(t.Context(), false)
+				first.WaitListed(t.Context(), false)
 				first.Close()
 
 				f := &fake{}

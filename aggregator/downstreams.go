@@ -59,13 +59,13 @@ type Listener struct {
 //	defer set.Close()
 //	for _, t := range set.Tools() { … }
 type Downstreams struct {
-	opts DownstreamOptions
-	log  *slog.Logger
-	life context.Context
-	stop context.CancelCauseFunc
+	opts   DownstreamOptions
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
-	begun     chan struct{} // closed when servers may start
-	beginOnce sync.Once
+	startable chan struct{} // closed when servers may start
+	startOnce sync.Once
 
 	published atomic.Pointer[published] // nil: nobody has looked yet
 
@@ -75,9 +75,9 @@ type Downstreams struct {
 	clients   map[int]policy.ClientFunc
 	next      int
 
-	running sync.WaitGroup
-	wishes  wishes
-	tasks   taskBook
+	wg            sync.WaitGroup
+	subscriptions subscriptions
+	tasks         taskRegistry
 }
 
 // NewDownstreams returns a set without servers.
@@ -97,9 +97,9 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 		servers:   map[string]*Downstream{},
 		listeners: map[int]Listener{},
 		clients:   map[int]policy.ClientFunc{},
-		begun:     make(chan struct{}),
+		startable: make(chan struct{}),
 	}
-	s.life, s.stop = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if !o.Hold {
 		s.Begin()
 	}
@@ -107,13 +107,13 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 }
 
 // Begin lets the servers start.
-func (s *Downstreams) Begin() { s.beginOnce.Do(func() { close(s.begun) }) }
+func (s *Downstreams) Begin() { s.startOnce.Do(func() { close(s.startable) }) }
 
 // Update makes specs the servers of the set: new ones are started, those that
 // are gone or differ are ended. It does not wait for either.
 func (s *Downstreams) Update(specs []Spec) {
 	s.mu.Lock()
-	if s.life.Err() != nil {
+	if s.ctx.Err() != nil {
 		s.mu.Unlock()
 		return
 	}
@@ -126,10 +126,10 @@ func (s *Downstreams) Update(specs []Spec) {
 		}
 		d := newDownstream(s, spec)
 		s.servers[spec.Name] = d
-		s.running.Go(func() { // ends with d.ctx
+		s.wg.Go(func() { // ends with d.ctx
 			if old != nil {
 				old.cancel(errors.New("its config has changed"))
-				<-old.ended // two of one server may want the same port or file
+				<-old.stopped // two of one server may want the same port or file
 			}
 			d.run()
 		})
@@ -147,9 +147,9 @@ func (s *Downstreams) Update(specs []Spec) {
 // Close ends all servers and waits for them.
 func (s *Downstreams) Close() {
 	s.mu.Lock() // no Update can be adding one now
-	s.stop(errEnding)
+	s.cancel(errShutdown)
 	s.mu.Unlock()
-	s.running.Wait()
+	s.wg.Wait()
 }
 
 // all returns the servers by name.
@@ -157,7 +157,7 @@ func (s *Downstreams) all() []*Downstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*Downstream
-	for _, name := range keysOf(s.servers) {
+	for _, name := range sortedNames(s.servers) {
 		list = append(list, s.servers[name])
 	}
 	return list
@@ -219,17 +219,17 @@ func (s *Downstreams) view() *published {
 	return s.publish(&published{})
 }
 
-// publish makes what is published anew, under s.mu.
+// publishAll makes what is published anew, under s.mu.
 func (s *Downstreams) publish(before *published) *published {
 	reserved := map[string]bool{}
 	for _, name := range s.opts.Reserved {
 		reserved[name] = true
 	}
 	var servers []*Downstream
-	for _, name := range keysOf(s.servers) {
+	for _, name := range sortedNames(s.servers) {
 		servers = append(servers, s.servers[name])
 	}
-	p := publish(servers, reserved)
+	p := publishAll(servers, reserved)
 	s.published.Store(p)
 	for server, faults := range p.faults {
 		for _, f := range faults {
@@ -336,20 +336,20 @@ func (s *Downstreams) Check(ctx context.Context) []Status {
 	var all sync.WaitGroup
 	for _, d := range s.all() {
 		all.Go(func() {
-			if _, err := d.get(ctx); err == nil {
+			if _, err := d.acquire(ctx); err == nil {
 				d.release()
 			}
 		})
 	}
 	all.Wait()
-	s.Settle(ctx, false)
+	s.WaitListed(ctx, false)
 	return s.Status()
 }
 
-// Settle waits until every server that was never seen has told what it
+// WaitListed waits until every server that was never seen has told what it
 // offers, or has failed to. With required it waits for those alone whose
 // config says that they are.
-func (s *Downstreams) Settle(ctx context.Context, required bool) {
+func (s *Downstreams) WaitListed(ctx context.Context, required bool) {
 	for _, d := range s.all() {
 		if required && !d.spec.Required {
 			continue
@@ -363,10 +363,10 @@ func (s *Downstreams) Settle(ctx context.Context, required bool) {
 	}
 }
 
-// Await waits, before a call of a tool that is not known, until the servers
+// WaitForTool waits, before a call of a tool that is not known, until the servers
 // that could still have it have told what they offer: those that a listing
 // waits for, and those whose prefix it has.
-func (s *Downstreams) Await(ctx context.Context, tool string) {
+func (s *Downstreams) WaitForTool(ctx context.Context, tool string) {
 	for _, d := range s.all() {
 		if prefix := d.prefix(); !d.spec.Required && (prefix == "" || !strings.HasPrefix(tool, prefix)) {
 			continue
@@ -384,7 +384,7 @@ func (s *Downstreams) Await(ctx context.Context, tool string) {
 func (s *Downstreams) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return keysOf(s.servers)
+	return sortedNames(s.servers)
 }
 
 // Describe returns what a call of the tool would do.
@@ -459,12 +459,12 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 		}
 	}
 	if !c.Rounds {
-		res = forOlderEra(res)
+		res = withoutStatelessFields(res)
 	}
 	if err == nil && d.spec.Limit != nil {
 		res = limitResult(res, d.spec.Limit(t.Raw))
 	}
-	out := gate.Outcome{Result: res, Level: d.level()}
+	out := gate.Outcome{Result: res, Level: d.sandboxLevel()}
 	if err != nil {
 		return out, err
 	}
@@ -526,7 +526,7 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	}
 	text := rawjson.Object{{Key: "server", Value: rawjson.Quote(d.spec.Name)}, {Key: "uri", Value: rawjson.Quote(uri)}, {Key: "contents", Value: o.Get("contents")}}.Bytes()
 	item := rawjson.Object{{Key: "type", Value: rawjson.Quote("text")}, {Key: "text", Value: rawjson.Quote(string(text))}}.Bytes()
-	return gate.Outcome{Result: rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}.Bytes(), Level: d.level()}, nil
+	return gate.Outcome{Result: rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}.Bytes(), Level: d.sandboxLevel()}, nil
 }
 
 func (p *published) find(server, raw string) (*Tool, bool) {
@@ -548,7 +548,7 @@ func (p *published) why(server, raw string) string {
 	return ""
 }
 
-func (d *Downstream) level() string {
+func (d *Downstream) sandboxLevel() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.session == nil || d.session.proc == nil {
@@ -557,7 +557,7 @@ func (d *Downstream) level() string {
 	return d.session.proc.Level
 }
 
-func (d *Downstream) catalogue() *Catalogue {
+func (d *Downstream) catalog() *Catalog {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.saved

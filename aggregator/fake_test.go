@@ -187,7 +187,7 @@ func set(t *testing.T, specs ...aggregator.Spec) *aggregator.Downstreams {
 	s := aggregator.NewDownstreams(aggregator.DownstreamOptions{Version: "1", StateDir: t.TempDir(), Roots: json.RawMessage(`{"roots":[{"uri":"file:///w"}]}`)})
 	t.Cleanup(s.Close)
 	s.Update(specs)
-	s.Settle(context.Background(), false)
+	s.WaitListed(context.Background(), false)
 	return s
 }
 

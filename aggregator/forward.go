@@ -41,20 +41,20 @@ func (s *Downstreams) Prompts() []Named   { return s.view().prompts }
 // that was never seen counts as declaring all.
 func (s *Downstreams) Serves(capability ...string) bool {
 	return slices.ContainsFunc(s.all(), func(d *Downstream) bool {
-		c := d.catalogue()
+		c := d.catalog()
 		return c == nil || c.has(capability...)
 	})
 }
 
 // Declares reports whether some server is known to declare the capability.
 func (s *Downstreams) Declares(capability ...string) bool {
-	return slices.ContainsFunc(s.all(), func(d *Downstream) bool { return d.catalogue().has(capability...) })
+	return slices.ContainsFunc(s.all(), func(d *Downstream) bool { return d.catalog().has(capability...) })
 }
 
 // Instructions returns what the servers say about themselves, by name.
 func (s *Downstreams) Instructions() (names, texts []string) {
 	for _, d := range s.all() {
-		if c := d.catalogue(); c != nil && c.Instructions != "" {
+		if c := d.catalog(); c != nil && c.Instructions != "" {
 			names, texts = append(names, d.spec.Name), append(texts, c.Instructions)
 		}
 	}
@@ -186,8 +186,8 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 		return gate.Outcome{}, fmt.Errorf("params is %w", err)
 	}
 	if c.Action.Tool == Subscribe {
-		err := s.watch(ctx, watch{d.spec.Name, body.Text("uri")})
-		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.level()}, err
+		err := s.subscribe(ctx, subscription{d.spec.Name, body.Text("uri")})
+		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.sandboxLevel()}, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
 	inputs, _ := rawjson.Parse(c.Inputs)
@@ -205,7 +205,7 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	return gate.Outcome{Result: res, Level: d.level()}, nil
+	return gate.Outcome{Result: res, Level: d.sandboxLevel()}, nil
 }
 
 func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {
@@ -215,14 +215,14 @@ func (s *Downstreams) send(ctx context.Context, server string, r *request) (json
 	}
 	res, err := d.do(ctx, r, d.spec.requestTimeout(), true)
 	if !r.rounds {
-		res = forOlderEra(res)
+		res = withoutStatelessFields(res)
 	}
 	return res, err
 }
 
-// forOlderEra takes out of a complete result what only the newer era has at
+// withoutStatelessFields takes out of a complete result what only the newer era has at
 // its top: clients of the older one were never told of it.
-func forOlderEra(res json.RawMessage) json.RawMessage {
+func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	if !bytes.Contains(res, []byte(`"resultType"`)) {
 		return res
 	}
@@ -319,7 +319,7 @@ func (s *Downstreams) owners(uri string) []Named {
 	}
 	var list, having []Named
 	for _, d := range s.all() {
-		if !d.catalogue().has("resources") {
+		if !d.catalog().has("resources") {
 			continue
 		}
 		if raw, ok := strings.CutPrefix(uri, uriPrefix(d.spec.Name)); ok {
@@ -371,27 +371,27 @@ func fits(template, uri string) bool {
 	}
 }
 
-// wishes is what the clients want of the servers beyond answers: what a new
+// subscriptions is what the clients want of the servers beyond answers: what a new
 // session is brought to when an old one has ended.
-type wishes struct {
-	mu         sync.Mutex
-	watched    map[watch]int
-	levels     map[string]string // log level by caller
-	generation chan struct{}     // closed and made anew when watched changes
+type subscriptions struct {
+	mu      sync.Mutex
+	counts  map[subscription]int
+	levels  map[string]string // log level by caller
+	changed chan struct{}     // closed and replaced when counts changes
 }
 
-// A watch is a resource whose updates somebody wants.
-type watch struct{ server, uri string }
+// A subscription is a resource whose updates somebody wants.
+type subscription struct{ server, uri string }
 
-// watch has the updates of a resource told to the listeners until Unsubscribe
+// subscribe has the updates of a resource told to the listeners until Unsubscribe
 // is called as often.
-func (s *Downstreams) watch(ctx context.Context, w watch) error {
-	if !s.wishes.watch(w, 1) {
+func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
+	if !s.subscriptions.add(w, 1) {
 		return nil // somebody has subscribed already
 	}
-	err := s.subscribe(ctx, w, Subscribe)
+	err := s.sendSubscription(ctx, w, Subscribe)
 	if err != nil {
-		s.wishes.watch(w, -1)
+		s.subscriptions.add(w, -1)
 	}
 	return err
 }
@@ -399,10 +399,10 @@ func (s *Downstreams) watch(ctx context.Context, w watch) error {
 // Unsubscribe takes back a subscription.
 func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	for _, o := range s.owners(uri) {
-		w := watch{o.Server, o.Raw}
-		if s.wishes.has(w) {
-			if s.wishes.watch(w, -1) {
-				return s.subscribe(ctx, w, "resources/unsubscribe")
+		w := subscription{o.Server, o.Raw}
+		if s.subscriptions.has(w) {
+			if s.subscriptions.add(w, -1) {
+				return s.sendSubscription(ctx, w, "resources/unsubscribe")
 			}
 			return nil
 		}
@@ -410,17 +410,17 @@ func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	return nil
 }
 
-func (s *Downstreams) subscribe(ctx context.Context, w watch, method string) error {
+func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, method string) error {
 	d, err := s.server(w.server)
 	if err != nil {
 		return err
 	}
-	session, err := d.get(ctx)
+	session, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.release()
-	if session.modern {
+	if session.stateless {
 		return nil // its stream of news is opened anew with what is watched
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -429,55 +429,55 @@ func (s *Downstreams) subscribe(ctx context.Context, w watch, method string) err
 	return err
 }
 
-// watch counts a wish, and reports whether it is the first or was the last.
-func (w *wishes) watch(what watch, by int) bool {
+// add counts a subscription, and reports whether it is the first or was the last.
+func (w *subscriptions) add(what subscription, by int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.watched == nil {
-		w.watched = map[watch]int{}
+	if w.counts == nil {
+		w.counts = map[subscription]int{}
 	}
-	before := w.watched[what]
-	w.watched[what] = before + by
-	if w.watched[what] <= 0 {
-		delete(w.watched, what)
+	before := w.counts[what]
+	w.counts[what] = before + by
+	if w.counts[what] <= 0 {
+		delete(w.counts, what)
 	}
 	edge := before == 0 || before+by == 0
-	if edge && w.generation != nil {
-		close(w.generation)
-		w.generation = nil
+	if edge && w.changed != nil {
+		close(w.changed)
+		w.changed = nil
 	}
 	return edge
 }
 
-func (w *wishes) has(what watch) bool {
+func (w *subscriptions) has(what subscription) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.watched[what] > 0
+	return w.counts[what] > 0
 }
 
-// of returns what is watched of the server, and a channel that closes when
+// ofServer returns what is watched of the server, and a channel that closes when
 // that may have changed.
-func (w *wishes) of(server string) ([]string, <-chan struct{}) {
+func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var uris []string
-	for k := range w.watched {
+	for k := range w.counts {
 		if k.server == server {
 			uris = append(uris, k.uri)
 		}
 	}
 	slices.Sort(uris)
-	if w.generation == nil {
-		w.generation = make(chan struct{})
+	if w.changed == nil {
+		w.changed = make(chan struct{})
 	}
-	return uris, w.generation
+	return uris, w.changed
 }
 
 // logLevels are the levels of MCP, the most talkative first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // level returns the most talkative level that somebody wants, "" for none.
-func (w *wishes) level() string {
+func (w *subscriptions) level() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	best := ""
@@ -492,88 +492,88 @@ func (w *wishes) level() string {
 // SetLevel has the servers log at the level that a client wants; "" takes the
 // wish back. It returns at once.
 func (s *Downstreams) SetLevel(client, level string) {
-	s.wishes.mu.Lock()
-	if s.wishes.levels == nil {
-		s.wishes.levels = map[string]string{}
+	s.subscriptions.mu.Lock()
+	if s.subscriptions.levels == nil {
+		s.subscriptions.levels = map[string]string{}
 	}
 	if level == "" {
-		delete(s.wishes.levels, client)
+		delete(s.subscriptions.levels, client)
 	} else {
-		s.wishes.levels[client] = level
+		s.subscriptions.levels[client] = level
 	}
-	s.wishes.mu.Unlock()
+	s.subscriptions.mu.Unlock()
 	for _, d := range s.all() {
-		if session := d.open(); session != nil {
-			go d.setLevel(s.life, session) // ends with the answer
+		if session := d.currentSession(); session != nil {
+			go d.setLevel(s.ctx, session) // ends with the answer
 		}
 	}
 }
 
-// TellRoots tells the servers that the roots of a client have changed.
-func (s *Downstreams) TellRoots() {
+// NotifyRootsChanged tells the servers that the roots of a client have changed.
+func (s *Downstreams) NotifyRootsChanged() {
 	for _, d := range s.all() {
-		if session := d.open(); session != nil && !session.modern {
+		if session := d.currentSession(); session != nil && !session.stateless {
 			go session.link.notifyRaw("notifications/roots/list_changed", nil) // ends when it is written
 		}
 	}
 }
 
-// open returns the session that is open now, nil when there is none.
-func (d *Downstream) open() *session {
+// currentSession returns the session that is open now, nil when there is none.
+func (d *Downstream) currentSession() *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.session
 }
 
 func (d *Downstream) setLevel(ctx context.Context, s *session) {
-	if s.modern || !s.opened.has("logging") {
+	if s.stateless || !s.initial.has("logging") {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if !s.talk.turn(ctx) {
+	if !s.logLevel.acquire(ctx) {
 		return
 	}
-	defer s.talk.release()
-	level := s.talk.wanted(d.set.wishes.level())
-	if level == "" || level == s.talk.told {
+	defer s.logLevel.release()
+	level := s.logLevel.effective(d.set.subscriptions.level())
+	if level == "" || level == s.logLevel.sent {
 		return
 	}
 	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: rawjson.Object{{Key: "level", Value: rawjson.Quote(level)}}}); err != nil {
 		d.log.Debug("log level not set", "err", err)
 		return
 	}
-	s.talk.told = level
+	s.logLevel.sent = level
 }
 
 // restore brings a new session to the state that the last one had. It returns
 // when ctx ends, for a server of the newer era whose news it listens to.
 func (d *Downstream) restore(ctx context.Context, s *session) {
 	d.setLevel(ctx, s)
-	if s.modern {
-		s.listen(ctx)
+	if s.stateless {
+		s.listenChanges(ctx)
 		return
 	}
-	uris, _ := d.set.wishes.of(d.spec.Name)
+	uris, _ := d.set.subscriptions.ofServer(d.spec.Name)
 	for _, uri := range uris {
-		if err := d.set.subscribe(ctx, watch{d.spec.Name, uri}, "resources/subscribe"); err != nil {
+		if err := d.set.sendSubscription(ctx, subscription{d.spec.Name, uri}, "resources/subscribe"); err != nil {
 			d.log.Warn("subscription not renewed", "uri", uri, "err", err)
 		}
 	}
 }
 
-// listen keeps a stream of news open with a server of the newer era that
+// listenChanges keeps a stream of news open with a server of the newer era that
 // declares some.
-func (s *session) listen(ctx context.Context) {
+func (s *session) listenChanges(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		uris, changed := s.d.set.wishes.of(s.d.spec.Name)
+		uris, changed := s.d.set.subscriptions.ofServer(s.d.spec.Name)
 		want := rawjson.Object{}
 		for _, l := range [][2]string{{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"}} {
-			if s.opened.has(l[0], "listChanged") {
+			if s.initial.has(l[0], "listChanged") {
 				want.Set(l[1], json.RawMessage("true"))
 			}
 		}
-		if len(uris) > 0 && s.opened.has("resources", "subscribe") {
+		if len(uris) > 0 && s.initial.has("resources", "subscribe") {
 			b, err := json.Marshal(uris)
 			if err != nil {
 				return
@@ -596,7 +596,7 @@ func (s *session) listen(ctx context.Context) {
 			case <-stop:
 			}
 		}()
-		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: rawjson.Object{{Key: "notifications", Value: want.Bytes()}}, meta: s.stamp(nil)})
+		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: rawjson.Object{{Key: "notifications", Value: want.Bytes()}}, meta: s.hopMeta(nil)})
 		close(stop)
 		again := lctx.Err() != nil
 		cancel()

@@ -131,7 +131,7 @@ var errRequestLost = errors.New("the answer was cut off")
 // one; and last over the transport that came before streamable HTTP.
 func (s *session) connectHTTP(ctx context.Context) error {
 	eras := []func(context.Context) error{s.discover, s.initialize}
-	if saved := s.d.catalogue(); saved != nil && saved.Version != modernEra {
+	if saved := s.d.catalog(); saved != nil && saved.Version != statelessVersion {
 		eras = []func(context.Context) error{s.initialize, s.discover}
 	}
 	var errs []error
@@ -140,7 +140,7 @@ func (s *session) connectHTTP(ctx context.Context) error {
 		s.link = l
 		err := open(ctx)
 		if err == nil {
-			l.established(ctx, s.version, s.modern)
+			l.established(ctx, s.version, s.stateless)
 			return nil
 		}
 		l.Close(err)
@@ -179,7 +179,7 @@ func hopeless(ctx context.Context, err error) error {
 }
 
 func (s *session) handlers() handlers {
-	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onJunk}
+	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onInvalidLine}
 }
 
 // An httpLink is a connection over streamable HTTP, in either era. Each

@@ -50,7 +50,7 @@ func newGuarded(t *testing.T, loggedIn bool) *guarded {
 func TestALoginIsNeeded(t *testing.T) {
 	g := newGuarded(t, false)
 	st := g.set.Status()[0]
-	require.Equal(t, aggregator.NoLogin, st.State)
+	require.Equal(t, aggregator.LoginNeeded, st.State)
 	require.Equal(t, "login needed: run toolgate mcp login guarded (the server wants a token)", st.Error)
 	require.Equal(t, 1, g.as.Count("mcp without"), "it is not tried again and again")
 	require.Empty(t, g.set.Tools())
@@ -92,7 +92,7 @@ func TestALoginThatWasTakenBack(t *testing.T) {
 	_, err = call(t.Context(), g.set, "guarded", "hello", `{}`)
 	require.ErrorContains(t, err, "login needed: run toolgate mcp login guarded")
 	require.ErrorContains(t, err, "revoked", "still why it is")
-	require.Equal(t, aggregator.NoLogin, g.set.Status()[0].State)
+	require.Equal(t, aggregator.LoginNeeded, g.set.Status()[0].State)
 	require.NotEmpty(t, g.set.Tools(), "they are still listed")
 	g.login(t)
 	_, err = call(t.Context(), g.set, "guarded", "hello", `{}`)

@@ -21,10 +21,10 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	if err != nil {
 		return ran, err
 	}
-	defer w.leave(wk)
+	defer w.release(wk)
 	out, session, err := outcome(res)
 	out.Level, out.Hosts = ran.Level, ran.Hosts
-	w.noteSession(c, session, f, wk)
+	w.recordSession(c, session, f, wk)
 	return out, err
 }
 

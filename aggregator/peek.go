@@ -81,15 +81,15 @@ func (s *Downstreams) Restart(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.servers[name]
-	if old == nil || s.life.Err() != nil {
+	if old == nil || s.ctx.Err() != nil {
 		return fmt.Errorf("there is no server %s any more", name)
 	}
 	d := newDownstream(s, old.spec)
 	s.servers[name] = d
-	s.running.Go(func() { // ends with d.ctx
+	s.wg.Go(func() { // ends with d.ctx
 		old.cancel(errRestart)
-		<-old.ended // two of one server may want the same port or file
-		d.want()    // also one that starts only when it is needed
+		<-old.stopped      // two of one server may want the same port or file
+		d.requestAttempt() // also one that starts only when it is needed
 		d.run()
 	})
 	return nil
@@ -97,17 +97,17 @@ func (s *Downstreams) Restart(name string) error {
 
 var errRestart = errors.New("it is started again, as the user wished")
 
-// AcceptSeen makes the tools of a review those that were seen, and not what
+// AcceptReview makes the tools of a review those that were seen, and not what
 // the server has come to offer since. A running toolgate publishes them when it
 // is told, see [Downstreams.Reviewed].
-func AcceptSeen(stateDir, server string, list []Review) error {
-	seen := map[string]sighting{}
+func AcceptReview(stateDir, server string, list []Review) error {
+	seen := map[string]pinnedDefinition{}
 	for _, r := range list {
 		def, err := rawjson.Parse(r.Now)
 		if err != nil {
 			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
 		}
-		seen[r.Tool] = sight(def)
+		seen[r.Tool] = pin(def)
 	}
-	return saveSightings(trustFile(stateDir, server), seen)
+	return savePins(pinFile(stateDir, server), seen)
 }

@@ -53,20 +53,20 @@ type published struct {
 	faults    map[string][]string // by server: what was left out, and why
 }
 
-// publish makes the published form of the servers' catalogues. reserved are
+// publishAll makes the published form of the servers' catalogues. reserved are
 // tool names that are taken already.
-func publish(servers []*Downstream, reserved map[string]bool) *published {
+func publishAll(servers []*Downstream, reserved map[string]bool) *published {
 	p := &published{byName: map[string]*Tool{}, faults: map[string][]string{}}
 	takenBy := map[string]string{}
 	for name := range reserved {
 		takenBy[name] = "the built-in tools"
 	}
 	for _, d := range servers {
-		c := d.catalogue()
+		c := d.catalog()
 		if c == nil {
 			continue
 		}
-		m := d.make(c)
+		m := d.publish(c)
 		p.faults[d.spec.Name] = slices.Clone(m.faults)
 		for _, t := range m.tools {
 			if other, taken := takenBy[t.Name]; taken {
@@ -90,26 +90,26 @@ func publish(servers []*Downstream, reserved map[string]bool) *published {
 	return p
 }
 
-// A made is the published form of one server's catalogue, kept because the
+// A publishedServer is the published form of one server's catalogue, kept because the
 // others' catalogues change more often than it does.
-type made struct {
-	from                          *Catalogue
+type publishedServer struct {
+	from                          *Catalog
 	tools                         []Tool
 	faults                        []string
 	prompts, resources, templates []Named
 }
 
-// make returns the published form of d's catalogue.
-func (d *Downstream) make(c *Catalogue) *made {
-	if d.made == nil || d.made.from != c {
-		m := &made{from: c}
+// publishAll returns the published form of d's catalogue.
+func (d *Downstream) publish(c *Catalog) *publishedServer {
+	if d.published == nil || d.published.from != c {
+		m := &publishedServer{from: c}
 		m.tools, m.faults = d.publishTools(c)
 		m.prompts = d.publishPrompts(c)
 		m.resources = d.named(c.Resources, "uri")
 		m.templates = d.named(c.Templates, "uriTemplate")
-		d.made = m
+		d.published = m
 	}
-	return d.made
+	return d.published
 }
 
 func (p *published) fault(server, format string, args ...any) {
@@ -137,7 +137,7 @@ func (d *Downstream) names(raw []string) map[string]string {
 }
 
 // publishTools returns d's tools in published form, and what was left out.
-func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) {
+func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 	type entry struct {
 		name string
 		def  rawjson.Object
@@ -166,12 +166,12 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 			names[r] = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
 		}
 	}
-	seen, err := loadSightings(trustFile(d.set.opts.StateDir, d.spec.Name))
+	seen, err := loadPins(pinFile(d.set.opts.StateDir, d.spec.Name))
 	if err != nil {
 		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
 	}
 	for _, e := range entries {
-		err := d.held(seen, e.name, e.def)
+		err := d.checkPin(seen, e.name, e.def)
 		var t Tool
 		if err == nil {
 			t, err = d.publishTool(c, e.name, names[e.name], e.def)
@@ -185,9 +185,9 @@ func (d *Downstream) publishTools(c *Catalogue) (tools []Tool, faults []string) 
 	return tools, faults
 }
 
-func (d *Downstream) publishTool(c *Catalogue, raw, name string, def rawjson.Object) (Tool, error) {
+func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Object) (Tool, error) {
 	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.Text("title"), Description: def.Text("description")}
-	if d.spec.HTTP != nil && c.Version >= modernEra {
+	if d.spec.HTTP != nil && c.Version >= statelessVersion {
 		var err error
 		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
 			return t, err
@@ -253,7 +253,7 @@ func claimsOf(v json.RawMessage) policy.Claims {
 	return policy.Claims{ReadOnly: hint("readOnlyHint"), Destructive: hint("destructiveHint"), Idempotent: hint("idempotentHint"), OpenWorld: hint("openWorldHint")}
 }
 
-func (d *Downstream) publishPrompts(c *Catalogue) []Named {
+func (d *Downstream) publishPrompts(c *Catalog) []Named {
 	var raw []string
 	for _, b := range c.Prompts {
 		def, _ := rawjson.Parse(b)
@@ -337,9 +337,9 @@ func sortNamed(list []Named) []Named {
 // A Change says which lists have changed.
 type Change struct{ Tools, Resources, Prompts bool }
 
-func compare(a, b *Catalogue) Change {
+func compare(a, b *Catalog) Change {
 	if a == nil {
-		a = &Catalogue{}
+		a = &Catalog{}
 	}
 	same := func(x, y []json.RawMessage) bool {
 		return slices.EqualFunc(x, y, func(v, w json.RawMessage) bool { return bytes.Equal(v, w) })
@@ -355,7 +355,7 @@ func compare(a, b *Catalogue) Change {
 	return c
 }
 
-func keysOf(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedNames(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
 
 // A schemaCache holds a tool's definition in the profiles that were asked for.
 type schemaCache struct {

@@ -71,7 +71,7 @@ func TestAToolNamedLikeABuiltInOne(t *testing.T) {
 		s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir(), Reserved: []string{"shell"}})
 		defer s.Close()
 		s.Update([]aggregator.Spec{bare})
-		s.Settle(t.Context(), false)
+		s.WaitListed(t.Context(), false)
 		list := names(s)
 		require.Len(t, list, 2)
 		require.NotContains(t, list, "shell")

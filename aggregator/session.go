@@ -17,8 +17,8 @@ import (
 
 // Protocol revisions that we speak to downstream servers.
 const (
-	newestLegacy = "2025-11-25"
-	modernEra    = "2026-07-28" // the first without sessions
+	sessionVersion   = "2025-11-25"
+	statelessVersion = "2026-07-28" // the first without sessions
 )
 
 // Keys of _meta that belong to a hop and are never passed on.
@@ -45,24 +45,24 @@ type session struct {
 	d       *Downstream
 	link    link
 	proc    *Process // nil over HTTP
-	gone    chan struct{}
+	exited  chan struct{}
 	waitErr error // of the process, once gone is closed
 
-	version string // negotiated
-	modern  bool
-	opened  Catalogue // what the handshake told, without the lists
+	version   string // negotiated
+	stateless bool
+	initial   Catalog // what the handshake told, without the lists
 
 	relist chan struct{} // a list has changed
 
-	mu    sync.Mutex
-	last  int               // number of the last call
-	calls map[*request]*way // under way
+	mu      sync.Mutex
+	last    int                       // number of the last call
+	pending map[*request]*pendingCall // under way
 
-	talk talk
+	logLevel logLevel
 }
 
-// A way is how far a call is.
-type way struct {
+// A pendingCall is how far a call is.
+type pendingCall struct {
 	number int
 	asked  int // questions put down to it
 }
@@ -76,10 +76,10 @@ func (s *session) clientInfo() json.RawMessage {
 	return rawjson.Object{{Key: "name", Value: rawjson.Quote("toolgate")}, {Key: "version", Value: rawjson.Quote(s.d.set.opts.Version)}}.Bytes()
 }
 
-// open makes the handshake. Over stdio initialize comes first: servers of the
+// connect makes the handshake. Over stdio initialize comes first: servers of the
 // older era are by far the most, and some end at an unknown request. Only a
 // server that answers it with an error is asked in the words of the newer era.
-func (s *session) open(ctx context.Context) error {
+func (s *session) connect(ctx context.Context) error {
 	err := s.initialize(ctx)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
 		if derr := s.discover(ctx); derr != nil {
@@ -92,7 +92,7 @@ func (s *session) open(ctx context.Context) error {
 
 func (s *session) initialize(ctx context.Context) error {
 	body := rawjson.Object{
-		{Key: "protocolVersion", Value: rawjson.Quote(newestLegacy)},
+		{Key: "protocolVersion", Value: rawjson.Quote(sessionVersion)},
 		{Key: "capabilities", Value: json.RawMessage(clientCapabilities)},
 		{Key: "clientInfo", Value: s.clientInfo()},
 	}
@@ -104,22 +104,22 @@ func (s *session) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the answer to initialize is %w", err)
 	}
-	s.version, s.modern = o.Text("protocolVersion"), false
+	s.version, s.stateless = o.Text("protocolVersion"), false
 	if s.version == "" {
 		return errors.New("the answer to initialize names no protocolVersion")
 	}
-	s.opened = Catalogue{Version: s.version, ServerInfo: o.Get("serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
+	s.initial = Catalog{Version: s.version, ServerInfo: o.Get("serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
 	return s.link.notifyRaw("notifications/initialized", nil)
 }
 
 func (s *session) discover(ctx context.Context) error {
-	s.modern, s.version = true, modernEra
-	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.stamp(nil)})
-	if supportsAfterAll(err) {
-		res, err = s.link.do(ctx, &request{method: "server/discover", meta: s.stamp(nil)})
+	s.stateless, s.version = true, statelessVersion
+	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
+	if supportsStateless(err) {
+		res, err = s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	}
 	if err != nil {
-		s.modern = false
+		s.stateless = false
 		return err
 	}
 	o, err := rawjson.Parse(res)
@@ -127,12 +127,12 @@ func (s *session) discover(ctx context.Context) error {
 		return fmt.Errorf("the answer to server/discover is %w", err)
 	}
 	versions := rawjson.Strings(o.Get("supportedVersions"))
-	if !slices.Contains(versions, modernEra) {
-		s.modern = false
-		return fmt.Errorf("it speaks %v only, and %s is needed", versions, modernEra)
+	if !slices.Contains(versions, statelessVersion) {
+		s.stateless = false
+		return fmt.Errorf("it speaks %v only, and %s is needed", versions, statelessVersion)
 	}
 	meta, _ := rawjson.Parse(o.Get("_meta"))
-	s.opened = Catalogue{Version: modernEra, ServerInfo: meta.Get("io.modelcontextprotocol/serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
+	s.initial = Catalog{Version: statelessVersion, ServerInfo: meta.Get("io.modelcontextprotocol/serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
 	return nil
 }
 
@@ -140,31 +140,31 @@ func (s *session) discover(ctx context.Context) error {
 // support (2026-07-28).
 const codeVersion = -32022
 
-// supportsAfterAll reports whether a server that refused our version names it
+// supportsStateless reports whether a server that refused our version names it
 // among those that it supports: then it is asked once more.
-func supportsAfterAll(err error) bool {
+func supportsStateless(err error) bool {
 	rpc, ok := errors.AsType[*RPCError](err)
 	if !ok || rpc.Code != codeVersion {
 		return false
 	}
 	data, _ := rawjson.Parse(rpc.Data)
-	return slices.Contains(rawjson.Strings(data.Get("supported")), modernEra)
+	return slices.Contains(rawjson.Strings(data.Get("supported")), statelessVersion)
 }
 
-// stamp returns meta as this hop sends it: without the keys of the hop before
+// hopMeta returns meta as this hop sends it: without the keys of the hop before
 // it, and with those that the server's era asks for. What the client can do
 // and wants logged holds for the server too, where each request says it.
-func (s *session) stamp(meta json.RawMessage) rawjson.Object {
+func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 	o, _ := rawjson.Parse(meta)
 	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
 	for _, key := range hopKeys {
 		o.Delete(key)
 	}
-	if s.modern {
+	if s.stateless {
 		if rawjson.Kind(capabilities) != '{' {
 			capabilities = json.RawMessage(clientCapabilities)
 		}
-		o.Set(metaVersion, rawjson.Quote(modernEra))
+		o.Set(metaVersion, rawjson.Quote(statelessVersion))
 		o.Set(metaCapabilities, capabilities)
 		o.Set(metaClient, s.clientInfo())
 		if level != nil {
@@ -179,19 +179,19 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 	if r.log != nil {
 		r.answered = new(atomic.Bool)
 	}
-	defer s.wantLevel(ctx, r)()
-	r.meta = s.stamp(r.meta.Bytes())
+	defer s.requestLevel(ctx, r)()
+	r.meta = s.hopMeta(r.meta.Bytes())
 	s.mu.Lock()
 	s.last++
-	s.calls[r] = &way{number: s.last}
+	s.pending[r] = &pendingCall{number: s.last}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		delete(s.calls, r)
+		delete(s.pending, r)
 		s.mu.Unlock()
 	}()
 	res, err := s.link.do(ctx, r)
-	if err == nil && s.modern && !r.rounds {
+	if err == nil && s.stateless && !r.rounds {
 		return s.answerInputs(ctx, r, res)
 	}
 	return res, err
@@ -218,7 +218,7 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 			if err != nil {
 				return nil, fmt.Errorf("the question %q of %s is %w", q.Key, s.d.spec.Name, err)
 			}
-			a, rpc := s.ask(ctx, r, in.Text("method"), in.Get("params"))
+			a, rpc := s.askClient(ctx, r, in.Text("method"), in.Get("params"))
 			if rpc != nil {
 				return nil, rpc
 			}
@@ -255,7 +255,7 @@ func (s *session) onRequest(cause *request, method string, params json.RawMessag
 	go func() { // ends with the answer, at the latest when the session ends
 		ctx, cancel := context.WithCancelCause(context.Background())
 		defer cancel(nil)
-		stop := context.AfterFunc(s.d.set.life, func() { cancel(errEnding) })
+		stop := context.AfterFunc(s.d.set.ctx, func() { cancel(errShutdown) })
 		defer stop()
 		go func() { // ends with ctx or the link
 			select {
@@ -269,28 +269,28 @@ func (s *session) onRequest(cause *request, method string, params json.RawMessag
 		}
 		if cause == nil {
 			var err error
-			if cause, err = s.causeOf(method); err != nil {
+			if cause, err = s.inferCause(method); err != nil {
 				s.d.log.Warn("question refused", "method", method, "err", err)
 				reply(nil, &RPCError{Code: -32603, Message: err.Error()})
 				return
 			}
 		}
-		res, rpc := s.ask(ctx, cause, method, params)
+		res, rpc := s.askClient(ctx, cause, method, params)
 		reply(res, rpc)
 	}()
 	return true
 }
 
-// causeOf finds the call that a request over stdio belongs to, where nothing
+// inferCause finds the call that a request over stdio belongs to, where nothing
 // in it says so. Calls of one caller are all the same person's: of those it is
 // the one least asked about yet, and the latest. When several callers wait,
 // nobody is asked rather than the wrong one.
-func (s *session) causeOf(method string) (*request, error) {
+func (s *session) inferCause(method string) (*request, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var cause *request
-	var best *way
-	for r, w := range s.calls {
+	var best *pendingCall
+	for r, w := range s.pending {
 		if r.client == nil {
 			continue
 		}
@@ -308,14 +308,14 @@ func (s *session) causeOf(method string) (*request, error) {
 	if method == "roots/list" { // asked when a session opens, before any call
 		return &request{client: s.d.set.soleClient()}, nil
 	}
-	if len(s.calls) > 0 { // of callers without a client, such as the command line
+	if len(s.pending) > 0 { // of callers without a client, such as the command line
 		return &request{}, nil
 	}
 	return nil, errors.New("no call is under way that this could belong to")
 }
 
-// ask puts one question to the client of r.
-func (s *session) ask(ctx context.Context, r *request, method string, params json.RawMessage) (json.RawMessage, *RPCError) {
+// askClient puts one question to the client of r.
+func (s *session) askClient(ctx context.Context, r *request, method string, params json.RawMessage) (json.RawMessage, *RPCError) {
 	if r.client == nil {
 		return s.withoutClient(method)
 	}
@@ -355,7 +355,7 @@ func (s *session) onNotify(cause *request, method string, params json.RawMessage
 	case "notifications/tasks/status":
 		s.onTaskStatus(method, slices.Clone(params))
 	case "notifications/message":
-		if s.logged(cause, params) {
+		if s.routeLog(cause, params) {
 			return
 		}
 		fallthrough
@@ -369,7 +369,7 @@ func (s *session) callers() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []string
-	for r := range s.calls {
+	for r := range s.pending {
 		if r.caller != "" && !slices.Contains(list, r.caller) {
 			list = append(list, r.caller)
 		}
@@ -377,7 +377,7 @@ func (s *session) callers() []string {
 	return list
 }
 
-func (s *session) onJunk(bad *stdio.LineError) {
+func (s *session) onInvalidLine(bad *stdio.LineError) {
 	s.d.log.Info("line on stdout that is no message", "why", bad.Msg, "line", bad.Text)
 }
 
@@ -390,7 +390,7 @@ func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessa
 	var ttl time.Duration
 	seen := map[string]bool{}
 	for cursor, page := "", 0; page < maxPages; page++ {
-		r := &request{method: method, meta: s.stamp(nil)}
+		r := &request{method: method, meta: s.hopMeta(nil)}
 		if cursor != "" {
 			r.body = rawjson.Object{{Key: "cursor", Value: rawjson.Quote(cursor)}}
 		}
@@ -416,10 +416,10 @@ func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessa
 	return all, ttl, nil
 }
 
-// catalogue asks for all lists that the server declared. Tools it must be
+// catalog asks for all lists that the server declared. Tools it must be
 // able to list; another list that fails is an empty one.
-func (s *session) catalogue(ctx context.Context) (*Catalogue, time.Duration, error) {
-	c := s.opened
+func (s *session) catalog(ctx context.Context) (*Catalog, time.Duration, error) {
+	c := s.initial
 	c.Digest = s.d.spec.Digest
 	var ttl time.Duration
 	for _, l := range []struct {
@@ -456,22 +456,22 @@ func (s *session) catalogue(ctx context.Context) (*Catalogue, time.Duration, err
 	return &c, ttl, nil
 }
 
-// end closes the session and waits until its process has gone: stdin closed,
+// close closes the session and waits until its process has gone: stdin closed,
 // two seconds, asked to terminate, two seconds, killed.
-func (s *session) end(cause error) {
+func (s *session) close(cause error) {
 	s.link.Close(cause)
 	if s.proc == nil {
 		return
 	}
 	s.proc.In.Close()
 	grace := s.d.set.opts.Grace
-	if s.d.set.life.Err() != nil {
+	if s.d.set.ctx.Err() != nil {
 		grace /= 2 // whoever ends us does not wait for ever either
 	}
 	steps := []func() error{s.proc.Term, s.proc.Kill}
 	for _, step := range steps {
 		select {
-		case <-s.gone:
+		case <-s.exited:
 			return
 		case <-time.After(grace):
 		}
@@ -479,5 +479,5 @@ func (s *session) end(cause error) {
 			step()
 		}
 	}
-	<-s.gone
+	<-s.exited
 }

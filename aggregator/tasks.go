@@ -28,12 +28,12 @@ const (
 
 // A task is one task of a server.
 type task struct {
-	id     string // ours, "" for one that the client knows nothing of
-	server string
-	raw    string // the server's
-	caller string
-	tool   string // raw name
-	modern bool
+	id        string // ours, "" for one that the client knows nothing of
+	server    string
+	raw       string // the server's
+	caller    string
+	tool      string // raw name
+	stateless bool
 
 	client  policy.ClientFunc // of the caller, for questions between requests
 	made    time.Time
@@ -41,8 +41,8 @@ type task struct {
 	done    bool
 }
 
-// A taskBook holds the tasks of all callers.
-type taskBook struct {
+// A taskRegistry holds the tasks of all callers.
+type taskRegistry struct {
 	mu   sync.Mutex
 	list []*task // in the order they were made
 }
@@ -54,7 +54,7 @@ const (
 	keepTaskAfterEnd = time.Minute    // beyond the time that the server promised
 )
 
-func (b *taskBook) add(t *task) {
+func (b *taskRegistry) add(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -76,18 +76,18 @@ func (b *taskBook) add(t *task) {
 	b.list = append(b.list, t)
 }
 
-func (b *taskBook) remove(t *task) {
+func (b *taskRegistry) remove(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return o == t })
 }
 
 // find returns the caller's task, nil when it has none of this id.
-func (b *taskBook) find(caller, id string, modern bool) *task {
+func (b *taskRegistry) find(caller, id string, modern bool) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.list {
-		if id != "" && t.id == id && t.caller == caller && t.modern == modern && time.Now().Before(t.expires) {
+		if id != "" && t.id == id && t.caller == caller && t.stateless == modern && time.Now().Before(t.expires) {
 			return t
 		}
 	}
@@ -95,7 +95,7 @@ func (b *taskBook) find(caller, id string, modern bool) *task {
 }
 
 // ofServer returns the task that a server means by raw.
-func (b *taskBook) ofServer(server, raw string) *task {
+func (b *taskRegistry) ofServer(server, raw string) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.list {
@@ -106,22 +106,22 @@ func (b *taskBook) ofServer(server, raw string) *task {
 	return nil
 }
 
-// of returns the caller's tasks of the older era, in the order they were made.
-func (b *taskBook) of(caller string) []*task {
+// ofCaller returns the caller's tasks of the older era, in the order they were made.
+func (b *taskRegistry) ofCaller(caller string) []*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []*task
 	for _, t := range b.list {
-		if t.caller == caller && !t.modern && t.id != "" && time.Now().Before(t.expires) {
+		if t.caller == caller && !t.stateless && t.id != "" && time.Now().Before(t.expires) {
 			list = append(list, t)
 		}
 	}
 	return list
 }
 
-// working reports whether the server has tasks that are not known to have
+// hasRunning reports whether the server has tasks that are not known to have
 // ended: to stop it would end them.
-func (b *taskBook) working(server string) bool {
+func (b *taskRegistry) hasRunning(server string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.list, func(t *task) bool {
@@ -129,8 +129,8 @@ func (b *taskBook) working(server string) bool {
 	})
 }
 
-// saw notes what a server says of a task.
-func (b *taskBook) saw(t *task, o rawjson.Object) {
+// update notes what a server says of a task.
+func (b *taskRegistry) update(t *task, o rawjson.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch o.Text("status") {
@@ -150,7 +150,7 @@ func (b *taskBook) saw(t *task, o rawjson.Object) {
 // tasks and their cancellation in the older era, the extension in the newer.
 func (s *Downstreams) ServesTasks() (calls, cancel, extension bool) {
 	for _, d := range s.all() {
-		c := d.catalogue()
+		c := d.catalog()
 		calls = calls || c.has("tasks", "requests", "tools", "call")
 		cancel = cancel || c.has("tasks", "cancel")
 		extension = extension || c.has("extensions", tasksExtension)
@@ -166,7 +166,7 @@ const (
 
 // taskSupport returns how a tool of a server with this catalogue runs as a
 // task, "" for not at all.
-func taskSupport(c *Catalogue, def rawjson.Object) string {
+func taskSupport(c *Catalog, def rawjson.Object) string {
 	if !c.has("tasks", "requests", "tools", "call") {
 		return ""
 	}
@@ -214,11 +214,11 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawM
 	if raw == "" {
 		return res, nil
 	}
-	k := &task{server: d.spec.Name, raw: raw, caller: c.Caller, tool: t.Raw, modern: modern, client: c.Client, made: time.Now()}
+	k := &task{server: d.spec.Name, raw: raw, caller: c.Caller, tool: t.Raw, stateless: modern, client: c.Client, made: time.Now()}
 	if !hidden {
 		k.id = rand.Text()
 	}
-	s.tasks.saw(k, inner)
+	s.tasks.update(k, inner)
 	s.tasks.add(k)
 	inner.Set("taskId", rawjson.Quote(k.id))
 	if modern {
@@ -236,7 +236,7 @@ func (s *Downstreams) awaitTask(ctx context.Context, d *Downstream, k *task, c g
 	res, err := d.do(ctx, r, timeout, true)
 	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after a while
-			ctx, cancel := context.WithTimeout(s.life, 10*time.Second)
+			ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 			defer cancel()
 			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}}, 0, false); err != nil {
 				d.log.Debug("task not cancelled", "err", err)
@@ -346,7 +346,7 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 		return res, nil
 	}
 	if o.Get("status") != nil {
-		s.tasks.saw(k, o)
+		s.tasks.update(k, o)
 	}
 	if o.Get("taskId") != nil {
 		o.Set("taskId", rawjson.Quote(k.id))
@@ -361,7 +361,7 @@ const maxTaskPage = 50
 // listTasks asks the servers about a caller's tasks. A list of the server's
 // own would name those of other callers.
 func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (json.RawMessage, error) {
-	own := s.tasks.of(f.Caller)
+	own := s.tasks.ofCaller(f.Caller)
 	if cursor != "" {
 		i := slices.IndexFunc(own, func(k *task) bool { return k.id == cursor })
 		if i < 0 {
@@ -406,7 +406,7 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 	params = relatedAs(params, k.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r := range s.calls {
+	for r := range s.pending {
 		if r.task == raw && r.client != nil {
 			return r, params // it waits, and its clock stands still meanwhile
 		}
@@ -426,7 +426,7 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 	if k == nil {
 		return
 	}
-	s.d.set.tasks.saw(k, o)
+	s.d.set.tasks.update(k, o)
 	if k.id == "" {
 		return
 	}

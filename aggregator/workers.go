@@ -18,14 +18,14 @@ import (
 
 // A Process is a started backend that speaks MCP on its standard streams.
 type Process struct {
-	In    io.WriteCloser // its stdin; closing it asks the process to end
-	Out   io.Reader      // its stdout
-	Err   io.Reader      // its stderr, may be nil
-	Level string         // sandbox level it runs at
-	Wait  func() error   // returns once it has ended; called once
-	Kill  func() error   // ends it and everything it started, at once
-	Look  func() error   // makes it hold what has come into being, see [sandbox.Cmd.Look]; may be nil
-	Term  func() error   // asks it and what it started to end; may be nil
+	In     io.WriteCloser // its stdin; closing it asks the process to end
+	Out    io.Reader      // its stdout
+	Err    io.Reader      // its stderr, may be nil
+	Level  string         // sandbox level it runs at
+	Wait   func() error   // returns once it has ended; called once
+	Kill   func() error   // ends it and everything it started, at once
+	Rescan func() error   // makes it hold what has come into being, see [sandbox.Cmd.Look]; may be nil
+	Term   func() error   // asks it and what it started to end; may be nil
 
 	// Enter is told of each call that a worker runs, and what it returns is
 	// called when the call has ended: it tells the hosts that were used
@@ -89,7 +89,7 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
 	res, ran, wk, err := w.call(ctx, c, f)
 	if wk != nil {
-		w.leave(wk)
+		w.release(wk)
 	}
 	return res, ran.Level, err
 }
@@ -98,14 +98,14 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 // the worker that ran it, which the caller leaves. That is nil with an error.
 func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (res json.RawMessage, ran gate.Outcome, wk *worker, err error) {
 	for try := 0; ; try++ {
-		if wk, err = w.held(ctx, c, f); err != nil {
+		if wk, err = w.acquire(ctx, c, f); err != nil {
 			return nil, ran, nil, err
 		}
 		res, ran, err = wk.run(ctx, c)
 		if err == nil {
 			return res, ran, wk, nil
 		}
-		w.leave(wk)
+		w.release(wk)
 		if !errors.Is(err, ErrClosed) {
 			return res, ran, nil, err
 		}

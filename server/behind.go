@@ -91,7 +91,7 @@ func (b *behind) initialized(req *mcp.InitializedRequest) {
 	b.mu.Lock()
 	b.remove = append(b.remove, remove)
 	b.mu.Unlock()
-	b.s.opts.Downstreams.TellRoots()
+	b.s.opts.Downstreams.NotifyRootsChanged()
 }
 
 // open says that the client may be sent news now.
@@ -206,7 +206,7 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		return nil, true, err
 	}
 	if strings.HasSuffix(method, "/list") || forwarded[method] {
-		set.Settle(ctx, true)
+		set.WaitListed(ctx, true)
 	}
 	if of := capabilityOf(method); modern && of != "" && !set.Serves(of) {
 		// Clients of the older era may ask all the same, and are told of none.
@@ -234,7 +234,7 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 			set.SetLevel(b.id, string(p.Level))
 		}
 	case "notifications/roots/list_changed":
-		set.TellRoots()
+		set.NotifyRootsChanged()
 		return nil, false, nil
 	default:
 		if !forwarded[method] {
@@ -398,7 +398,7 @@ func (b *behind) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 		return err
 	}
 	modern := req.ProtocolVersion() >= statelessEra
-	b.s.opts.Downstreams.Settle(ctx, true)
+	b.s.opts.Downstreams.WaitListed(ctx, true)
 	call := b.requestCall(req, aggregator.Forward{Caller: b.caller, Rounds: modern})
 	call.Ask = b.s.elicit(req)
 	if modern {

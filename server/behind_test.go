@@ -91,7 +91,7 @@ func newServer(t *testing.T, approval policy.ToolApproval, back func(write func(
 			return &aggregator.Process{In: inW, Out: outR, Wait: func() error { <-done; return nil }, Kill: inR.Close}, nil
 		},
 	}})
-	set.Settle(context.Background(), false)
+	set.WaitListed(context.Background(), false)
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w"}
 	return server.New(server.Options{Version: "1", Instructions: "ours", Catalog: catalog, Downstreams: set, Gate: &gate.Gate{Policy: pol, Run: set.Run}}), set
 }

@@ -44,7 +44,7 @@ func BenchmarkProxiedCall(b *testing.B) {
 		},
 		StartupTimeout: 10 * time.Second,
 	}})
-	set.Settle(context.Background(), false)
+	set.WaitListed(context.Background(), false)
 	g := &gate.Gate{Policy: &policy.Policy{Approval: policy.OnRequest, Workspace: "/w"}, Run: set.Run}
 	s := server.New(server.Options{Version: "1", Downstreams: set, Gate: g})
 	inR, inW := io.Pipe()

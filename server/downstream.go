@@ -69,7 +69,7 @@ func marshal(v any) (json.RawMessage, error) {
 // listTools answers tools/list from our own table, whatever the servers
 // behind are doing; only those that the user calls required are waited for.
 func (s *Server) listTools(ctx context.Context, req mcp.Request, modern bool) (mcp.Result, error) {
-	s.opts.Downstreams.Settle(ctx, true)
+	s.opts.Downstreams.WaitListed(ctx, true)
 	list, err := s.listing(s.schemasFor(req))
 	if err != nil {
 		return nil, err

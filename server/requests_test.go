@@ -68,7 +68,7 @@ func newRequestStage(t *testing.T, o requestSetup) *requestStage {
 		})
 	}
 	st.set.Update(specs)
-	st.set.Settle(context.Background(), false)
+	st.set.WaitListed(context.Background(), false)
 	record, err := audit.Open(st.dir)
 	require.NoError(t, err)
 	pol := &policy.Policy{Approval: policy.OnRequest, Mode: policy.WorkspaceWrite, Workspace: "/w"}

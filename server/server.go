@@ -201,7 +201,7 @@ func (s *Server) implementation() *mcp.Implementation {
 func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
 	if !s.Has(req.Params.Name) {
 		if s.opts.Downstreams != nil {
-			s.opts.Downstreams.Await(ctx, req.Params.Name)
+			s.opts.Downstreams.WaitForTool(ctx, req.Params.Name)
 		}
 		if !s.Has(req.Params.Name) {
 			return nil, unknownTool(req.Params.Name)

@@ -249,7 +249,7 @@ func (c consoleServers) Tools(key string) ([]console.ServerTool, string, error) 
 		return nil, "", err
 	}
 	reviews, err := aggregator.ReviewServer(c.stateDir, name)
-	if errors.Is(err, aggregator.ErrNotSeen) {
+	if errors.Is(err, aggregator.ErrNeverStarted) {
 		return nil, "", nil
 	}
 	if err != nil {
@@ -276,11 +276,11 @@ func (c consoleServers) Accept(key, seen string) error {
 	if digestOf(reviews) != seen {
 		return errors.New("its tools have changed again; reload and review them")
 	}
-	if err := aggregator.AcceptSeen(c.stateDir, name, reviews); err != nil {
+	if err := aggregator.AcceptReview(c.stateDir, name, reviews); err != nil {
 		return err
 	}
 	for _, a := range c.gates() { // what is trusted is the user's, whoever calls
-		a.Downstreams.Reviewed()
+		a.Downstreams.ReloadPins()
 	}
 	return nil
 }

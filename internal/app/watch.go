@@ -69,7 +69,7 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 					a.Log.Error("accepted reviews not read", "err", err)
 					continue
 				}
-				a.Downstreams.Reviewed()
+				a.Downstreams.ReloadPins()
 			}
 		}
 	})

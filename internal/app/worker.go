@@ -94,7 +94,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	}
 	proc := &aggregator.Process{
 		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
-		Wait: cmd.Wait, Kill: cmd.Kill, Look: cmd.Look,
+		Wait: cmd.Wait, Kill: cmd.Kill, Rescan: cmd.Look,
 	}
 	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
 		proc.Enter = w.enter

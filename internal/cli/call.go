@@ -66,7 +66,7 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 		ask = p.askHere
 	}
 	if !a.Server.Has(tool) {
-		a.Downstreams.Settle(ctx, false)
+		a.Downstreams.WaitListed(ctx, false)
 	}
 	reply, err := a.Server.Call(ctx, "cli", tool, json.RawMessage(text), ask)
 	if err != nil {

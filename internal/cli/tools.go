@@ -23,7 +23,7 @@ func (p *program) toolsCommand() *cobra.Command {
 				return err
 			}
 			defer a.Close()
-			a.Downstreams.Settle(cmd.Context(), false)
+			a.Downstreams.WaitListed(cmd.Context(), false)
 			list, err := a.Server.Listing()
 			if err != nil {
 				return err

@@ -17,49 +17,49 @@ type openSession struct {
 	worker  *worker
 }
 
-// maxStale is how often a call tries to get a worker that holds everything as
+// maxRescans is how often a call tries to get a worker that holds everything as
 // it is: each time, something more may have come into being.
-const maxStale = 3
+const maxRescans = 3
 
-// held returns the worker for c once it holds what its profile says of names
+// acquire returns the worker for c once it holds what its profile says of names
 // and patterns, as the files are now. Where the one that runs cannot be made
 // to, it is replaced: what it still does goes on as it began. The caller
 // leaves the worker after the call.
-func (w *Workers) held(ctx context.Context, c gate.Call, f policy.Profile) (*worker, error) {
+func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*worker, error) {
 	for try := 1; ; try++ {
-		if wk := w.ofSession(c); wk != nil {
+		if wk := w.retiredForSession(c); wk != nil {
 			return wk, nil
 		}
 		wk, started, err := w.get(ctx, c.Caller, f)
 		if err != nil {
 			return nil, err
 		}
-		w.enter(wk)
+		w.retain(wk)
 		// A call that changes nothing can only see what it should not.
 		harmless := c.Action.ReadOnly && len(f.Hidden) == 0 && !f.Paths.HidesSome()
-		if started || harmless || wk.proc.Look == nil {
+		if started || harmless || wk.proc.Rescan == nil {
 			return wk, nil
 		}
-		err = wk.proc.Look()
+		err = wk.proc.Rescan()
 		switch {
 		case errors.Is(err, sandbox.ErrEnded):
 			return wk, nil // the call finds out
 		case err == nil:
 			return wk, nil
-		case errors.Is(err, sandbox.ErrStale) && try < maxStale:
+		case errors.Is(err, sandbox.ErrStale) && try < maxRescans:
 			w.log.Info("worker replaced", "caller", c.Caller, "profile", f.String(), "why", err)
 			w.retire(c.Caller, f, wk)
-			w.leave(wk)
+			w.release(wk)
 			continue
 		}
-		w.leave(wk)
+		w.release(wk)
 		return nil, fmt.Errorf("nothing was run: %w", err)
 	}
 }
 
-// ofSession returns the worker that was replaced and still has the session
+// retiredForSession returns the worker that was replaced and still has the session
 // that c goes on with, nil when there is none.
-func (w *Workers) ofSession(c gate.Call) *worker {
+func (w *Workers) retiredForSession(c gate.Call) *worker {
 	if c.Action.Session == "" {
 		return nil
 	}
@@ -73,18 +73,18 @@ func (w *Workers) ofSession(c gate.Call) *worker {
 	return s.worker
 }
 
-func (w *Workers) enter(wk *worker) {
+func (w *Workers) retain(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wk.calls++
 }
 
-// leave ends a worker that was replaced, once it has nothing to do.
-func (w *Workers) leave(wk *worker) {
+// release ends a worker that was replaced, once it has nothing to do.
+func (w *Workers) release(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wk.calls--
-	w.release(wk)
+	w.endIfIdle(wk)
 }
 
 // maxRetired is how many workers are kept that were replaced.
@@ -103,13 +103,13 @@ func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
 	if len(w.retired) > maxRetired {
 		oldest := w.retired[0]
 		oldest.open = nil
-		w.release(oldest)
+		w.endIfIdle(oldest)
 	}
 }
 
-// release ends wk if it was replaced and has nothing to do. The caller holds
+// endIfIdle ends wk if it was replaced and has nothing to do. The caller holds
 // the lock.
-func (w *Workers) release(wk *worker) {
+func (w *Workers) endIfIdle(wk *worker) {
 	if !wk.retired || wk.calls > 0 || len(wk.open) > 0 || w.closed {
 		return
 	}
@@ -117,13 +117,13 @@ func (w *Workers) release(wk *worker) {
 	w.ending.Go(func() { wk.end(w.grace) }) // waited for by Close
 }
 
-// noteSession notes what session a call left running, "" when none.
-func (w *Workers) noteSession(c gate.Call, session string, f policy.Profile, wk *worker) {
+// recordSession notes what session a call left running, "" when none.
+func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if session == "" {
 		delete(wk.open, c.Action.Session) // it has ended
-		w.release(wk)
+		w.endIfIdle(wk)
 		return
 	}
 	if w.sessions == nil || len(w.sessions) >= maxSessions {

@@ -27,9 +27,9 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 			one.Trusted = trusted
 			s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
 			s.Update([]aggregator.Spec{one})
-			s.Settle(t.Context(), false)
+			s.WaitListed(t.Context(), false)
 			_, err := aggregator.ReviewServer(dir, "never")
-			require.ErrorIs(t, err, aggregator.ErrNotSeen)
+			require.ErrorIs(t, err, aggregator.ErrNeverStarted)
 			_, err = call(t.Context(), s, "raw", "b", `{}`)
 			require.NoError(t, err)
 			synctest.Wait()
@@ -52,12 +52,12 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 			require.Empty(t, list[1].Flags)
 
 			require.NoError(t, aggregator.AcceptServer(dir, "raw"))
-			s.Reviewed()
+			s.ReloadPins()
 			require.Equal(t, []string{"mcp__raw__a", "mcp__raw__b", "mcp__raw__c"}, names(s))
 			s.Close()
 			require.NoError(t, aggregator.ForgetServer(dir, "raw"))
 			_, err = aggregator.ReviewServer(dir, "raw")
-			require.ErrorIs(t, err, aggregator.ErrNotSeen)
+			require.ErrorIs(t, err, aggregator.ErrNeverStarted)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestTheSameToolIsNotChanged(t *testing.T) {
 		open := func() *aggregator.Downstreams {
 			s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
 			s.Update([]aggregator.Spec{spec("raw", f.launch)})
-			s.Settle(t.Context(), false)
+			s.WaitListed(t.Context(), false)
 			return s
 		}
 		s := open()
@@ -114,10 +114,10 @@ func TestTheSameToolIsNotChanged(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the server")
 		require.NoError(t, aggregator.AcceptServer(dir, "raw"))
-		s.Reviewed()
+		s.ReloadPins()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s))
-		require.NoError(t, aggregator.AcceptSeen(dir, "raw", list))
-		s.Reviewed()
+		require.NoError(t, aggregator.AcceptReview(dir, "raw", list))
+		s.ReloadPins()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s))
 		s.Close()
 	})
@@ -129,7 +129,7 @@ func TestRestart(t *testing.T) {
 		lazy := spec("raw", f.launch)
 		lazy.Lazy = true
 		s := set(t, lazy)
-		s.Settle(t.Context(), false)
+		s.WaitListed(t.Context(), false)
 		synctest.Wait()
 		require.Equal(t, 1, f.count())
 		require.NoError(t, s.Restart("raw"))

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A talk is how much a server of the older era is to log: what its clients
-// want, or more while a request is under way that asks for it. The zero value
+// A logLevel is how much a server of the older era is to log: what its clients
+// request, or more while a request is under way that asks for it. The zero value
 // is ready.
-type talk struct {
-	told string // the level that the server was told last; under turn
+type logLevel struct {
+	sent string // the level that the server was told last; under turn
 
-	mu    sync.Mutex
-	busy  chan struct{}       // holds an element while somebody has the turn
-	wants map[*request]string // of the requests under way
+	mu       sync.Mutex
+	busy     chan struct{}       // holds an element while somebody has the turn
+	requests map[*request]string // of the requests under way
 }
 
-// turn waits until nobody else tells the server its level. It is false when
+// acquire waits until nobody else tells the server its level. It is false when
 // ctx ends first; else release must be called.
-func (t *talk) turn(ctx context.Context) bool {
+func (t *logLevel) acquire(ctx context.Context) bool {
 	t.mu.Lock()
 	if t.busy == nil {
 		t.busy = make(chan struct{}, 1)
@@ -37,26 +37,26 @@ func (t *talk) turn(ctx context.Context) bool {
 	}
 }
 
-func (t *talk) release() { <-t.busy }
+func (t *logLevel) release() { <-t.busy }
 
-// want notes what a request asks for, "" when it is over.
-func (t *talk) want(r *request, level string) {
+// request notes what a request asks for, "" when it is over.
+func (t *logLevel) request(r *request, level string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wants == nil {
-		t.wants = map[*request]string{}
+	if t.requests == nil {
+		t.requests = map[*request]string{}
 	}
-	t.wants[r] = level
+	t.requests[r] = level
 	if level == "" {
-		delete(t.wants, r)
+		delete(t.requests, r)
 	}
 }
 
-// wanted returns the most talkative of level and what the requests ask for.
-func (t *talk) wanted(level string) string {
+// effective returns the most talkative of level and what the requests ask for.
+func (t *logLevel) effective(level string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.wants {
+	for _, l := range t.requests {
 		if level == "" || slices.Index(logLevels, l) < slices.Index(logLevels, level) {
 			level = l
 		}
@@ -67,35 +67,35 @@ func (t *talk) wanted(level string) string {
 // levelWait is how long a request waits for a server to take its log level.
 const levelWait = time.Second
 
-// wantLevel has a server of the older era log at the level that a request of
+// requestLevel has a server of the older era log at the level that a request of
 // the newer one asks for, until done is called. One of the newer era reads it
 // in the request.
-func (s *session) wantLevel(ctx context.Context, r *request) (done func()) {
+func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	level := r.meta.Text(metaLogLevel)
-	if r.log == nil || s.modern || !slices.Contains(logLevels, level) {
+	if r.log == nil || s.stateless || !slices.Contains(logLevels, level) {
 		return func() {}
 	}
-	s.talk.want(r, level)
+	s.logLevel.request(r, level)
 	ctx, cancel := context.WithTimeout(ctx, levelWait)
 	defer cancel()
 	s.d.setLevel(ctx, s)
 	return func() {
-		s.talk.want(r, "")
-		go s.d.setLevel(s.d.set.life, s) // ends with the answer
+		s.logLevel.request(r, "")
+		go s.d.setLevel(s.d.set.ctx, s) // ends with the answer
 	}
 }
 
-// newer reports whether a request is of a client of the newer era.
-func (r *request) newer() bool { return r.rounds || r.log != nil }
+// stateless reports whether a request is of a client of the newer era.
+func (r *request) stateless() bool { return r.rounds || r.log != nil }
 
-// logged reports whether a log message is done with: given to the request
+// routeLog reports whether a log message is done with: given to the request
 // that it came for, or nobody's because no client of the older era has any
 // under way here. Where the transport does not tell, it is the caller's latest
 // request that wants it, and none when several callers have some under way.
-func (s *session) logged(cause *request, params json.RawMessage) bool {
+func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	params = slices.Clone(params)
 	if cause != nil {
-		return cause.log != nil && cause.log(params) || cause.newer()
+		return cause.log != nil && cause.log(params) || cause.stateless()
 	}
 	type call struct {
 		r      *request
@@ -103,7 +103,7 @@ func (s *session) logged(cause *request, params json.RawMessage) bool {
 	}
 	var calls []call
 	s.mu.Lock()
-	for r, w := range s.calls {
+	for r, w := range s.pending {
 		calls = append(calls, call{r, w.number})
 	}
 	s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *session) logged(cause *request, params json.RawMessage) bool {
 		if c.r.caller != calls[0].r.caller {
 			return false // nor does it reach those who see that several wait
 		}
-		newer = newer && c.r.newer()
+		newer = newer && c.r.stateless()
 	}
 	for _, c := range calls {
 		if c.r.log != nil && !c.r.answered.Load() && c.r.log(params) {

@@ -19,19 +19,19 @@ import (
 // whose words, schema or claims change later is held back until the user has
 // looked at it, because a description is read by the model as instructions.
 
-// A sighting is a tool as it was first seen, or last accepted.
-type sighting struct {
+// A pinnedDefinition is a tool as it was first seen, or last accepted.
+type pinnedDefinition struct {
 	Digest     string          `json:"digest"`
 	Definition json.RawMessage `json:"definition"`
 }
 
-func trustFile(stateDir, server string) string {
+func pinFile(stateDir, server string) string {
 	return filepath.Join(stateDir, "trust", fileName(server)+".json")
 }
 
-// loadSightings returns what was seen of the server's tools, by raw name.
-func loadSightings(file string) (map[string]sighting, error) {
-	seen := map[string]sighting{}
+// loadPins returns what was seen of the server's tools, by raw name.
+func loadPins(file string) (map[string]pinnedDefinition, error) {
+	seen := map[string]pinnedDefinition{}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return seen, nil
@@ -48,12 +48,12 @@ func loadSightings(file string) (map[string]sighting, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		seen[f.Key] = sighting{Digest: s.Text("digest"), Definition: s.Get("definition")}
+		seen[f.Key] = pinnedDefinition{Digest: s.Text("digest"), Definition: s.Get("definition")}
 	}
 	return seen, nil
 }
 
-func saveSightings(file string, seen map[string]sighting) error {
+func savePins(file string, seen map[string]pinnedDefinition) error {
 	b, err := json.Marshal(seen)
 	if err != nil {
 		return err
@@ -61,9 +61,9 @@ func saveSightings(file string, seen map[string]sighting) error {
 	return writeFile(file, b)
 }
 
-// sight returns what of a definition the model and the gate go by, with its
+// pin returns what of a definition the model and the gate go by, with its
 // digest.
-func sight(def rawjson.Object) sighting {
+func pin(def rawjson.Object) pinnedDefinition {
 	kept := rawjson.Object{}
 	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
 		if v := def.Get(key); v != nil {
@@ -76,16 +76,16 @@ func sight(def rawjson.Object) sighting {
 		b = words.Bytes()
 	}
 	sum := sha256.Sum256(b)
-	return sighting{Digest: hex.EncodeToString(sum[:]), Definition: b}
+	return pinnedDefinition{Digest: hex.EncodeToString(sum[:]), Definition: b}
 }
 
-// firstSeen notes the tools of c that were never seen before.
-func (d *Downstream) firstSeen(c *Catalogue) {
+// pinNew notes the tools of c that were never seen before.
+func (d *Downstream) pinNew(c *Catalog) {
 	if d.spec.Trusted {
 		return
 	}
-	file := trustFile(d.set.opts.StateDir, d.spec.Name)
-	seen, err := loadSightings(file)
+	file := pinFile(d.set.opts.StateDir, d.spec.Name)
+	seen, err := loadPins(file)
 	if err != nil {
 		d.log.Warn("what was seen of its tools is not known", "err", err)
 		return
@@ -98,22 +98,22 @@ func (d *Downstream) firstSeen(c *Catalogue) {
 			continue
 		}
 		if _, ok := seen[name]; !ok {
-			seen[name], grown = sight(def), true
+			seen[name], grown = pin(def), true
 		}
 	}
 	if grown {
-		if err := saveSightings(file, seen); err != nil {
+		if err := savePins(file, seen); err != nil {
 			d.log.Warn("its tools are not remembered", "err", err)
 		}
 	}
 }
 
-// held returns why the tool must not be published yet, nil when it may.
-func (d *Downstream) held(seen map[string]sighting, name string, def rawjson.Object) error {
+// checkPin returns why the tool must not be published yet, nil when it may.
+func (d *Downstream) checkPin(seen map[string]pinnedDefinition, name string, def rawjson.Object) error {
 	if d.spec.Trusted {
 		return nil
 	}
-	if s, ok := seen[name]; ok && s.Digest != sight(def).Digest {
+	if s, ok := seen[name]; ok && s.Digest != pin(def).Digest {
 		return fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
 	}
 	return nil
@@ -129,13 +129,13 @@ type Review struct {
 }
 
 // ReviewServer returns the tools of a server's saved catalogue with what was
-// seen of them before. ErrNotSeen says that there is none.
+// seen of them before. ErrNeverStarted says that there is none.
 func ReviewServer(stateDir, server string) ([]Review, error) {
-	c, err := savedCatalogue(stateDir, server)
+	c, err := savedCatalog(stateDir, server)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := loadSightings(trustFile(stateDir, server))
+	seen, err := loadPins(pinFile(stateDir, server))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 		if err != nil || name == "" {
 			continue
 		}
-		now := sight(def)
+		now := pin(def)
 		r := Review{Tool: name, Now: now.Definition, Flags: schema.Flags(now.Definition)}
 		if old, ok := seen[name]; ok && old.Digest != now.Digest {
 			r.Changed, r.Before = true, old.Definition
@@ -156,41 +156,41 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 	return list, nil
 }
 
-// ErrNotSeen says that a server was never started.
-var ErrNotSeen = errors.New("this server was never started, so nothing is known of its tools")
+// ErrNeverStarted says that a server was never started.
+var ErrNeverStarted = errors.New("this server was never started, so nothing is known of its tools")
 
-func savedCatalogue(stateDir, server string) (*Catalogue, error) {
-	b, err := os.ReadFile(catalogueFile(stateDir, server))
+func savedCatalog(stateDir, server string) (*Catalog, error) {
+	b, err := os.ReadFile(catalogFile(stateDir, server))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotSeen
+		return nil, ErrNeverStarted
 	}
 	if err != nil {
 		return nil, err
 	}
-	return parseCatalogue(b)
+	return parseCatalog(b)
 }
 
 // AcceptServer makes the tools as they are now those that were seen. A running
-// toolgate publishes them when it is told, see [Downstreams.Reviewed].
+// toolgate publishes them when it is told, see [Downstreams.ReloadPins].
 func AcceptServer(stateDir, server string) error {
-	c, err := savedCatalogue(stateDir, server)
+	c, err := savedCatalog(stateDir, server)
 	if err != nil {
 		return err
 	}
-	seen := map[string]sighting{}
+	seen := map[string]pinnedDefinition{}
 	for _, b := range c.Tools {
 		if def, err := rawjson.Parse(b); err == nil && def.Text("name") != "" {
-			seen[def.Text("name")] = sight(def)
+			seen[def.Text("name")] = pin(def)
 		}
 	}
-	return saveSightings(trustFile(stateDir, server), seen)
+	return savePins(pinFile(stateDir, server), seen)
 }
 
-// Reviewed publishes the tools anew after a person has accepted some.
-func (s *Downstreams) Reviewed() {
+// ReloadPins publishes the tools anew after a person has accepted some.
+func (s *Downstreams) ReloadPins() {
 	s.mu.Lock()
 	for _, d := range s.servers {
-		d.made = nil
+		d.published = nil
 	}
 	s.mu.Unlock()
 	s.republish(Change{Tools: true})
@@ -198,7 +198,7 @@ func (s *Downstreams) Reviewed() {
 
 // ForgetServer removes what is kept of a server.
 func ForgetServer(stateDir, server string) error {
-	for _, file := range []string{catalogueFile(stateDir, server), trustFile(stateDir, server)} {
+	for _, file := range []string{catalogFile(stateDir, server), pinFile(stateDir, server)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

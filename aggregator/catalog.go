@@ -13,9 +13,9 @@ import (
 	"toolgate/policy"
 )
 
-// A Catalogue is what a downstream server offers, as it said it. It is kept in
+// A Catalog is what a downstream server offers, as it said it. It is kept in
 // a file, so that a client is answered before the server has started.
-type Catalogue struct {
+type Catalog struct {
 	Digest       string // of the config that it was read under
 	Version      string // protocol revision spoken
 	ServerInfo   json.RawMessage
@@ -29,7 +29,7 @@ type Catalogue struct {
 
 // has reports whether the server declared the capability, such as "prompts" or
 // "resources.subscribe".
-func (c *Catalogue) has(names ...string) bool {
+func (c *Catalog) has(names ...string) bool {
 	if c == nil {
 		return false
 	}
@@ -45,9 +45,9 @@ func (c *Catalogue) has(names ...string) bool {
 	return k != 0 && k != 'n' && k != 'f'
 }
 
-// catalogueFile returns the file of the server's catalogue below the state
+// catalogFile returns the file of the server's catalogue below the state
 // folder. Server names may hold characters that a file's name may not.
-func catalogueFile(stateDir, server string) string {
+func catalogFile(stateDir, server string) string {
 	return filepath.Join(stateDir, "catalogue", fileName(server)+".json")
 }
 
@@ -59,9 +59,9 @@ func fileName(server string) string {
 	return policy.PlainName(server) + "-" + schema.NameHash(server, "")
 }
 
-// loadCatalogue returns the catalogue saved under the same config, nil when
+// loadCatalog returns the catalogue saved under the same config, nil when
 // there is none.
-func loadCatalogue(file, digest string) (*Catalogue, error) {
+func loadCatalog(file, digest string) (*Catalog, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -69,7 +69,7 @@ func loadCatalogue(file, digest string) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := parseCatalogue(b)
+	c, err := parseCatalog(b)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
@@ -79,14 +79,14 @@ func loadCatalogue(file, digest string) (*Catalogue, error) {
 	return c, nil
 }
 
-// parseCatalogue reads a saved catalogue. A client waits for it, so its lists
+// parseCatalog reads a saved catalogue. A client waits for it, so its lists
 // are taken apart and not decoded.
-func parseCatalogue(b []byte) (*Catalogue, error) {
+func parseCatalog(b []byte) (*Catalog, error) {
 	o, err := rawjson.Parse(b)
 	if err != nil {
 		return nil, err
 	}
-	return &Catalogue{
+	return &Catalog{
 		Digest:       o.Text("digest"),
 		Version:      o.Text("version"),
 		ServerInfo:   o.Get("serverInfo"),
@@ -101,7 +101,7 @@ func parseCatalogue(b []byte) (*Catalogue, error) {
 
 // save writes the catalogue with the server's own bytes: what encoding/json
 // makes of them would look like a change.
-func (c *Catalogue) save(file string) error {
+func (c *Catalog) save(file string) error {
 	o := rawjson.Object{{Key: "digest", Value: rawjson.Quote(c.Digest)}, {Key: "version", Value: rawjson.Quote(c.Version)}}
 	for _, f := range []rawjson.Field{{Key: "serverInfo", Value: c.ServerInfo}, {Key: "capabilities", Value: c.Capabilities}, {Key: "instructions", Value: rawjson.Quote(c.Instructions)}} {
 		if len(f.Value) > 0 {

@@ -68,9 +68,9 @@ func (n *nursery) launch(policy.Profile) (*aggregator.Process, error) {
 	}()
 	return &aggregator.Process{
 		In: inW, Out: outR, Level: "bwrap",
-		Wait: func() error { <-ended; return nil },
-		Kill: func() error { return inW.Close() },
-		Look: func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.look(number) },
+		Wait:   func() error { <-ended; return nil },
+		Kill:   func() error { return inW.Close() },
+		Rescan: func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.look(number) },
 	}, nil
 }
 
