@@ -337,7 +337,7 @@ func backoff(failures int) time.Duration {
 func (d *Downstream) start(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no handshake within %v", d.spec.StartupTimeout))
 	defer cancel()
-	s := &session{d: d, exited: make(chan struct{}), relist: make(chan struct{}, 1), pending: map[*request]*pendingCall{}}
+	s := &session{d: d, exited: make(chan struct{}), relist: make(chan struct{}, 1), pending: map[*request]*activeRequest{}}
 	if d.spec.HTTP != nil {
 		if err := s.connectHTTP(ctx); err != nil {
 			close(s.exited)
@@ -684,4 +684,17 @@ func (d *Downstream) checkAlive(s *session) {
 		d.markLost(s)
 		s.link.Close(errors.New("it gave no answer to a ping"))
 	}
+}
+
+// currentSession returns the session that is open now, nil when there is none.
+func (d *Downstream) currentSession() *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.session
+}
+
+func (d *Downstream) catalog() *Catalog {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.saved
 }

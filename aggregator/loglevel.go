@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"toolgate/internal/rawjson"
 )
 
 // A logLevel is how much a server of the older era is to log: what its clients
@@ -121,4 +123,61 @@ func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 		}
 	}
 	return newer
+}
+
+// logLevels are the levels of MCP, the most talkative first.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// level returns the most talkative level that somebody wants, "" for none.
+func (w *subscriptions) level() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	best := ""
+	for _, l := range w.levels {
+		if best == "" || slices.Index(logLevels, l) < slices.Index(logLevels, best) {
+			best = l
+		}
+	}
+	return best
+}
+
+// SetLevel has the servers log at the level that a client wants; "" takes the
+// wish back. It returns at once.
+func (s *Downstreams) SetLevel(client, level string) {
+	s.subscriptions.mu.Lock()
+	if s.subscriptions.levels == nil {
+		s.subscriptions.levels = map[string]string{}
+	}
+	if level == "" {
+		delete(s.subscriptions.levels, client)
+	} else {
+		s.subscriptions.levels[client] = level
+	}
+	s.subscriptions.mu.Unlock()
+	for _, d := range s.all() {
+		if session := d.currentSession(); session != nil {
+			go d.setLevel(s.ctx, session) // ends with the answer
+		}
+	}
+}
+
+func (d *Downstream) setLevel(ctx context.Context, s *session) {
+	if s.stateless || !s.initial.has("logging") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if !s.logLevel.acquire(ctx) {
+		return
+	}
+	defer s.logLevel.release()
+	level := s.logLevel.effective(d.set.subscriptions.level())
+	if level == "" || level == s.logLevel.sent {
+		return
+	}
+	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: rawjson.Object{{Key: "level", Value: rawjson.Quote(level)}}}); err != nil {
+		d.log.Debug("log level not set", "err", err)
+		return
+	}
+	s.logLevel.sent = level
 }

@@ -55,14 +55,14 @@ type session struct {
 	relist chan struct{} // a list has changed
 
 	mu      sync.Mutex
-	last    int                       // number of the last call
-	pending map[*request]*pendingCall // under way
+	last    int                         // number of the last call
+	pending map[*request]*activeRequest // under way
 
 	logLevel logLevel
 }
 
-// A pendingCall is how far a call is.
-type pendingCall struct {
+// An activeRequest is how far a call is.
+type activeRequest struct {
 	number int
 	asked  int // questions put down to it
 }
@@ -183,7 +183,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 	r.meta = s.hopMeta(r.meta.Bytes())
 	s.mu.Lock()
 	s.last++
-	s.pending[r] = &pendingCall{number: s.last}
+	s.pending[r] = &activeRequest{number: s.last}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -289,7 +289,7 @@ func (s *session) inferCause(method string) (*request, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var cause *request
-	var best *pendingCall
+	var best *activeRequest
 	for r, w := range s.pending {
 		if r.client == nil {
 			continue
