@@ -15,24 +15,26 @@ import (
 	"toolgate/policy"
 )
 
-// Describe returns what a call of the tool would do.
+// Describe returns the action of a call of t, for the policy.
 func (s *Downstreams) Describe(t Tool) policy.Action {
-	a := policy.Action{Server: t.Server, Tool: t.Raw, Downstream: &policy.Downstream{Approval: policy.ApprovePrompt, Claims: t.Claims}}
+	down := &policy.Downstream{Approval: policy.ApprovePrompt, Claims: t.Claims}
+	a := policy.Action{Server: t.Server, Tool: t.Raw, Downstream: down}
 	d, err := s.server(t.Server)
 	if err != nil {
 		return a
 	}
-	a.Downstream.Trusted, a.Downstream.Profile, a.Downstream.Digest = d.spec.Trusted, d.spec.Profile, d.profile
-	a.Downstream.Disabled = d.spec.Published != nil && !d.spec.Published(t.Raw)
+	down.Trusted, down.Profile, down.Digest = d.spec.Trusted, d.spec.Profile, d.profile
+	down.Disabled = d.spec.Published != nil && !d.spec.Published(t.Raw)
 	if d.spec.Approval != nil {
-		a.Downstream.Approval = d.spec.Approval(t.Raw)
+		down.Approval = d.spec.Approval(t.Raw)
 	}
-	a.ReadOnly = d.spec.Trusted && t.Claims.ReadOnly != nil && *t.Claims.ReadOnly
+	a.ReadOnly = d.spec.Trusted && isTrue(t.Claims.ReadOnly)
 	return a
 }
 
-// Run runs a call of a downstream tool. It is a [policy.RunFunc]. An error of
-// the protocol is an [*RPCError] as the server sent it.
+// Run runs the call of a downstream tool, or another request that the policy
+// allowed. It is a [gate.RunFunc]. A JSON-RPC error of the server is returned
+// as an [*RPCError].
 func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
 	d, err := s.server(c.Action.Server)
 	if err != nil {
@@ -44,21 +46,54 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 	case c.Action.Tool == ReadResource:
 		return s.runRead(ctx, c, d)
 	}
+	return s.runTool(ctx, c, d)
+}
+
+func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
 	t, ok := s.view().find(d.spec.Name, c.Action.Tool)
 	if !ok {
-		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, s.view().why(d.spec.Name, c.Action.Tool))
+		why := s.view().why(d.spec.Name, c.Action.Tool)
+		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, why)
 	}
+	r, err := toolRequest(c, t)
+	if err != nil {
+		return gate.Outcome{}, err
+	}
+	var awaited bool
+	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
+		return gate.Outcome{}, err
+	}
+	out := gate.Outcome{}
+	out.Result, err = s.sendToolCall(ctx, c, d, t, r, awaited)
+	out.Level = d.sandboxLevel()
+	if err != nil {
+		return out, err
+	}
+	if rawjson.Kind(out.Result) != '{' {
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, rawjson.ErrNotObject)
+	}
+	if out.IsError, err = isError(out.Result); err != nil {
+		return gate.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
+	}
+	return out, nil
+}
+
+// toolRequest returns the request that calls t on its server.
+func toolRequest(c gate.Call, t *Tool) (*request, error) {
 	args := c.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	if args, err = schema.RestoreArguments(args, t.renamed); err != nil {
-		return gate.Outcome{}, err
+	args, err := schema.RestoreArguments(args, t.renamed)
+	if err != nil {
+		return nil, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
-	r := &request{
+	inputs, _ := rawjson.Parse(c.Inputs)
+	body := rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}}
+	return &request{
 		method:   "tools/call",
-		body:     rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}},
+		body:     append(body, inputs...),
 		meta:     meta,
 		progress: c.Progress,
 		sent:     c.Sent,
@@ -67,20 +102,22 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 		client:   c.Client,
 		rounds:   c.Rounds,
 		headers:  schema.HeaderValues(t.headers, args),
-	}
-	inputs, _ := rawjson.Parse(c.Inputs)
-	r.body = append(r.body, inputs...)
-	var awaited bool
-	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
-		return gate.Outcome{}, err
-	}
+	}, nil
+}
+
+// sendToolCall sends r and returns the result for the client. If awaited, the
+// call runs as a task on the server and sendToolCall waits for the task's result.
+func (s *Downstreams) sendToolCall(
+	ctx context.Context, c gate.Call, d *Downstream, t *Tool, r *request, awaited bool,
+) (json.RawMessage, error) {
 	var timeout time.Duration
 	if d.spec.ToolTimeout != nil {
 		timeout = d.spec.ToolTimeout(t.Raw)
 	}
-	is := func(b *bool) bool { return b != nil && *b }
-	res, err := d.do(ctx, r, timeout, (is(t.Claims.ReadOnly) || is(t.Claims.Idempotent)) && len(c.Task) == 0)
-	if err == nil && (awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))) {
+	repeatable := (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
+	res, err := d.do(ctx, r, timeout, repeatable)
+	mayBeTask := awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))
+	if err == nil && mayBeTask {
 		var k *task
 		if res, k = s.created(d, t, c, res, awaited); k != nil && awaited {
 			res, err = s.awaitTask(ctx, d, k, c, timeout)
@@ -92,23 +129,15 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 	if err == nil && d.spec.Limit != nil {
 		res = limitResult(res, d.spec.Limit(t.Raw))
 	}
-	out := gate.Outcome{Result: res, Level: d.sandboxLevel()}
-	if err != nil {
-		return out, err
-	}
-	if rawjson.Kind(res) != '{' {
-		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, rawjson.ErrNotObject)
-	}
-	if out.IsError, err = isError(res); err != nil {
-		return gate.Outcome{}, fmt.Errorf("the answer of the server %s: %w", d.spec.Name, err)
-	}
-	return out, nil
+	return res, err
 }
 
-// isError reports whether a result says of itself that it is an error.
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// isError reports whether the tool result res has isError set.
 func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
-		return false, nil // by far the most, without reading it through
+		return false, nil // the common case, without parsing
 	}
 	members, err := rawjson.Members(res, rawjson.MaxDepth, nil)
 	is := false
@@ -120,11 +149,11 @@ func isError(res json.RawMessage) (bool, error) {
 	return is, err
 }
 
-// ReadResource is the tool of an action that reads a resource: it is no tool
-// of the server, whose tools' names hold no slash by the specification.
+// ReadResource is the tool name of an action that reads a resource. It cannot
+// clash with a tool of the server: their names contain no slash.
 const ReadResource = "resources/read"
 
-// runRead reads a resource for a model: the result's text is JSON.
+// runRead reads a resource for a model, as a tool result whose text is JSON.
 func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
 	in, err := rawjson.Parse(c.Arguments)
 	if err != nil {
@@ -137,7 +166,13 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 			raw = n.Raw
 		}
 	}
-	r := &request{method: ReadResource, body: rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}}, log: c.Log, caller: c.Caller, client: c.Client}
+	r := &request{
+		method: ReadResource,
+		body:   rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
+		log:    c.Log,
+		caller: c.Caller,
+		client: c.Client,
+	}
 	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
 		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))
 	}
@@ -152,11 +187,20 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	if err != nil {
 		return gate.Outcome{}, fmt.Errorf("the answer of the server %s is %w", d.spec.Name, err)
 	}
-	text := rawjson.Object{{Key: "server", Value: rawjson.Quote(d.spec.Name)}, {Key: "uri", Value: rawjson.Quote(uri)}, {Key: "contents", Value: o.Get("contents")}}.Bytes()
-	item := rawjson.Object{{Key: "type", Value: rawjson.Quote("text")}, {Key: "text", Value: rawjson.Quote(string(text))}}.Bytes()
-	return gate.Outcome{Result: rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}.Bytes(), Level: d.sandboxLevel()}, nil
+	text := rawjson.Object{
+		{Key: "server", Value: rawjson.Quote(d.spec.Name)},
+		{Key: "uri", Value: rawjson.Quote(uri)},
+		{Key: "contents", Value: o.Get("contents")},
+	}.Bytes()
+	item := rawjson.Object{
+		{Key: "type", Value: rawjson.Quote("text")},
+		{Key: "text", Value: rawjson.Quote(string(text))},
+	}.Bytes()
+	result := rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}
+	return gate.Outcome{Result: result.Bytes(), Level: d.sandboxLevel()}, nil
 }
 
+// find returns the published tool of a server by its raw name.
 func (p *published) find(server, raw string) (*Tool, bool) {
 	for i := range p.tools {
 		if p.tools[i].Server == server && p.tools[i].Raw == raw {
@@ -166,7 +210,7 @@ func (p *published) find(server, raw string) (*Tool, bool) {
 	return nil, false
 }
 
-// why returns why a tool was left out, "" when it is not known to be.
+// why returns the reason why a tool is not published, "" when there is none.
 func (p *published) why(server, raw string) string {
 	for _, f := range p.faults[server] {
 		if rest, ok := strings.CutPrefix(f, raw+" is left out"); ok {
@@ -176,6 +220,8 @@ func (p *published) why(server, raw string) string {
 	return ""
 }
 
+// sandboxLevel returns the sandbox level of the server's process, "" when it
+// has none.
 func (d *Downstream) sandboxLevel() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
