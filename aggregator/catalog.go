@@ -13,11 +13,11 @@ import (
 	"toolgate/policy"
 )
 
-// A Catalog is what a downstream server offers, as it said it. It is kept in
-// a file, so that a client is answered before the server has started.
+// A Catalog is what a downstream server offers, in the server's own bytes. It is
+// saved to a file, so that clients get an answer before the server has started.
 type Catalog struct {
-	Digest       string // of the config that it was read under
-	Version      string // protocol revision spoken
+	Digest       string // of the config entry in effect
+	Version      string // protocol revision
 	ServerInfo   json.RawMessage
 	Capabilities json.RawMessage
 	Instructions string
@@ -27,8 +27,8 @@ type Catalog struct {
 	Prompts      []json.RawMessage
 }
 
-// has reports whether the server declared the capability, such as "prompts" or
-// "resources.subscribe".
+// has reports whether the server declared the capability, given as the path to it
+// such as "resources", "subscribe". A nil catalog has none.
 func (c *Catalog) has(names ...string) bool {
 	if c == nil {
 		return false
@@ -45,13 +45,12 @@ func (c *Catalog) has(names ...string) bool {
 	return k != 0 && k != 'n' && k != 'f'
 }
 
-// catalogFile returns the file of the server's catalogue below the state
-// folder. Server names may hold characters that a file's name may not.
+// catalogFile returns the path of the server's catalog in the state folder.
 func catalogFile(stateDir, server string) string {
 	return filepath.Join(stateDir, "catalogue", fileName(server)+".json")
 }
 
-// fileName returns a name for a file that belongs to the server alone.
+// fileName returns a valid file name that is unique to the server.
 func fileName(server string) string {
 	if policy.PlainName(server) == server {
 		return server
@@ -59,8 +58,8 @@ func fileName(server string) string {
 	return policy.PlainName(server) + "-" + schema.NameHash(server, "")
 }
 
-// loadCatalog returns the catalogue saved under the same config, nil when
-// there is none.
+// loadCatalog reads a saved catalog. It returns nil when there is none or when it was
+// saved under another config digest.
 func loadCatalog(file, digest string) (*Catalog, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,8 +78,8 @@ func loadCatalog(file, digest string) (*Catalog, error) {
 	return c, nil
 }
 
-// parseCatalog reads a saved catalogue. A client waits for it, so its lists
-// are taken apart and not decoded.
+// parseCatalog parses a saved catalog. The lists are split but not decoded, because a
+// client is waiting.
 func parseCatalog(b []byte) (*Catalog, error) {
 	o, err := rawjson.Parse(b)
 	if err != nil {
@@ -99,25 +98,33 @@ func parseCatalog(b []byte) (*Catalog, error) {
 	}, nil
 }
 
-// save writes the catalogue with the server's own bytes: what encoding/json
-// makes of them would look like a change.
+// save writes the catalog with the server's own bytes: re-encoded by encoding/json
+// they would look changed.
 func (c *Catalog) save(file string) error {
-	o := rawjson.Object{{Key: "digest", Value: rawjson.Quote(c.Digest)}, {Key: "version", Value: rawjson.Quote(c.Version)}}
-	for _, f := range []rawjson.Field{{Key: "serverInfo", Value: c.ServerInfo}, {Key: "capabilities", Value: c.Capabilities}, {Key: "instructions", Value: rawjson.Quote(c.Instructions)}} {
-		if len(f.Value) > 0 {
-			o = append(o, f)
-		}
+	o := rawjson.Object{
+		{Key: "digest", Value: rawjson.Quote(c.Digest)},
+		{Key: "version", Value: rawjson.Quote(c.Version)},
 	}
-	o = append(o, rawjson.Field{Key: "tools", Value: rawjson.Array(c.Tools)}, rawjson.Field{Key: "resources", Value: rawjson.Array(c.Resources)}, rawjson.Field{Key: "resourceTemplates", Value: rawjson.Array(c.Templates)}, rawjson.Field{Key: "prompts", Value: rawjson.Array(c.Prompts)})
+	if len(c.ServerInfo) > 0 {
+		o.Set("serverInfo", c.ServerInfo)
+	}
+	if len(c.Capabilities) > 0 {
+		o.Set("capabilities", c.Capabilities)
+	}
+	o.Set("instructions", rawjson.Quote(c.Instructions))
+	o.Set("tools", rawjson.Array(c.Tools))
+	o.Set("resources", rawjson.Array(c.Resources))
+	o.Set("resourceTemplates", rawjson.Array(c.Templates))
+	o.Set("prompts", rawjson.Array(c.Prompts))
 	return writeFile(file, o.Bytes())
 }
 
-// writeFile replaces file in one step, readable by the user alone.
+// writeFile replaces file atomically, with mode 0600.
 func writeFile(file string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // made with mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // creates it with mode 0600
 	if err != nil {
 		return err
 	}

@@ -17,91 +17,91 @@ import (
 	"toolgate/policy"
 )
 
-// A Spec is what the config says of one downstream server.
+// A Spec configures one downstream server.
 type Spec struct {
 	Name   string
-	Digest string // of the config's entry: when it changes, a saved catalogue is stale
+	Digest string // of the config entry; a catalog saved under another digest is stale
 
-	Launch func() (*Process, error) // starts a server on stdio; nil for one over HTTP
-	HTTP   *HTTP                    // reaches a server over HTTP; nil for one on stdio
+	Launch func() (*Process, error) // starts a stdio server; nil for HTTP
+	HTTP   *HTTP                    // connects to an HTTP server; nil for stdio
 
-	Prefix     *string // of its tools' names; nil: mcp__NAME__
-	NameBudget int     // 0: DefaultNameBudget
-	Verbatim   bool    // names and schemas are published as they are
-	SchemaMax  int     // bytes of a tool's input schema; 0: no limit
+	Prefix     *string // of tool names; nil: mcp__NAME__
+	NameBudget int     // longest tool name; 0: schema.DefaultNameBudget
+	Verbatim   bool    // names and schemas are published unchanged
+	SchemaMax  int     // longest input schema in bytes; 0: no limit
 
-	Lazy     bool          // started at the first use
-	IdleStop time.Duration // ended when unused for so long; 0: never
-	Required bool          // a first listing waits for it
-	Connect  bool          // and only until it is connected, not until it has listed its tools
+	Lazy     bool          // start at first use
+	IdleStop time.Duration // stop after this long without use; 0: never
+	Required bool          // the first listing waits for it
+	Connect  bool          // with Required: wait for the connection only, not for the tools
 
 	StartupTimeout time.Duration              // of handshake and first listing
-	ToolTimeout    func(string) time.Duration // of a call without a sign of life
+	ToolTimeout    func(string) time.Duration // of a call without progress
 
-	Published func(tool string) bool // by raw name; nil: all
+	Published func(tool string) bool // by raw name; nil: all are
 	Approval  func(tool string) policy.ToolApproval
 	Trusted   bool
-	Profile   policy.Profile        // what its process may touch
-	Limit     func(tool string) int // tokens of a result, 0: none
+	Profile   policy.Profile        // of its process
+	Limit     func(tool string) int // most tokens of a result; 0: no limit
 }
 
-// A State is where a downstream server is in its life.
+// A State is the state of a downstream server.
 type State string
 
 const (
-	Stopped     State = "stopped"  // nobody needs it now
-	Starting    State = "starting" // a process or connection is being opened
+	Stopped     State = "stopped"  // not in use
+	Starting    State = "starting" // process or connection being opened
 	Ready       State = "ready"
-	Backoff     State = "backoff" // it failed and is tried again later
-	Failed      State = "failed"  // it failed in a way that trying again does not mend
+	Backoff     State = "backoff" // failed, to be retried
+	Failed      State = "failed"  // failed for good, until the config changes or somebody asks
 	LoginNeeded State = "login needed"
 )
 
-// A Status says how a downstream server is.
+// A Status describes the state of a downstream server.
 type Status struct {
 	Name   string   `json:"name"`
 	State  State    `json:"state"`
-	Error  string   `json:"error,omitempty"` // why it does not run
-	Tools  int      `json:"tools"`           // published
+	Error  string   `json:"error,omitempty"` // why it is not running
+	Tools  int      `json:"tools"`           // number published
 	Faults []string `json:"faults,omitempty"`
 	Level  string   `json:"level,omitempty"` // sandbox level of its process
 	Server string   `json:"version,omitempty"`
 }
 
 // A Downstream is one server from the config. One goroutine, run, owns its
-// process or connection; everybody else asks for the session it has open.
+// process or connection; callers acquire the open session.
 type Downstream struct {
 	spec    Spec
-	profile string // digest of the profile it is held to
+	profile string // digest of its sandbox profile
 	set     *Downstreams
 	log     *slog.Logger
 
-	wake    chan struct{} // wanted has grown
+	wake    chan struct{} // signals that wanted has grown
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	stopped chan struct{} // closed when run has returned
 
 	mu       sync.Mutex
 	state    State
-	session  *session      // when Ready
-	err      error         // of the last attempt or run
-	attempts int           // finished ones
-	failed   error         // how the last of them ended
-	wanted   int           // attempts that somebody needs: more than there were mean another
-	changed  chan struct{} // closed and made anew with every change of the above
+	session  *session      // set when Ready
+	err      error         // of the last attempt or session
+	attempts int           // number of finished start attempts
+	failed   error         // error of the last attempt
+	wanted   int           // number of attempts requested; above attempts: start again
+	changed  chan struct{} // closed and replaced at every change of the above
 	users    int           // calls under way
 	lastUse  time.Time
-	saved    *Catalog      // nil: never seen
-	listed   chan struct{} // closed when the catalogue is known, or will not be soon
+	saved    *Catalog      // nil: never listed
+	listed   chan struct{} // closed when the catalog is known or listing has failed
 	listOnce sync.Once
 
-	published *publishedServer // under the set's lock; nil: to be made
+	published *publishedServer // guarded by the set's mu; nil: to be built
 }
 
-// errShutdown is why everything stops at the end of the program.
+// errShutdown is the cause when toolgate itself shuts down.
 var errShutdown = errors.New("toolgate is ending")
 
-// A permanentError is a failure that trying again does not mend.
+// A permanentError is a failure that a retry cannot fix.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
@@ -109,9 +109,9 @@ func (e permanentError) Unwrap() error { return e.error }
 const (
 	firstBackoff = 250 * time.Millisecond
 	maxBackoff   = time.Minute
-	stableAfter  = 10 * time.Second // a run so long forgets earlier failures
-	wakeAfter    = time.Second      // a call may cut a back-off of which so much has passed
-	wakeAfterRun = time.Second / 10 // the same, where the server had been running
+	stableAfter  = 10 * time.Second // a session this long resets the failure count
+	wakeAfter    = time.Second      // a call may end a back-off after this long
+	wakeAfterRun = time.Second / 10 // the same, if the server had been running
 )
 
 func newDownstream(set *Downstreams, spec Spec) *Downstream {
@@ -129,7 +129,7 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 	d.ctx, d.cancel = context.WithCancelCause(set.ctx)
 	saved, err := loadCatalog(d.file(), spec.Digest)
 	if err != nil {
-		d.log.Warn("saved catalogue not read", "err", err)
+		d.log.Warn("reading the saved catalog failed", "err", err)
 	}
 	if saved != nil {
 		d.saved = saved
@@ -140,10 +140,10 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 
 func (d *Downstream) file() string { return catalogFile(d.set.opts.StateDir, d.spec.Name) }
 
-// markListed says that nobody need wait for the catalogue any longer.
+// markListed releases those who wait for the catalog.
 func (d *Downstream) markListed() { d.listOnce.Do(func() { close(d.listed) }) }
 
-// set changes the state under d.mu and tells who waits.
+// setState changes the state and wakes those who wait for a change.
 func (d *Downstream) setState(state State, s *session, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,8 +153,8 @@ func (d *Downstream) setState(state State, s *session, err error) {
 	d.changed = make(chan struct{})
 }
 
-// run owns the server until the context ends: it starts it, waits for its end
-// and starts it again.
+// run starts the server, waits for it to end and starts it again, until d.ctx
+// ends.
 func (d *Downstream) run() {
 	defer close(d.stopped)
 	defer d.markListed()
@@ -182,12 +182,12 @@ func (d *Downstream) run() {
 			if time.Since(began) > stableAfter {
 				failures = 0
 			}
-			if err == nil { // ended because nobody used it
+			if err == nil { // stopped because it was idle
 				continue
 			}
 			if failures++; failures == 1 && wanted && d.ctx.Err() == nil {
-				d.log.Warn("downstream closed, starting it again", "err", err)
-				continue // at once: whoever calls next must not wait
+				d.log.Warn("downstream closed, restarting it", "err", err)
+				continue // at once, so that the next caller need not wait
 			}
 		} else {
 			failures++
@@ -207,8 +207,7 @@ func (d *Downstream) catalogUnknown() bool {
 	return d.saved == nil
 }
 
-// requestAttempt says that another attempt is needed, unless there has been one since
-// that after so many.
+// requestAttempt requests another start attempt.
 func (d *Downstream) requestAttempt() {
 	d.mu.Lock()
 	d.wanted = max(d.wanted, d.attempts+1)
@@ -223,17 +222,16 @@ func (d *Downstream) signal() {
 	}
 }
 
-// isWanted reports whether somebody needs an attempt that there was not yet. A
-// signal alone does not say so: it may have come before the last attempt, for
-// that one.
+// isWanted reports whether an attempt was requested that has not been made. The
+// signal on wake alone does not tell: it may be older than the last attempt.
 func (d *Downstream) isWanted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.wanted > d.attempts
 }
 
-// waitWanted waits until somebody needs the server, and reports false when
-// the end came first.
+// waitWanted waits until an attempt is requested. It returns false if d.ctx ends
+// first.
 func (d *Downstream) waitWanted() bool {
 	for !d.isWanted() {
 		select {
@@ -245,8 +243,8 @@ func (d *Downstream) waitWanted() bool {
 	return true
 }
 
-// waitRetry waits until somebody needs a server that failed for good, or has
-// logged in.
+// waitRetry waits, after a permanent failure, until an attempt is requested, the
+// user has logged in or d.ctx ends.
 func (d *Downstream) waitRetry() {
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
@@ -269,7 +267,7 @@ func (d *Downstream) waitRetry() {
 	}
 }
 
-// recordAttempt notes how a start ended.
+// recordAttempt counts a start attempt that ended with err.
 func (d *Downstream) recordAttempt(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -283,8 +281,8 @@ func (d *Downstream) lastErr() error {
 	return d.err
 }
 
-// afterFailure waits until the server may be tried again, or the end. From
-// soonest on a call may cut the wait.
+// afterFailure waits until the server may be started again or d.ctx ends. A call
+// may end the wait once soonest has passed.
 func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration) {
 	if _, ok := errors.AsType[permanentError](err); ok {
 		d.log.Error("downstream failed", "err", err)
@@ -298,19 +296,19 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 		return
 	}
 	wait := backoff(failures)
-	d.log.Warn("downstream not running", "err", err, "again_in", wait.Round(time.Millisecond))
+	d.log.Warn("downstream not running", "err", err, "retry_in", wait.Round(time.Millisecond))
 	d.setState(Backoff, nil, err)
-	d.markListed() // and why, for who asks now
+	d.markListed() // waiting callers get the error
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	cuttable := time.NewTimer(min(wait, soonest))
-	defer cuttable.Stop()
+	earliest := time.NewTimer(min(wait, soonest))
+	defer earliest.Stop()
 	var wake chan struct{}
 	for {
 		select {
 		case <-timer.C:
 			return
-		case <-cuttable.C:
+		case <-earliest.C:
 			wake = d.wake
 		case <-wake:
 		case <-d.ctx.Done():
@@ -322,9 +320,9 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 	}
 }
 
-// backoff returns how long to wait after so many failures in a row: doubling,
-// up to a ceiling, with a third of chance in it, so that servers which fell
-// together do not come back together.
+// backoff returns the delay after a number of consecutive failures. It doubles up
+// to maxBackoff, with a random part of one third so that servers that failed
+// together do not restart together.
 func backoff(failures int) time.Duration {
 	wait := maxBackoff
 	if failures < 9 {
@@ -333,11 +331,17 @@ func backoff(failures int) time.Duration {
 	return wait - time.Duration(rand.Int64N(int64(wait)/3))
 }
 
-// start opens a session.
+// start starts the server and opens a session with it.
 func (d *Downstream) start(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no handshake within %v", d.spec.StartupTimeout))
+	late := fmt.Errorf("no handshake within %v", d.spec.StartupTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, late)
 	defer cancel()
-	s := &session{d: d, exited: make(chan struct{}), relist: make(chan struct{}, 1), pending: map[*request]*activeRequest{}}
+	s := &session{
+		d:       d,
+		exited:  make(chan struct{}),
+		relist:  make(chan struct{}, 1),
+		pending: map[*request]*activeRequest{},
+	}
 	if d.spec.HTTP != nil {
 		if err := s.connectHTTP(ctx); err != nil {
 			close(s.exited)
@@ -360,7 +364,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	go func() { // ends with the process
 		s.waitErr = proc.Wait()
 		select {
-		case <-conn.Done(): // all it wrote has been read
+		case <-conn.Done(): // everything it wrote has been read
 		case <-time.After(time.Second):
 		}
 		conn.Close(d.endError(s.waitErr))
@@ -379,16 +383,16 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// logLines logs what a server writes to stderr, line by line.
 func logLines(log *slog.Logger, r io.Reader) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
-		log.Info("downstream says", "line", s.Text())
+		log.Info("downstream stderr", "line", s.Text())
 	}
 	io.Copy(io.Discard, r) // a line too long for the scanner must not block the server
 }
 
-// maxMessage is the longest message that a downstream server may send over
-// stdio, in bytes.
+// maxMessage is the longest message in bytes that a server may send over stdio.
 const maxMessage = 80 << 20
 
 func (d *Downstream) endError(err error) error {
@@ -398,8 +402,8 @@ func (d *Downstream) endError(err error) error {
 	return fmt.Errorf("its process ended: %w", err)
 }
 
-// serve keeps the session until it ends. It returns nil when it ended because
-// nobody used it, and whether the server is to be started again at once.
+// serve keeps the session open until it ends. The error is nil if the session was
+// closed because it was idle. wanted reports whether to restart the server at once.
 func (d *Downstream) serve(s *session) (wanted bool, err error) {
 	d.log.Debug("downstream ready", "version", s.version)
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -451,18 +455,20 @@ func (d *Downstream) inUse() bool {
 	return d.users > 0
 }
 
-// stopIdle takes the session away when it has been idle for long enough.
+// stopIdle takes the session out of use if it has been idle for IdleStop, and
+// reports whether it did.
 func (d *Downstream) stopIdle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.spec.IdleStop == 0 || d.users > 0 || d.set.tasks.hasRunning(d.spec.Name) || time.Since(d.lastUse) < d.spec.IdleStop {
+	busy := d.users > 0 || d.set.tasks.hasRunning(d.spec.Name)
+	if d.spec.IdleStop == 0 || busy || time.Since(d.lastUse) < d.spec.IdleStop {
 		return false
 	}
 	d.state, d.session = Stopped, nil
 	return true
 }
 
-// keepCatalog lists what the server offers, and again when it changes.
+// keepCatalog lists what the server offers, again at every change, until ctx ends.
 func (d *Downstream) keepCatalog(ctx context.Context, s *session) {
 	for {
 		again := d.list(ctx, s)
@@ -479,16 +485,17 @@ func (d *Downstream) keepCatalog(ctx context.Context, s *session) {
 	}
 }
 
-// Times of listing again.
+// Intervals between listings.
 const (
-	minPoll   = 5 * time.Second // however short a server's ttl is
+	minPoll   = 5 * time.Second // even if the server's ttl is shorter
 	retryList = 30 * time.Second
 )
 
-// list asks for the catalogue and returns when to ask again, 0 for when the
-// server says so.
+// list fetches the catalog. It returns when to list again, 0 if the server
+// announces changes.
 func (d *Downstream) list(ctx context.Context, s *session) time.Duration {
-	lctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, fmt.Errorf("no listing within %v", d.spec.StartupTimeout))
+	late := fmt.Errorf("no listing within %v", d.spec.StartupTimeout)
+	lctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, late)
 	defer cancel()
 	c, ttl, err := s.catalog(lctx)
 	if ctx.Err() != nil {
@@ -509,7 +516,7 @@ func (d *Downstream) list(ctx context.Context, s *session) time.Duration {
 	return 0
 }
 
-// setCatalog makes c the catalogue, saves it and tells the set what changed.
+// setCatalog replaces the catalog, saves it and publishes the changes.
 func (d *Downstream) setCatalog(c *Catalog) {
 	d.pinNew(c)
 	d.mu.Lock()
@@ -518,14 +525,14 @@ func (d *Downstream) setCatalog(c *Catalog) {
 	d.mu.Unlock()
 	if change := compare(before, c); change != (Change{}) {
 		if err := c.save(d.file()); err != nil {
-			d.log.Warn("catalogue not saved", "err", err)
+			d.log.Warn("saving the catalog failed", "err", err)
 		}
 		d.set.republish(change)
 	}
 	d.markListed()
 }
 
-// markLost says that s turned out to have ended.
+// markLost takes s out of use: it has turned out to be closed.
 func (d *Downstream) markLost(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -534,8 +541,9 @@ func (d *Downstream) markLost(s *session) {
 	}
 }
 
-// acquire returns the open session, starting the server when it does not run. It
-// waits for one attempt at most. The caller must call release.
+// acquire returns the open session and starts the server if it is not running. It
+// waits for at most one start attempt. The caller must call release, unless there
+// was an error.
 func (d *Downstream) acquire(ctx context.Context) (*session, error) {
 	d.set.Begin()
 	d.mu.Lock()
@@ -547,8 +555,9 @@ func (d *Downstream) acquire(ctx context.Context) (*session, error) {
 			d.mu.Unlock()
 			return s, nil
 		}
-		// Not the state alone tells: by now the next attempt may be under way.
-		over := d.attempts > seen && (d.failed != nil || d.state == Backoff || d.state == Failed || d.state == LoginNeeded)
+		// The state alone does not tell: the next attempt may already be under way.
+		failed := d.failed != nil || d.state == Backoff || d.state == Failed || d.state == LoginNeeded
+		over := d.attempts > seen && failed
 		if over || d.ctx.Err() != nil {
 			err := cmp.Or(d.err, d.failed)
 			d.mu.Unlock()
@@ -579,34 +588,38 @@ func (d *Downstream) release() {
 	d.lastUse = time.Now()
 }
 
-// A LostError says that a downstream server ended, or was ended, while it
-// worked on a request. What it had done by then is not known.
+// A LostError reports that a downstream server ended while it processed a
+// request. How much of the request it carried out is unknown.
 type LostError struct {
 	Server string
 	Cause  error
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("the server %s ended while it worked on this (%v); what it had done by then is unknown; check before you repeat it, the server is being started again", e.Server, e.Cause)
+	return fmt.Sprintf("the server %s ended while it worked on this (%v); what it had done by then is unknown; "+
+		"check before you repeat it, the server is being started again", e.Server, e.Cause)
 }
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// A TimeoutError says that a downstream server gave no sign of life for too
-// long.
+// A TimeoutError reports that a downstream server made no progress on a request
+// within the timeout.
 type TimeoutError struct {
 	Server string
 	After  time.Duration
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("the server %s gave no answer within %v; it was told to stop, but what it has done is unknown", e.Server, e.After)
+	return fmt.Sprintf("the server %s gave no answer within %v; it was told to stop, but what it has done is unknown",
+		e.Server, e.After)
 }
 
-// do sends r and returns the result. A request that the server cannot have
-// received, or that may safely be done twice, is repeated once with a new
-// session when the old one has ended.
-func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, repeatable bool) (json.RawMessage, error) {
+// do sends r and returns the result. If the session ends meanwhile, it repeats the
+// request once in a new session, provided that the server cannot have received it
+// or that it is repeatable.
+func (d *Downstream) do(
+	ctx context.Context, r *request, timeout time.Duration, repeatable bool,
+) (json.RawMessage, error) {
 	for try := 0; ; try++ {
 		s, err := d.acquire(ctx)
 		if err != nil {
@@ -621,7 +634,7 @@ func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, 
 			}
 			return nil, &LostError{Server: d.spec.Name, Cause: err}
 		}
-		if errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed) { // over HTTP: nobody is there
+		if errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed) { // over HTTP: the server is unreachable
 			s.link.Close(err)
 		} else if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
 			return res, err
@@ -634,14 +647,16 @@ func (d *Downstream) do(ctx context.Context, r *request, timeout time.Duration, 
 	}
 }
 
-// pingTimeout is how long a server that let a call time out may take to show
-// that it is alive.
+// pingTimeout is how long a server may take to answer a ping after a call has
+// timed out.
 const pingTimeout = 5 * time.Second
 
-// callWithTimeout makes the call and gives it up when the server shows no sign of life
-// for timeout. Progress is such a sign, and time that a question to the client
-// takes does not count.
-func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request, timeout time.Duration) (json.RawMessage, error) {
+// callWithTimeout sends r and gives up when the server makes no progress for
+// timeout; 0 means no timeout. A progress notification restarts the clock, which
+// stands still while the client answers a question.
+func (d *Downstream) callWithTimeout(
+	ctx context.Context, s *session, r *request, timeout time.Duration,
+) (json.RawMessage, error) {
 	if timeout <= 0 {
 		return s.call(ctx, r)
 	}
@@ -671,22 +686,22 @@ func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request
 	return res, err
 }
 
-// checkAlive ends a session whose server does not even answer a ping.
+// checkAlive closes a session whose server does not answer a ping.
 func (d *Downstream) checkAlive(s *session) {
 	if s.stateless {
-		return // there is no ping any more, and no session to lose
+		return // the stateless protocol has neither ping nor session
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, pingTimeout)
 	defer cancel()
 	_, err := s.link.do(ctx, &request{method: "ping"})
 	if err != nil && ctx.Err() != nil && d.ctx.Err() == nil {
-		d.log.Warn("downstream hangs, starting it again")
+		d.log.Warn("downstream does not answer, restarting it")
 		d.markLost(s)
 		s.link.Close(errors.New("it gave no answer to a ping"))
 	}
 }
 
-// currentSession returns the session that is open now, nil when there is none.
+// currentSession returns the open session, nil when there is none.
 func (d *Downstream) currentSession() *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()

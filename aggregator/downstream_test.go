@@ -738,8 +738,8 @@ func TestAQuestionWithoutACallIsRefused(t *testing.T) {
 		}}
 		s := set(t, spec("raw", f.launch))
 		synctest.Wait()
-		require.Contains(t, got[`"elicitation/create"`], "no call is under way")
-		require.Contains(t, got[`"sampling/createMessage"`], "no call is under way")
+		require.Contains(t, got[`"elicitation/create"`], "no call is pending")
+		require.Contains(t, got[`"sampling/createMessage"`], "no call is pending")
 		require.Equal(t, `{"roots":[{"uri":"file:///w"}]}`, got[`"roots/list"`], "the workspace")
 		require.Equal(t, `{}`, got[`"ping"`])
 		remove := s.AddClient(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {

@@ -17,39 +17,38 @@ import (
 	"toolgate/policy"
 )
 
-// DownstreamOptions configure [Downstreams].
+// DownstreamOptions configures [Downstreams].
 type DownstreamOptions struct {
-	Version  string          // of toolgate, told to the servers
-	StateDir string          // where catalogues are kept
-	Roots    json.RawMessage // the answer to roots/list where no client can give one
-	Reserved []string        // tool names that are taken
-	Log      *slog.Logger    // nil: nothing is logged
-	Grace    time.Duration   // between the steps of ending a process; 0: two seconds
+	Version  string          // of toolgate, sent to the servers
+	StateDir string          // where catalogs and pinned definitions are saved
+	Roots    json.RawMessage // the answer to roots/list if no client can give one
+	Reserved []string        // names of built-in tools
+	Log      *slog.Logger    // nil: discard
+	Grace    time.Duration   // between the steps of stopping a process; 0: two seconds
 
-	// Hold has no server started before [Downstreams.Begin], or before one is
-	// needed: a client is waiting for its first answer meanwhile.
+	// Hold delays the start of all servers until [Downstreams.Begin] is called or
+	// one is needed, so that the first client gets its first answer sooner.
 	Hold bool
 }
 
-// A Notice is a notification of a downstream server that concerns clients.
+// A Notice is a notification of a downstream server for clients.
 type Notice struct {
 	Server  string
 	Method  string
 	Params  json.RawMessage
-	Callers []string // whose calls were under way on the server
+	Callers []string // with calls pending on the server
 }
 
-// Listener is told of what happens behind; its functions must not block and
-// may be nil.
+// A Listener receives events of the downstream servers. Its functions must not
+// block and may be nil.
 type Listener struct {
 	Changed func(Change)
 	Notice  func(Notice)
 }
 
-// Downstreams keeps the servers from the config. Their tools are published
-// from saved catalogues at once, and a server that is slow, broken or gone
-// holds up nobody but its own callers. Close ends all. It may be used
-// concurrently.
+// Downstreams runs the downstream servers from the config. It publishes their
+// tools from saved catalogs at once, and a server that is slow or broken delays
+// only its own callers. It may be used concurrently. Close stops all servers.
 //
 //	set := aggregator.NewDownstreams(options)
 //	set.Update(specs)
@@ -64,7 +63,7 @@ type Downstreams struct {
 	startable chan struct{} // closed when servers may start
 	startOnce sync.Once
 
-	published atomic.Pointer[published] // nil: nobody has looked yet
+	published atomic.Pointer[published] // nil: not built yet
 
 	mu        sync.Mutex
 	servers   map[string]*Downstream
@@ -77,7 +76,7 @@ type Downstreams struct {
 	tasks         taskRegistry
 }
 
-// NewDownstreams returns a set without servers.
+// NewDownstreams returns a set without servers. The caller must call Close.
 func NewDownstreams(o DownstreamOptions) *Downstreams {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -103,11 +102,11 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 	return s
 }
 
-// Begin lets the servers start.
+// Begin lets the servers start, see [DownstreamOptions.Hold].
 func (s *Downstreams) Begin() { s.startOnce.Do(func() { close(s.startable) }) }
 
-// Update makes specs the servers of the set: new ones are started, those that
-// are gone or differ are ended. It does not wait for either.
+// Update makes specs the servers of the set. It starts new servers, stops those
+// that are gone and restarts those that changed, without waiting for any of it.
 func (s *Downstreams) Update(specs []Spec) {
 	s.mu.Lock()
 	if s.ctx.Err() != nil {
@@ -126,7 +125,7 @@ func (s *Downstreams) Update(specs []Spec) {
 		s.wg.Go(func() { // ends with d.ctx
 			if old != nil {
 				old.cancel(errors.New("its config has changed"))
-				<-old.stopped // two of one server may want the same port or file
+				<-old.stopped // both may need the same port or file
 			}
 			d.run()
 		})
@@ -141,15 +140,15 @@ func (s *Downstreams) Update(specs []Spec) {
 	s.republish(Change{Tools: true, Resources: true, Prompts: true})
 }
 
-// Close ends all servers and waits for them.
+// Close stops all servers and waits for them.
 func (s *Downstreams) Close() {
-	s.mu.Lock() // no Update can be adding one now
+	s.mu.Lock() // excludes a concurrent Update
 	s.cancel(errShutdown)
 	s.mu.Unlock()
 	s.wg.Wait()
 }
 
-// all returns the servers by name.
+// all returns the servers, sorted by name.
 func (s *Downstreams) all() []*Downstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +168,7 @@ func (s *Downstreams) server(name string) (*Downstream, error) {
 	return nil, fmt.Errorf("there is no server %s any more", name)
 }
 
-// Listen has l told of changes and notices until remove is called.
+// Listen sends changes and notices to l until remove is called.
 func (s *Downstreams) Listen(l Listener) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *Downstreams) notice(n Notice) {
 	})
 }
 
-// view returns what is published.
+// view returns the published lists, and builds them at the first call.
 func (s *Downstreams) view() *published {
 	if p := s.published.Load(); p != nil {
 		return p
@@ -216,7 +215,7 @@ func (s *Downstreams) view() *published {
 	return s.publish(&published{})
 }
 
-// publishAll makes what is published anew, under s.mu.
+// publish rebuilds the published lists. s.mu must be held.
 func (s *Downstreams) publish(before *published) *published {
 	reserved := map[string]bool{}
 	for _, name := range s.opts.Reserved {
@@ -238,13 +237,14 @@ func (s *Downstreams) publish(before *published) *published {
 	return p
 }
 
-// republish makes what is published anew, where somebody has looked at it
-// before, and tells the listeners.
+// republish rebuilds the published lists, if they have been built, and tells the
+// listeners what changed.
 func (s *Downstreams) republish(c Change) {
 	s.mu.Lock()
 	if before := s.published.Load(); before != nil {
 		p := s.publish(before)
-		c.Tools = c.Tools && !slices.EqualFunc(before.tools, p.tools, func(a, b Tool) bool { return bytes.Equal(a.Definition, b.Definition) })
+		same := func(a, b Tool) bool { return bytes.Equal(a.Definition, b.Definition) }
+		c.Tools = c.Tools && !slices.EqualFunc(before.tools, p.tools, same)
 	}
 	s.mu.Unlock()
 	if c == (Change{}) {
@@ -257,8 +257,8 @@ func (s *Downstreams) republish(c Change) {
 	})
 }
 
-// AddClient makes client the one that is asked for roots outside of calls,
-// while it is the only one there is, until remove is called.
+// AddClient registers a client until remove is called. While it is the only one,
+// it answers requests for roots that belong to no call.
 func (s *Downstreams) AddClient(client policy.ClientFunc) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,6 +272,7 @@ func (s *Downstreams) AddClient(client policy.ClientFunc) (remove func()) {
 	}
 }
 
+// soleClient returns the only registered client, nil when there are none or several.
 func (s *Downstreams) soleClient() policy.ClientFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +285,8 @@ func (s *Downstreams) soleClient() policy.ClientFunc {
 	return nil
 }
 
-// Tools returns the published tools, sorted by name. The slice is shared and
-// must not be changed.
+// Tools returns the published tools, sorted by name. The caller must not modify
+// the slice.
 func (s *Downstreams) Tools() []Tool { return s.view().tools }
 
 // Tool returns the tool published as name.
@@ -299,14 +300,14 @@ func (s *Downstreams) Tool(name string) (Tool, bool) {
 // Has reports whether a tool is published as name.
 func (s *Downstreams) Has(name string) bool { return s.view().byName[name] != nil }
 
-// Status says how the servers are, by name.
+// Status returns the state of each server, sorted by name.
 func (s *Downstreams) Status() []Status {
 	p := s.view()
 	var list []Status
 	for _, d := range s.all() {
 		d.mu.Lock()
 		st := Status{Name: d.spec.Name, State: d.state, Faults: p.faults[d.spec.Name]}
-		// Of a server that is being started again, why it did not start before.
+		// While the server is being restarted, report why the last start failed.
 		if err := cmp.Or(d.err, d.failed); err != nil && d.session == nil {
 			st.Error = err.Error()
 		}
@@ -327,8 +328,8 @@ func (s *Downstreams) Status() []Status {
 	return list
 }
 
-// Check starts every server that does not run and returns how all are: ready,
-// or why not after one attempt.
+// Check starts every server that is not running, once, and returns the state of
+// each.
 func (s *Downstreams) Check(ctx context.Context) []Status {
 	var all sync.WaitGroup
 	for _, d := range s.all() {
@@ -343,9 +344,9 @@ func (s *Downstreams) Check(ctx context.Context) []Status {
 	return s.Status()
 }
 
-// WaitListed waits until every server that was never seen has told what it
-// offers, or has failed to. With required it waits for those alone whose
-// config says that they are.
+// WaitListed waits until every server without a saved catalog has listed what it
+// offers or failed to, or ctx ends. If required, it waits only for the servers
+// configured as required.
 func (s *Downstreams) WaitListed(ctx context.Context, required bool) {
 	for _, d := range s.all() {
 		if required && !d.spec.Required {
@@ -360,9 +361,9 @@ func (s *Downstreams) WaitListed(ctx context.Context, required bool) {
 	}
 }
 
-// WaitForTool waits, before a call of a tool that is not known, until the servers
-// that could still have it have told what they offer: those that a listing
-// waits for, and those whose prefix it has.
+// WaitForTool waits until the servers that may offer the unknown tool have listed
+// what they offer, or ctx ends: those configured as required, and those whose
+// prefix the name has.
 func (s *Downstreams) WaitForTool(ctx context.Context, tool string) {
 	for _, d := range s.all() {
 		if prefix := d.prefix(); !d.spec.Required && (prefix == "" || !strings.HasPrefix(tool, prefix)) {

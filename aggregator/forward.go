@@ -15,29 +15,33 @@ import (
 	"toolgate/policy"
 )
 
-// A Forward is a request of a client about a task.
+// A Forward is a client's request about a task.
 type Forward struct {
 	Method string
 	Params json.RawMessage // as the client sent them
 	Caller string
 	Client policy.ClientFunc
-	Rounds bool                       // the client takes questions in results
-	Log    func(json.RawMessage) bool // as [policy.Call] has it
+	Rounds bool                       // the client accepts questions in results
+	Log    func(json.RawMessage) bool // see [gate.Call]
 }
 
-// An UnknownError says that no server offers what was asked for.
+// An UnknownError reports that no server offers the resource or prompt.
 type UnknownError struct{ What, Name string }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Name) }
 
-// Resources, Templates and Prompts return what is published, by key. The
-// slices are shared and must not be changed.
+// Resources returns the published resources, sorted by key. The caller must not
+// modify the slice.
 func (s *Downstreams) Resources() []Named { return s.view().resources }
-func (s *Downstreams) Templates() []Named { return s.view().templates }
-func (s *Downstreams) Prompts() []Named   { return s.view().prompts }
 
-// Serves reports whether some server declares the capability, or may: one
-// that was never seen counts as declaring all.
+// Templates is Resources for resource templates.
+func (s *Downstreams) Templates() []Named { return s.view().templates }
+
+// Prompts is Resources for prompts.
+func (s *Downstreams) Prompts() []Named { return s.view().prompts }
+
+// Serves reports whether some server declares the capability or has not been
+// listed yet.
 func (s *Downstreams) Serves(capability ...string) bool {
 	return slices.ContainsFunc(s.all(), func(d *Downstream) bool {
 		c := d.catalog()
@@ -50,7 +54,8 @@ func (s *Downstreams) Declares(capability ...string) bool {
 	return slices.ContainsFunc(s.all(), func(d *Downstream) bool { return d.catalog().has(capability...) })
 }
 
-// Instructions returns what the servers say about themselves, by name.
+// Instructions returns the instructions of the servers that have some, with their
+// names, sorted by name.
 func (s *Downstreams) Instructions() (names, texts []string) {
 	for _, d := range s.all() {
 		if c := d.catalog(); c != nil && c.Instructions != "" {
@@ -60,10 +65,9 @@ func (s *Downstreams) Instructions() (names, texts []string) {
 	return names, texts
 }
 
-// Forward passes a request about a task on to the server that has the task,
-// and returns the result's bytes. The call that made the task has been through
-// the gate. Errors are an [*RPCError] as the server sent it, and those of a
-// server that does not run.
+// Forward sends a request about a task to the server that runs the task, and
+// returns the result. It skips the gate, which the call that created the task has
+// passed. A JSON-RPC error of the server is returned as an [*RPCError].
 func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
 	body, err := rawjson.Parse(f.Params)
 	if err != nil {
@@ -76,24 +80,23 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	return s.forwardTask(ctx, f, r)
 }
 
-// Requests that clients make of servers, beside [ReadResource]. They are
-// names of tools to the policy: none of a server's own holds a slash.
+// Requests that the policy decides like tools, besides [ReadResource]. They cannot
+// clash with tools of a server, whose names contain no slash.
 const (
 	GetPrompt = "prompts/get"
 	Complete  = "completion/complete"
 	Subscribe = "resources/subscribe"
 )
 
-// A Target is a server that a request may go to, with the request's params in
-// that server's own names, without _meta and what belongs to rounds.
+// A Target is the server that a request goes to.
 type Target struct {
 	Server    string
-	Arguments json.RawMessage
+	Arguments json.RawMessage // the params with the server's own names, without _meta and inputs
 }
 
-// Target returns the server that a request goes to. Its errors are an
-// [*RPCError] for params that are wrong or that several servers could mean, and
-// an [*UnknownError] when no server offers what is asked for.
+// Target returns the server that a request goes to. Errors are an [*RPCError] for
+// params that are invalid or ambiguous, and an [*UnknownError] if no server offers
+// the resource or prompt.
 func (s *Downstreams) Target(method string, params json.RawMessage) (Target, error) {
 	body, err := rawjson.Parse(params)
 	if err != nil {
@@ -121,16 +124,16 @@ func (s *Downstreams) Target(method string, params json.RawMessage) (Target, err
 	return Target{}, &RPCError{Code: -32601, Message: method + " is not supported"}
 }
 
-// target returns n's server, with n's own name under key of body.
+// target returns the target for n: body with n's raw name under key.
 func (n Named) target(body rawjson.Object, key string) Target {
 	body = slices.Clone(body)
 	body.Set(key, rawjson.Quote(n.Raw))
 	return Target{n.Server, body.Bytes()}
 }
 
-// DescribeRequest returns what a request of the protocol would do. Reading,
-// prompts and subscriptions count as reading; completing and subscribing are
-// decided as the read or prompt that they belong to.
+// DescribeRequest returns the action of a request that is not a tool call, for the
+// policy. All such requests are read-only. Completions and subscriptions are
+// decided like the read or prompt that they belong to.
 func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessage) (policy.Action, error) {
 	body, err := rawjson.Parse(args)
 	if err != nil {
@@ -154,8 +157,8 @@ func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessag
 	return a, nil
 }
 
-// completed returns the request that a completion is for, and the completion's
-// params together with those of that request, as far as they are known.
+// completed returns the method that a completion is for, and the completion's
+// params merged with the known params of that method.
 func completed(body rawjson.Object) (method string, both rawjson.Object, err error) {
 	ref, err := rawjson.Parse(body.Get("ref"))
 	if err != nil {
@@ -170,15 +173,18 @@ func completed(body rawjson.Object) (method string, both rawjson.Object, err err
 	both = slices.Clone(body)
 	switch ref.Text("type") {
 	case "ref/prompt":
-		return GetPrompt, append(both, rawjson.Field{Key: "name", Value: rawjson.Quote(ref.Text("name"))}, rawjson.Field{Key: "arguments", Value: values.Bytes()}), nil
+		return GetPrompt, append(both,
+			rawjson.Field{Key: "name", Value: rawjson.Quote(ref.Text("name"))},
+			rawjson.Field{Key: "arguments", Value: values.Bytes()},
+		), nil
 	case "ref/resource":
 		return ReadResource, append(both, rawjson.Field{Key: "uri", Value: rawjson.Quote(ref.Text("uri"))}), nil
 	}
 	return "", nil, errors.New("ref has an unknown type")
 }
 
-// runRequest runs a request of the protocol that the gate let through. An
-// error that the server sent is an [*RPCError].
+// runRequest runs a request that is not a tool call. A JSON-RPC error of the server
+// is returned as an [*RPCError].
 func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
 	body, err := rawjson.Parse(c.Arguments)
 	if err != nil {
@@ -207,6 +213,8 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 	return gate.Outcome{Result: res, Level: d.sandboxLevel()}, nil
 }
 
+// send sends r to the server and returns the result in the form that r's client
+// understands.
 func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {
 	d, err := s.server(server)
 	if err != nil {
@@ -219,15 +227,15 @@ func (s *Downstreams) send(ctx context.Context, server string, r *request) (json
 	return res, err
 }
 
-// withoutStatelessFields takes out of a complete result what only the newer era has at
-// its top: clients of the older one were never told of it.
+// withoutStatelessFields removes from a complete result the top-level fields that
+// only the stateless protocol defines.
 func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	if !bytes.Contains(res, []byte(`"resultType"`)) {
 		return res
 	}
 	o, err := rawjson.Parse(res)
 	if err != nil || o.Text("resultType") != "complete" {
-		return res // a field of the server's own
+		return res // not the protocol's resultType
 	}
 	for _, key := range []string{"resultType", "ttlMs", "cacheScope"} {
 		o.Delete(key)
@@ -242,7 +250,7 @@ func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// requestTimeout is that of requests which call no tool.
+// requestTimeout returns the timeout of requests other than tool calls.
 func (s Spec) requestTimeout() time.Duration {
 	if s.ToolTimeout == nil {
 		return 0
@@ -259,7 +267,7 @@ func (s *Downstreams) prompt(name string) (Named, error) {
 	return Named{}, &UnknownError{"prompt", name}
 }
 
-// completes returns the server whose prompt or resource is to be completed.
+// completes returns the server whose prompt or resource a completion refers to.
 func (s *Downstreams) completes(body rawjson.Object) (Target, error) {
 	ref, err := rawjson.Parse(body.Get("ref"))
 	if err != nil {
@@ -289,8 +297,8 @@ func (s *Downstreams) completes(body rawjson.Object) (Target, error) {
 	return Target{}, &RPCError{Code: -32602, Message: "ref has an unknown type"}
 }
 
-// owner returns the one server that may have the resource. Where several may,
-// none is asked: the answer would depend on which of them runs.
+// owner returns the server that has the resource. It is an error if several may
+// have it, because the answer would depend on which of them is running.
 func (s *Downstreams) owner(uri string) (Named, error) {
 	list := s.owners(uri)
 	switch len(list) {
@@ -303,13 +311,14 @@ func (s *Downstreams) owner(uri string) (Named, error) {
 	for _, n := range list {
 		full = append(full, uriPrefix(n.Server)+n.Raw)
 	}
-	return Named{}, &RPCError{Code: -32602, Message: fmt.Sprintf("several servers may have the resource %q; ask for one of: %s", uri, strings.Join(full, ", "))}
+	msg := fmt.Sprintf("several servers may have the resource %q; ask for one of: %s", uri, strings.Join(full, ", "))
+	return Named{}, &RPCError{Code: -32602, Message: msg}
 }
 
-// owners returns the servers that may have the resource: the one that it is
-// published for, or that it begins with; else those that list it; else, as it
-// may be one of a tool's result, those with a template that fits; else those
-// that have resources.
+// owners returns the servers that may have the resource, the first of these that
+// is not empty: the one that published it or whose prefix the URI has; those that
+// list it; those with a matching template (the URI may come from a tool's result);
+// those that have resources at all.
 func (s *Downstreams) owners(uri string) []Named {
 	for _, n := range s.Resources() {
 		if n.Key == uri {
@@ -350,8 +359,8 @@ func (s *Downstreams) owners(uri string) []Named {
 	return having
 }
 
-// fits reports whether the URI could come from the template: whether the
-// template's fixed parts stand in it in order.
+// fits reports whether the URI may match the template, that is whether it has the
+// template's literal parts in order.
 func fits(template, uri string) bool {
 	first := true
 	for {
@@ -370,7 +379,8 @@ func fits(template, uri string) bool {
 	}
 }
 
-// PublicURI returns the URI under which clients know a server's resource.
+// PublicURI returns the URI under which a server's resource is published, raw if it
+// is not listed.
 func (s *Downstreams) PublicURI(server, raw string) string {
 	for _, n := range s.Resources() {
 		if n.Server == server && n.Raw == raw {

@@ -11,19 +11,19 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// A logLevel is how much a server of the older era is to log: what its clients
-// request, or more while a request is under way that asks for it. The zero value
-// is ready.
+// A logLevel is the log level of a session-based server: the level that its clients
+// have set, or a more verbose one while a pending request asks for it. The zero
+// value is ready to use.
 type logLevel struct {
-	sent string // the level that the server was told last; under turn
+	sent string // the level last sent to the server; guarded by busy
 
 	mu       sync.Mutex
-	busy     chan struct{}       // holds an element while somebody has the turn
-	requests map[*request]string // of the requests under way
+	busy     chan struct{}       // holds an element between acquire and release
+	requests map[*request]string // levels of the pending requests
 }
 
-// acquire waits until nobody else tells the server its level. It is false when
-// ctx ends first; else release must be called.
+// acquire waits for the right to send the server a level. If it returns true, the
+// caller must call release; it returns false if ctx ends first.
 func (t *logLevel) acquire(ctx context.Context) bool {
 	t.mu.Lock()
 	if t.busy == nil {
@@ -41,7 +41,7 @@ func (t *logLevel) acquire(ctx context.Context) bool {
 
 func (t *logLevel) release() { <-t.busy }
 
-// request notes what a request asks for, "" when it is over.
+// request records the level that r asks for; "" removes it.
 func (t *logLevel) request(r *request, level string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *logLevel) request(r *request, level string) {
 	}
 }
 
-// effective returns the most talkative of level and what the requests ask for.
+// effective returns the most verbose of level and the levels of pending requests.
 func (t *logLevel) effective(level string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,12 +66,12 @@ func (t *logLevel) effective(level string) string {
 	return level
 }
 
-// levelWait is how long a request waits for a server to take its log level.
+// levelWait is how long a request waits for the server to accept its log level.
 const levelWait = time.Second
 
-// requestLevel has a server of the older era log at the level that a request of
-// the newer one asks for, until done is called. One of the newer era reads it
-// in the request.
+// requestLevel makes a session-based server log at the level that a stateless
+// request asks for, until done is called. A stateless server reads the level from
+// the request.
 func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	level := r.meta.Text(metaLogLevel)
 	if r.log == nil || s.stateless || !slices.Contains(logLevels, level) {
@@ -87,13 +87,14 @@ func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	}
 }
 
-// stateless reports whether a request is of a client of the newer era.
+// stateless reports whether the request is from a client with the stateless protocol.
 func (r *request) stateless() bool { return r.rounds || r.log != nil }
 
-// routeLog reports whether a log message is done with: given to the request
-// that it came for, or nobody's because no client of the older era has any
-// under way here. Where the transport does not tell, it is the caller's latest
-// request that wants it, and none when several callers have some under way.
+// routeLog reports whether a log message has been handled: passed to the request
+// that it belongs to, or dropped because only stateless requests are pending and
+// none of them wants it. If the transport does not tell the request (cause is nil),
+// it goes to the caller's latest request that wants it, and to none if requests of
+// several callers are pending.
 func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	params = slices.Clone(params)
 	if cause != nil {
@@ -110,25 +111,25 @@ func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(b.number, a.number) })
-	newer := len(calls) > 0
+	stateless := len(calls) > 0
 	for _, c := range calls {
 		if c.r.caller != calls[0].r.caller {
-			return false // nor does it reach those who see that several wait
+			return false // several callers: it could be anybody's
 		}
-		newer = newer && c.r.stateless()
+		stateless = stateless && c.r.stateless()
 	}
 	for _, c := range calls {
 		if c.r.log != nil && !c.r.answered.Load() && c.r.log(params) {
 			return true
 		}
 	}
-	return newer
+	return stateless
 }
 
-// logLevels are the levels of MCP, the most talkative first.
+// logLevels are the log levels of MCP, the most verbose first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// level returns the most talkative level that somebody wants, "" for none.
+// level returns the most verbose level that a client has set, "" for none.
 func (w *subscriptions) level() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,8 +142,8 @@ func (w *subscriptions) level() string {
 	return best
 }
 
-// SetLevel has the servers log at the level that a client wants; "" takes the
-// wish back. It returns at once.
+// SetLevel sets the log level of a client; "" removes it. The servers log at the
+// most verbose level that is set. It returns at once.
 func (s *Downstreams) SetLevel(client, level string) {
 	s.subscriptions.mu.Lock()
 	if s.subscriptions.levels == nil {
@@ -161,6 +162,7 @@ func (s *Downstreams) SetLevel(client, level string) {
 	}
 }
 
+// setLevel sends the effective log level to the server, if it has changed.
 func (d *Downstream) setLevel(ctx context.Context, s *session) {
 	if s.stateless || !s.initial.has("logging") {
 		return
@@ -175,8 +177,9 @@ func (d *Downstream) setLevel(ctx context.Context, s *session) {
 	if level == "" || level == s.logLevel.sent {
 		return
 	}
-	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: rawjson.Object{{Key: "level", Value: rawjson.Quote(level)}}}); err != nil {
-		d.log.Debug("log level not set", "err", err)
+	body := rawjson.Object{{Key: "level", Value: rawjson.Quote(level)}}
+	if _, err := s.link.do(ctx, &request{method: "logging/setLevel", body: body}); err != nil {
+		d.log.Debug("setting the log level failed", "err", err)
 		return
 	}
 	s.logLevel.sent = level

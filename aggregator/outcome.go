@@ -11,8 +11,8 @@ import (
 	"toolgate/policy"
 )
 
-// Run runs a built-in tool's call under f, or where the session was opened
-// that the call goes on with. It is a [policy.RunFunc].
+// Run runs the call of a built-in tool under profile f, or under the profile of the
+// session that the call continues. It is a [gate.RunFunc].
 func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
 	if opened, ok := w.SessionProfile(c.Caller, c.Action.Session); ok {
 		f = opened
@@ -28,11 +28,11 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	return out, err
 }
 
-// maxSessions bounds what is remembered of sessions. It is far above what
-// workers keep, so what is forgotten has ended.
+// maxSessions limits the remembered sessions. It is far above what the workers keep,
+// so sessions that are forgotten have ended.
 const maxSessions = 10_000
 
-// SessionProfile returns the profile that a caller's session runs under.
+// SessionProfile returns the profile of a caller's session.
 func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) {
 	if session == "" {
 		return policy.Profile{}, false
@@ -43,15 +43,15 @@ func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) 
 	return s.profile, ok
 }
 
-// outcome reads what the gate must know of a CallToolResult: whether it is an
-// error, what the sandbox refused, and the session that it left running. The
-// notes about the latter two are taken out; nothing else is touched.
+// outcome reads a CallToolResult: whether it is an error, what the sandbox denied,
+// and the session that the call left running. It removes the worker's notes on the
+// latter two from _meta and changes nothing else.
 func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) {
 	var r struct {
 		IsError bool `json:"isError"`
 	}
 	if err := json.Unmarshal(res, &r); err != nil {
-		return out, "", fmt.Errorf("the backend's answer is no tool result: %w", err)
+		return out, "", fmt.Errorf("the backend's answer is not a tool result: %w", err)
 	}
 	out = gate.Outcome{Result: res, IsError: r.IsError}
 	if !bytes.Contains(res, []byte(policy.DeniedKey)) && !bytes.Contains(res, []byte(policy.SessionKey)) {
@@ -59,7 +59,7 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	}
 	var all, meta map[string]json.RawMessage
 	if json.Unmarshal(res, &all) != nil || json.Unmarshal(all["_meta"], &meta) != nil {
-		return out, "", nil // the words stand in a text, not in _meta
+		return out, "", nil // the keys occur in a text, not in _meta
 	}
 	if note, ok := meta[policy.DeniedKey]; ok {
 		if err := json.Unmarshal(note, &out.Denied); err != nil {

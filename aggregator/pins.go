@@ -15,26 +15,28 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// A server's tools are what the user saw when the server was added: a tool
-// whose words, schema or claims change later is held back until the user has
-// looked at it, because a description is read by the model as instructions.
+// The user sees the tools of a server when adding it. A tool whose text, schema or
+// annotations change later is not published until the user has reviewed it, because
+// models read descriptions as instructions.
 
-// A pinnedDefinition is a tool as it was first seen, or last accepted.
+// A pinnedDefinition is a tool's definition as first seen or last accepted.
 type pinnedDefinition struct {
 	Digest     string          `json:"digest"`
 	Definition json.RawMessage `json:"definition"`
 }
 
+// pinFile returns the path of the server's pinned definitions in the state folder.
 func pinFile(stateDir, server string) string {
 	return filepath.Join(stateDir, "trust", fileName(server)+".json")
 }
 
-// loadPins returns what was seen of the server's tools, by raw name.
+// loadPins reads the pinned definitions of a server, by raw tool name. It returns an
+// empty map when the file does not exist.
 func loadPins(file string) (map[string]pinnedDefinition, error) {
-	seen := map[string]pinnedDefinition{}
+	pins := map[string]pinnedDefinition{}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return seen, nil
+		return pins, nil
 	}
 	if err != nil {
 		return nil, err
@@ -48,21 +50,21 @@ func loadPins(file string) (map[string]pinnedDefinition, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		seen[f.Key] = pinnedDefinition{Digest: s.Text("digest"), Definition: s.Get("definition")}
+		pins[f.Key] = pinnedDefinition{Digest: s.Text("digest"), Definition: s.Get("definition")}
 	}
-	return seen, nil
+	return pins, nil
 }
 
-func savePins(file string, seen map[string]pinnedDefinition) error {
-	b, err := json.Marshal(seen)
+func savePins(file string, pins map[string]pinnedDefinition) error {
+	b, err := json.Marshal(pins)
 	if err != nil {
 		return err
 	}
 	return writeFile(file, b)
 }
 
-// pin returns what of a definition the model and the gate go by, with its
-// digest.
+// pin returns the parts of a definition that the model and the policy rely on, with
+// their digest.
 func pin(def rawjson.Object) pinnedDefinition {
 	kept := rawjson.Object{}
 	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
@@ -71,71 +73,72 @@ func pin(def rawjson.Object) pinnedDefinition {
 		}
 	}
 	b := kept.Bytes()
-	var words bytes.Buffer // the space between them tells nobody anything
-	if json.Compact(&words, b) == nil {
-		b = words.Bytes()
+	var compact bytes.Buffer // a change of white space is no change
+	if json.Compact(&compact, b) == nil {
+		b = compact.Bytes()
 	}
 	sum := sha256.Sum256(b)
 	return pinnedDefinition{Digest: hex.EncodeToString(sum[:]), Definition: b}
 }
 
-// pinNew notes the tools of c that were never seen before.
+// pinNew pins the tools of c that have no pin yet, unless the server is trusted.
 func (d *Downstream) pinNew(c *Catalog) {
 	if d.spec.Trusted {
 		return
 	}
 	file := pinFile(d.set.opts.StateDir, d.spec.Name)
-	seen, err := loadPins(file)
+	pins, err := loadPins(file)
 	if err != nil {
-		d.log.Warn("what was seen of its tools is not known", "err", err)
+		d.log.Warn("reading the pinned definitions failed", "err", err)
 		return
 	}
-	grown := false
+	added := false
 	for _, b := range c.Tools {
 		def, err := rawjson.Parse(b)
 		name := def.Text("name")
 		if err != nil || name == "" {
 			continue
 		}
-		if _, ok := seen[name]; !ok {
-			seen[name], grown = pin(def), true
+		if _, ok := pins[name]; !ok {
+			pins[name], added = pin(def), true
 		}
 	}
-	if grown {
-		if err := savePins(file, seen); err != nil {
-			d.log.Warn("its tools are not remembered", "err", err)
+	if added {
+		if err := savePins(file, pins); err != nil {
+			d.log.Warn("saving the pinned definitions failed", "err", err)
 		}
 	}
 }
 
-// checkPin returns why the tool must not be published yet, nil when it may.
-func (d *Downstream) checkPin(seen map[string]pinnedDefinition, name string, def rawjson.Object) error {
+// checkPin returns an error if the definition differs from the pinned one, so that
+// the tool must not be published before a review.
+func (d *Downstream) checkPin(pins map[string]pinnedDefinition, name string, def rawjson.Object) error {
 	if d.spec.Trusted {
 		return nil
 	}
-	if s, ok := seen[name]; ok && s.Digest != pin(def).Digest {
+	if s, ok := pins[name]; ok && s.Digest != pin(def).Digest {
 		return fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
 	}
 	return nil
 }
 
-// A Review is one tool of a server for a person to look at.
+// A Review is one tool of a server for the user to review.
 type Review struct {
 	Tool    string          `json:"tool"`
-	Changed bool            `json:"changed"` // it differs from what was seen
+	Changed bool            `json:"changed"` // differs from the pinned definition
 	Flags   []string        `json:"flags,omitempty"`
-	Before  json.RawMessage `json:"before,omitempty"` // when it has changed
+	Before  json.RawMessage `json:"before,omitempty"` // the pinned definition, if Changed
 	Now     json.RawMessage `json:"now"`
 }
 
-// ReviewServer returns the tools of a server's saved catalogue with what was
-// seen of them before. ErrNeverStarted says that there is none.
+// ReviewServer returns the tools in a server's saved catalog, each compared with its
+// pinned definition. The error is [ErrNeverStarted] when there is no catalog.
 func ReviewServer(stateDir, server string) ([]Review, error) {
 	c, err := savedCatalog(stateDir, server)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := loadPins(pinFile(stateDir, server))
+	pins, err := loadPins(pinFile(stateDir, server))
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +151,7 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 		}
 		now := pin(def)
 		r := Review{Tool: name, Now: now.Definition, Flags: schema.Flags(now.Definition)}
-		if old, ok := seen[name]; ok && old.Digest != now.Digest {
+		if old, ok := pins[name]; ok && old.Digest != now.Digest {
 			r.Changed, r.Before = true, old.Definition
 		}
 		list = append(list, r)
@@ -156,9 +159,10 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 	return list, nil
 }
 
-// ErrNeverStarted says that a server was never started.
+// ErrNeverStarted is the error for a server without a saved catalog.
 var ErrNeverStarted = errors.New("this server was never started, so nothing is known of its tools")
 
+// savedCatalog reads the server's catalog, whatever config it was saved under.
 func savedCatalog(stateDir, server string) (*Catalog, error) {
 	b, err := os.ReadFile(catalogFile(stateDir, server))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,23 +174,23 @@ func savedCatalog(stateDir, server string) (*Catalog, error) {
 	return parseCatalog(b)
 }
 
-// AcceptServer makes the tools as they are now those that were seen. A running
-// toolgate publishes them when it is told, see [Downstreams.ReloadPins].
+// AcceptServer pins all tools in the server's saved catalog. A running toolgate
+// publishes them after [Downstreams.ReloadPins].
 func AcceptServer(stateDir, server string) error {
 	c, err := savedCatalog(stateDir, server)
 	if err != nil {
 		return err
 	}
-	seen := map[string]pinnedDefinition{}
+	pins := map[string]pinnedDefinition{}
 	for _, b := range c.Tools {
 		if def, err := rawjson.Parse(b); err == nil && def.Text("name") != "" {
-			seen[def.Text("name")] = pin(def)
+			pins[def.Text("name")] = pin(def)
 		}
 	}
-	return savePins(pinFile(stateDir, server), seen)
+	return savePins(pinFile(stateDir, server), pins)
 }
 
-// ReloadPins publishes the tools anew after a person has accepted some.
+// ReloadPins publishes the tools again, after the user has accepted some.
 func (s *Downstreams) ReloadPins() {
 	s.mu.Lock()
 	for _, d := range s.servers {
@@ -196,7 +200,7 @@ func (s *Downstreams) ReloadPins() {
 	s.republish(Change{Tools: true})
 }
 
-// ForgetServer removes what is kept of a server.
+// ForgetServer deletes the saved catalog and pinned definitions of a server.
 func ForgetServer(stateDir, server string) error {
 	for _, file := range []string{catalogFile(stateDir, server), pinFile(stateDir, server)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

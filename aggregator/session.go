@@ -15,13 +15,13 @@ import (
 	"toolgate/policy"
 )
 
-// Protocol revisions that we speak to downstream servers.
+// Protocol revisions that toolgate speaks to downstream servers.
 const (
 	sessionVersion   = "2025-11-25"
-	statelessVersion = "2026-07-28" // the first without sessions
+	statelessVersion = "2026-07-28" // the first stateless revision
 )
 
-// Keys of _meta that belong to a hop and are never passed on.
+// Keys of _meta that apply to one hop only and are never forwarded.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
@@ -32,7 +32,7 @@ const (
 
 var hopKeys = []string{metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress}
 
-// A link is a connection to a downstream server, whatever the transport.
+// A link is a connection to a downstream server over any transport.
 type link interface {
 	do(context.Context, *request) (json.RawMessage, error)
 	notifyRaw(method string, params json.RawMessage) error
@@ -40,19 +40,19 @@ type link interface {
 	Close(cause error)
 }
 
-// A session is one connection to a downstream server, from the handshake on.
+// A session is one connection to a downstream server.
 type session struct {
 	d       *Downstream
 	link    link
 	proc    *Process // nil over HTTP
 	exited  chan struct{}
-	waitErr error // of the process, once gone is closed
+	waitErr error // of the process, valid once exited is closed
 
 	version   string // negotiated
 	stateless bool
-	initial   Catalog // what the handshake told, without the lists
+	initial   Catalog // from the handshake, without the lists
 
-	relist chan struct{} // a list has changed
+	relist chan struct{} // signals that a list has changed
 
 	mu      sync.Mutex
 	last    int                         // number of the last call
@@ -61,24 +61,27 @@ type session struct {
 	logLevel logLevel
 }
 
-// An activeRequest is how far a call is.
+// An activeRequest tracks a call in progress.
 type activeRequest struct {
 	number int
-	asked  int // questions put down to it
+	asked  int // questions attributed to it by inferCause
 }
 
-// clientCapabilities is what we declare to downstream servers. Which client
-// will cause a question is not known when they start, so all is declared; what
-// a client cannot do is answered when it is asked for.
+// clientCapabilities are the capabilities that toolgate declares to downstream
+// servers. A server starts before it is known which client will use it, so all are
+// declared; a request that the client does not support is answered by withoutClient.
 const clientCapabilities = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}`
 
 func (s *session) clientInfo() json.RawMessage {
-	return rawjson.Object{{Key: "name", Value: rawjson.Quote("toolgate")}, {Key: "version", Value: rawjson.Quote(s.d.set.opts.Version)}}.Bytes()
+	return rawjson.Object{
+		{Key: "name", Value: rawjson.Quote("toolgate")},
+		{Key: "version", Value: rawjson.Quote(s.d.set.opts.Version)},
+	}.Bytes()
 }
 
-// connect makes the handshake. Over stdio initialize comes first: servers of the
-// older era are by far the most, and some end at an unknown request. Only a
-// server that answers it with an error is asked in the words of the newer era.
+// connect does the handshake. It tries initialize first, because most servers are
+// session-based and some exit at an unknown request. Only if the server answers
+// with an error does it try server/discover.
 func (s *session) connect(ctx context.Context) error {
 	err := s.initialize(ctx)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
@@ -108,7 +111,12 @@ func (s *session) initialize(ctx context.Context) error {
 	if s.version == "" {
 		return errors.New("the answer to initialize names no protocolVersion")
 	}
-	s.initial = Catalog{Version: s.version, ServerInfo: o.Get("serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
+	s.initial = Catalog{
+		Version:      s.version,
+		ServerInfo:   o.Get("serverInfo"),
+		Capabilities: o.Get("capabilities"),
+		Instructions: o.Text("instructions"),
+	}
 	return s.link.notifyRaw("notifications/initialized", nil)
 }
 
@@ -132,16 +140,20 @@ func (s *session) discover(ctx context.Context) error {
 		return fmt.Errorf("it speaks %v only, and %s is needed", versions, statelessVersion)
 	}
 	meta, _ := rawjson.Parse(o.Get("_meta"))
-	s.initial = Catalog{Version: statelessVersion, ServerInfo: meta.Get("io.modelcontextprotocol/serverInfo"), Capabilities: o.Get("capabilities"), Instructions: o.Text("instructions")}
+	s.initial = Catalog{
+		Version:      statelessVersion,
+		ServerInfo:   meta.Get("io.modelcontextprotocol/serverInfo"),
+		Capabilities: o.Get("capabilities"),
+		Instructions: o.Text("instructions"),
+	}
 	return nil
 }
 
-// codeVersion is the error for a protocol version that a server does not
-// support (2026-07-28).
+// codeVersion is the error code for an unsupported protocol version (2026-07-28).
 const codeVersion = -32022
 
-// supportsStateless reports whether a server that refused our version names it
-// among those that it supports: then it is asked once more.
+// supportsStateless reports whether err refuses our version but lists it as
+// supported. Such a server is asked once more.
 func supportsStateless(err error) bool {
 	rpc, ok := errors.AsType[*RPCError](err)
 	if !ok || rpc.Code != codeVersion {
@@ -151,9 +163,9 @@ func supportsStateless(err error) bool {
 	return slices.Contains(rawjson.Strings(data.Get("supported")), statelessVersion)
 }
 
-// hopMeta returns meta as this hop sends it: without the keys of the hop before
-// it, and with those that the server's era asks for. What the client can do
-// and wants logged holds for the server too, where each request says it.
+// hopMeta returns meta for this hop: without the keys of the previous hop, and with
+// those that a stateless server needs. The client's capabilities and log level are
+// kept for a stateless server.
 func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 	o, _ := rawjson.Parse(meta)
 	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
@@ -174,7 +186,8 @@ func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 	return o
 }
 
-// call sends r and sees to what the server asks meanwhile.
+// call sends r and returns the result. It answers the questions that a stateless
+// server asks in its results, unless the client does so itself.
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if r.log != nil {
 		r.answered = new(atomic.Bool)
@@ -197,11 +210,11 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 	return res, err
 }
 
-// maxRounds bounds how often a server of the newer era may ask within a call.
+// maxRounds is how often a stateless server may ask for input during a call.
 const maxRounds = 10
 
-// answerInputs puts the questions in an input_required result to the client
-// and repeats the request with the answers, until a result is complete.
+// answerInputs asks the client the questions in an input_required result and repeats
+// the request with the answers, until the result is complete.
 func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMessage) (json.RawMessage, error) {
 	for round := 0; ; round++ {
 		o, err := rawjson.Parse(res)
@@ -209,7 +222,7 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 			return res, err
 		}
 		if round == maxRounds {
-			return nil, fmt.Errorf("%s asked for input %d times over; giving up", s.d.spec.Name, maxRounds)
+			return nil, fmt.Errorf("%s asked for input %d times in one call; giving up", s.d.spec.Name, maxRounds)
 		}
 		questions, _ := rawjson.Parse(o.Get("inputRequests"))
 		answers := rawjson.Object{}
@@ -241,9 +254,11 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 	}
 }
 
-// onRequest takes the server's own requests. They are answered by the client
-// whose call caused them and by nobody else.
-func (s *session) onRequest(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool {
+// onRequest handles the server's own requests. Only the client whose call caused a
+// request answers it.
+func (s *session) onRequest(
+	cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError),
+) bool {
 	switch method {
 	case "ping":
 		go reply(json.RawMessage("{}"), nil) // ends when it is written
@@ -281,10 +296,10 @@ func (s *session) onRequest(cause *request, method string, params json.RawMessag
 	return true
 }
 
-// inferCause finds the call that a request over stdio belongs to, where nothing
-// in it says so. Calls of one caller are all the same person's: of those it is
-// the one least asked about yet, and the latest. When several callers wait,
-// nobody is asked rather than the wrong one.
+// inferCause returns the call that a server's request belongs to when the request
+// does not tell. Of one caller's calls it is the latest of those that have been
+// asked about least. If calls of several callers are pending, it is an error rather
+// than a guess.
 func (s *session) inferCause(method string) (*request, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +310,8 @@ func (s *session) inferCause(method string) (*request, error) {
 			continue
 		}
 		if cause != nil && cause.caller != r.caller {
-			return nil, errors.New("calls of several clients are under way, and the request does not say which one it belongs to")
+			return nil, errors.New("calls of several clients are pending, " +
+				"and the request does not say which one it belongs to")
 		}
 		if best == nil || w.asked < best.asked || w.asked == best.asked && w.number > best.number {
 			cause, best = r, w
@@ -305,17 +321,19 @@ func (s *session) inferCause(method string) (*request, error) {
 		best.asked++
 		return cause, nil
 	}
-	if method == "roots/list" { // asked when a session opens, before any call
+	if method == "roots/list" { // sent when a session opens, before any call
 		return &request{client: s.d.set.soleClient()}, nil
 	}
-	if len(s.pending) > 0 { // of callers without a client, such as the command line
+	if len(s.pending) > 0 { // of callers without a client, such as toolgate call
 		return &request{}, nil
 	}
-	return nil, errors.New("no call is under way that this could belong to")
+	return nil, errors.New("no call is pending that this could belong to")
 }
 
-// askClient puts one question to the client of r.
-func (s *session) askClient(ctx context.Context, r *request, method string, params json.RawMessage) (json.RawMessage, *RPCError) {
+// askClient asks r's client one question and returns the answer.
+func (s *session) askClient(
+	ctx context.Context, r *request, method string, params json.RawMessage,
+) (json.RawMessage, *RPCError) {
 	if r.client == nil {
 		return s.withoutClient(method)
 	}
@@ -332,8 +350,8 @@ func (s *session) askClient(ctx context.Context, r *request, method string, para
 	return res, nil
 }
 
-// withoutClient answers what a client that cannot be reached would leave
-// unanswered: nobody accepts a form, and the workspace is where we work.
+// withoutClient answers a question in place of a client that cannot: it cancels
+// elicitations and returns the configured roots.
 func (s *session) withoutClient(method string) (json.RawMessage, *RPCError) {
 	switch method {
 	case "elicitation/create":
@@ -344,13 +362,14 @@ func (s *session) withoutClient(method string) (json.RawMessage, *RPCError) {
 	return nil, &RPCError{Code: -32601, Message: "the client does not support " + method}
 }
 
-// onNotify takes the server's notifications. It does not block.
+// onNotify handles the server's notifications. It does not block.
 func (s *session) onNotify(cause *request, method string, params json.RawMessage) {
 	switch method {
-	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
+	case "notifications/tools/list_changed", "notifications/resources/list_changed",
+		"notifications/prompts/list_changed":
 		select {
 		case s.relist <- struct{}{}:
-		default: // one is waiting already
+		default: // already signalled
 		}
 	case "notifications/tasks/status":
 		s.onTaskStatus(method, slices.Clone(params))
@@ -360,11 +379,16 @@ func (s *session) onNotify(cause *request, method string, params json.RawMessage
 		}
 		fallthrough
 	case "notifications/resources/updated":
-		s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: slices.Clone(params), Callers: s.callers()})
+		s.d.set.notice(Notice{
+			Server:  s.d.spec.Name,
+			Method:  method,
+			Params:  slices.Clone(params),
+			Callers: s.callers(),
+		})
 	}
 }
 
-// callers returns whose calls are under way.
+// callers returns the callers with pending calls.
 func (s *session) callers() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,17 +401,20 @@ func (s *session) callers() []string {
 	return list
 }
 
+// onInvalidLine logs a line on stdout that is not a message.
 func (s *session) onInvalidLine(bad *stdio.LineError) {
-	s.d.log.Info("line on stdout that is no message", "why", bad.Msg, "line", bad.Text)
+	s.d.log.Info("invalid line on stdout", "why", bad.Msg, "line", bad.Text)
 }
 
-// maxPages bounds a listing whose end never comes.
+// maxPages limits the pages of one listing.
 const maxPages = 1000
 
-// list returns all elements of a list method's pages.
-func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessage, time.Duration, error) {
+// list returns the elements of all pages of a list method, and the ttl of the last
+// page that has one, 0 for none.
+func (s *session) list(
+	ctx context.Context, method, key string,
+) (elements []json.RawMessage, ttl time.Duration, err error) {
 	all := []json.RawMessage{}
-	var ttl time.Duration
 	seen := map[string]bool{}
 	for cursor, page := "", 0; page < maxPages; page++ {
 		r := &request{method: method, meta: s.hopMeta(nil)}
@@ -416,8 +443,8 @@ func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessa
 	return all, ttl, nil
 }
 
-// catalog asks for all lists that the server declared. Tools it must be
-// able to list; another list that fails is an empty one.
+// catalog fetches all lists that the server declares. It fails if a declared tools/list
+// does; any other list that the server refuses is left empty.
 func (s *session) catalog(ctx context.Context) (*Catalog, time.Duration, error) {
 	c := s.initial
 	c.Digest = s.d.spec.Digest
@@ -441,7 +468,7 @@ func (s *session) catalog(ctx context.Context) (*Catalog, time.Duration, error) 
 				return nil, 0, err
 			}
 			if declared {
-				s.d.log.Warn("list left out", "err", err)
+				s.d.log.Warn("listing refused", "err", err)
 			}
 			continue
 		}
@@ -456,8 +483,9 @@ func (s *session) catalog(ctx context.Context) (*Catalog, time.Duration, error) 
 	return &c, ttl, nil
 }
 
-// close closes the session and waits until its process has gone: stdin closed,
-// two seconds, asked to terminate, two seconds, killed.
+// close closes the session and stops its process: it closes stdin, terminates the
+// process after the grace period and kills it after another one. It returns when
+// the process has exited.
 func (s *session) close(cause error) {
 	s.link.Close(cause)
 	if s.proc == nil {
@@ -466,7 +494,7 @@ func (s *session) close(cause error) {
 	s.proc.In.Close()
 	grace := s.d.set.opts.Grace
 	if s.d.set.ctx.Err() != nil {
-		grace /= 2 // whoever ends us does not wait for ever either
+		grace /= 2 // our own shutdown is limited too
 	}
 	steps := []func() error{s.proc.Term, s.proc.Kill}
 	for _, step := range steps {

@@ -11,23 +11,23 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// subscriptions is what the clients want of the servers beyond answers: what a new
-// session is brought to when an old one has ended.
+// subscriptions holds the state that clients have requested of the servers, so that
+// a new session can restore it. The zero value is empty.
 type subscriptions struct {
 	mu      sync.Mutex
 	counts  map[subscription]int
-	levels  map[string]string // log level by caller
+	levels  map[string]string // log levels by caller
 	changed chan struct{}     // closed and replaced when counts changes
 }
 
-// A subscription is a resource whose updates somebody wants.
+// A subscription is a resource whose updates some client wants.
 type subscription struct{ server, uri string }
 
-// subscribe has the updates of a resource told to the listeners until Unsubscribe
-// is called as often.
+// subscribe makes the server send updates of the resource to the listeners, until
+// Unsubscribe has been called as often as subscribe.
 func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
 	if !s.subscriptions.add(w, 1) {
-		return nil // somebody has subscribed already
+		return nil // already subscribed
 	}
 	err := s.sendSubscription(ctx, w, Subscribe)
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
 	return err
 }
 
-// Unsubscribe takes back a subscription.
+// Unsubscribe ends one subscription to the resource. It does nothing if there is
+// none.
 func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	for _, o := range s.owners(uri) {
 		w := subscription{o.Server, o.Raw}
@@ -50,6 +51,7 @@ func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	return nil
 }
 
+// sendSubscription sends resources/subscribe or resources/unsubscribe to the server.
 func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, method string) error {
 	d, err := s.server(w.server)
 	if err != nil {
@@ -61,15 +63,17 @@ func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, meth
 	}
 	defer d.release()
 	if session.stateless {
-		return nil // its stream of news is opened anew with what is watched
+		return nil // listenChanges reopens its stream with the new list
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	_, err = session.link.do(ctx, &request{method: method, body: rawjson.Object{{Key: "uri", Value: rawjson.Quote(w.uri)}}})
+	body := rawjson.Object{{Key: "uri", Value: rawjson.Quote(w.uri)}}
+	_, err = session.link.do(ctx, &request{method: method, body: body})
 	return err
 }
 
-// add counts a subscription, and reports whether it is the first or was the last.
+// add changes the count of a subscription by one, and reports whether it is now the
+// first or was the last.
 func (w *subscriptions) add(what subscription, by int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +99,8 @@ func (w *subscriptions) has(what subscription) bool {
 	return w.counts[what] > 0
 }
 
-// ofServer returns what is watched of the server, and a channel that closes when
-// that may have changed.
+// ofServer returns the URIs subscribed to on the server, sorted, and a channel that
+// is closed when any subscription changes.
 func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +117,8 @@ func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 	return uris, w.changed
 }
 
-// NotifyRootsChanged tells the servers that the roots of a client have changed.
+// NotifyRootsChanged tells the servers that the roots of a client have changed. It
+// returns at once.
 func (s *Downstreams) NotifyRootsChanged() {
 	for _, d := range s.all() {
 		if session := d.currentSession(); session != nil && !session.stateless {
@@ -122,8 +127,8 @@ func (s *Downstreams) NotifyRootsChanged() {
 	}
 }
 
-// restore brings a new session to the state that the last one had. It returns
-// when ctx ends, for a server of the newer era whose news it listens to.
+// restore restores the log level and the subscriptions in a new session. With a
+// stateless server it then listens for changes until ctx ends.
 func (d *Downstream) restore(ctx context.Context, s *session) {
 	d.setLevel(ctx, s)
 	if s.stateless {
@@ -138,24 +143,12 @@ func (d *Downstream) restore(ctx context.Context, s *session) {
 	}
 }
 
-// listenChanges keeps a stream of news open with a server of the newer era that
-// declares some.
+// listenChanges keeps a subscriptions/listen stream open with a stateless server
+// that announces changes, until ctx ends or the server refuses it.
 func (s *session) listenChanges(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		uris, changed := s.d.set.subscriptions.ofServer(s.d.spec.Name)
-		want := rawjson.Object{}
-		for _, l := range [][2]string{{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"}} {
-			if s.initial.has(l[0], "listChanged") {
-				want.Set(l[1], json.RawMessage("true"))
-			}
-		}
-		if len(uris) > 0 && s.initial.has("resources", "subscribe") {
-			b, err := json.Marshal(uris)
-			if err != nil {
-				return
-			}
-			want.Set("resourceSubscriptions", b)
-		}
+		want := s.wantedChanges(uris)
 		if len(want) == 0 {
 			select {
 			case <-changed:
@@ -172,12 +165,13 @@ func (s *session) listenChanges(ctx context.Context) {
 			case <-stop:
 			}
 		}()
-		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: rawjson.Object{{Key: "notifications", Value: want.Bytes()}}, meta: s.hopMeta(nil)})
+		body := rawjson.Object{{Key: "notifications", Value: want.Bytes()}}
+		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: body, meta: s.hopMeta(nil)})
 		close(stop)
 		again := lctx.Err() != nil
 		cancel()
 		if again {
-			continue // what is watched has changed, or ctx has ended
+			continue // the subscriptions have changed, or ctx has ended
 		}
 		if _, refused := errors.AsType[*RPCError](err); refused {
 			return // its lists are polled
@@ -192,4 +186,27 @@ func (s *session) listenChanges(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// wantedChanges returns the notifications to ask the server for: changes of its
+// lists and updates of uris, as far as it declares them.
+func (s *session) wantedChanges(uris []string) rawjson.Object {
+	want := rawjson.Object{}
+	for _, l := range []struct{ capability, notification string }{
+		{"tools", "toolsListChanged"},
+		{"prompts", "promptsListChanged"},
+		{"resources", "resourcesListChanged"},
+	} {
+		if s.initial.has(l.capability, "listChanged") {
+			want.Set(l.notification, json.RawMessage("true"))
+		}
+	}
+	if len(uris) > 0 && s.initial.has("resources", "subscribe") {
+		list := make([]json.RawMessage, len(uris))
+		for i, uri := range uris {
+			list[i] = rawjson.Quote(uri)
+		}
+		want.Set("resourceSubscriptions", rawjson.Array(list))
+	}
+	return want
 }

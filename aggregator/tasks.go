@@ -15,12 +15,12 @@ import (
 	"toolgate/policy"
 )
 
-// Tasks are calls whose result is fetched later. The older era has them as
-// MCP 2025-11-25 does: the client asks for one with params.task, and tasks/get,
-// tasks/result, tasks/list and tasks/cancel are about it. In the newer era they
-// are the extension io.modelcontextprotocol/tasks: the server decides, for
-// clients that declare it, and tasks/get, tasks/update and tasks/cancel are
-// about it. Ids belong to a hop: ours are made up here and known to one caller.
+// A task is a call whose result is fetched later. In the session-based protocol
+// (2025-11-25) the client asks for one with params.task and uses tasks/get,
+// tasks/result, tasks/list and tasks/cancel. In the stateless protocol tasks are the
+// extension io.modelcontextprotocol/tasks: the server decides, for clients that
+// declare it, and the client uses tasks/get, tasks/update and tasks/cancel. The
+// clients see task ids of our own, each valid for one caller.
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	metaRelated    = "io.modelcontextprotocol/related-task"
@@ -28,9 +28,9 @@ const (
 
 // A task is one task of a server.
 type task struct {
-	id        string // ours, "" for one that the client knows nothing of
+	id        string // as the client knows it, "" for one hidden from the client
 	server    string
-	raw       string // the server's
+	raw       string // as the server knows it
 	caller    string
 	tool      string // raw name
 	stateless bool
@@ -41,19 +41,20 @@ type task struct {
 	done    bool
 }
 
-// A taskRegistry holds the tasks of all callers.
+// A taskRegistry holds the tasks of all callers. The zero value is empty.
 type taskRegistry struct {
 	mu   sync.Mutex
-	list []*task // in the order they were made
+	list []*task // in order of creation
 }
 
-// Limits of what is remembered.
+// Limits of the registry.
 const (
-	maxTasks         = 256            // of one caller; the oldest go first
-	keepTask         = 24 * time.Hour // one that says nothing of its end
-	keepTaskAfterEnd = time.Minute    // beyond the time that the server promised
+	maxTasks         = 256            // of one caller; the oldest are dropped first
+	keepTask         = 24 * time.Hour // for a task without a ttl
+	keepTaskAfterEnd = time.Minute    // beyond the ttl
 )
 
+// add adds t, and drops expired tasks and the caller's oldest above maxTasks.
 func (b *taskRegistry) add(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,19 +83,19 @@ func (b *taskRegistry) remove(t *task) {
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return o == t })
 }
 
-// find returns the caller's task, nil when it has none of this id.
-func (b *taskRegistry) find(caller, id string, modern bool) *task {
+// find returns the caller's task with this id, nil when there is none.
+func (b *taskRegistry) find(caller, id string, stateless bool) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.list {
-		if id != "" && t.id == id && t.caller == caller && t.stateless == modern && time.Now().Before(t.expires) {
+		if id != "" && t.id == id && t.caller == caller && t.stateless == stateless && time.Now().Before(t.expires) {
 			return t
 		}
 	}
 	return nil
 }
 
-// ofServer returns the task that a server means by raw.
+// ofServer returns the task with the server's id raw, nil when there is none.
 func (b *taskRegistry) ofServer(server, raw string) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +107,8 @@ func (b *taskRegistry) ofServer(server, raw string) *task {
 	return nil
 }
 
-// ofCaller returns the caller's tasks of the older era, in the order they were made.
+// ofCaller returns the caller's tasks of the session-based protocol, in order of
+// creation.
 func (b *taskRegistry) ofCaller(caller string) []*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,8 +121,8 @@ func (b *taskRegistry) ofCaller(caller string) []*task {
 	return list
 }
 
-// hasRunning reports whether the server has tasks that are not known to have
-// ended: to stop it would end them.
+// hasRunning reports whether the server has tasks that may still be running, so
+// that it must not be stopped.
 func (b *taskRegistry) hasRunning(server string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +131,7 @@ func (b *taskRegistry) hasRunning(server string) bool {
 	})
 }
 
-// update notes what a server says of a task.
+// update records the status and ttl that the server reports for a task.
 func (b *taskRegistry) update(t *task, o rawjson.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,14 +142,18 @@ func (b *taskRegistry) update(t *task, o rawjson.Object) {
 	t.expires = t.made.Add(keepTask)
 	for _, key := range []string{"ttl", "ttlMs"} {
 		var ms float64
-		if v := o.Get(key); rawjson.Kind(v) != 'n' && json.Unmarshal(v, &ms) == nil && ms >= 0 && ms < float64(keepTask.Milliseconds()) {
+		v := o.Get(key)
+		if rawjson.Kind(v) == 'n' || json.Unmarshal(v, &ms) != nil {
+			continue
+		}
+		if ms >= 0 && ms < float64(keepTask.Milliseconds()) {
 			t.expires = t.made.Add(time.Duration(ms)*time.Millisecond + keepTaskAfterEnd)
 		}
 	}
 }
 
-// ServesTasks reports what of tasks some server is known to declare: calls as
-// tasks and their cancellation in the older era, the extension in the newer.
+// ServesTasks reports what some server is known to declare about tasks: calls as
+// tasks and their cancellation (session-based), or the extension (stateless).
 func (s *Downstreams) ServesTasks() (calls, cancel, extension bool) {
 	for _, d := range s.all() {
 		c := d.catalog()
@@ -158,14 +164,14 @@ func (s *Downstreams) ServesTasks() (calls, cancel, extension bool) {
 	return calls, cancel, extension
 }
 
-// Kinds of a tool's support for tasks (2025-11-25, execution.taskSupport).
+// Values of execution.taskSupport (2025-11-25).
 const (
 	taskOptional = "optional"
 	taskRequired = "required"
 )
 
-// taskSupport returns how a tool of a server with this catalogue runs as a
-// task, "" for not at all.
+// taskSupport returns the task support of a tool of a server with catalog c, "" for
+// none.
 func taskSupport(c *Catalog, def rawjson.Object) string {
 	if !c.has("tasks", "requests", "tools", "call") {
 		return ""
@@ -178,13 +184,16 @@ func taskSupport(c *Catalog, def rawjson.Object) string {
 	return ""
 }
 
-// withTask returns the request of a call with what it says of a task. awaited
-// is set when we make a task of it, because the server takes nothing else,
-// and the client is to get the result.
-func (s *Downstreams) withTask(d *Downstream, t *Tool, c gate.Call, body rawjson.Object) (with rawjson.Object, awaited bool, err error) {
+// withTask returns the body of a call with its task parameter. awaited is set if the
+// tool runs only as a task but the client did not ask for one: then we create the
+// task and wait for its result.
+func (s *Downstreams) withTask(
+	d *Downstream, t *Tool, c gate.Call, body rawjson.Object,
+) (with rawjson.Object, awaited bool, err error) {
 	switch asked := len(c.Task) > 0 && !c.Rounds; {
 	case asked && t.tasks == "":
-		return nil, false, &RPCError{Code: -32601, Message: "the tool " + t.Name + " does not run as a task; call it without task"}
+		msg := "the tool " + t.Name + " does not run as a task; call it without task"
+		return nil, false, &RPCError{Code: -32601, Message: msg}
 	case asked:
 		return append(body, rawjson.Field{Key: "task", Value: c.Task}), false, nil
 	case t.tasks == taskRequired && !d.spec.Verbatim:
@@ -193,10 +202,12 @@ func (s *Downstreams) withTask(d *Downstream, t *Tool, c gate.Call, body rawjson
 	return body, false, nil
 }
 
-// created notes the task that a call's result announces, and returns the
-// result with our id. A result that announces none is returned as it is, with
-// a nil task.
-func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
+// created registers the task that a call's result announces and returns the result
+// with our id for it. A task that is hidden from the client gets no id. If the
+// result announces no task, it is returned unchanged with a nil task.
+func (s *Downstreams) created(
+	d *Downstream, t *Tool, c gate.Call, res json.RawMessage, hidden bool,
+) (json.RawMessage, *task) {
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
@@ -204,8 +215,8 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawM
 	if err != nil {
 		return res, nil
 	}
-	inner, modern := rawjson.Object(nil), o.Text("resultType") == "task"
-	if modern {
+	inner, stateless := rawjson.Object(nil), o.Text("resultType") == "task"
+	if stateless {
 		inner = slices.Clone(o)
 	} else if inner, err = rawjson.Parse(o.Get("task")); err != nil || o.Get("content") != nil {
 		return res, nil
@@ -214,40 +225,50 @@ func (s *Downstreams) created(d *Downstream, t *Tool, c gate.Call, res json.RawM
 	if raw == "" {
 		return res, nil
 	}
-	k := &task{server: d.spec.Name, raw: raw, caller: c.Caller, tool: t.Raw, stateless: modern, client: c.Client, made: time.Now()}
+	k := &task{
+		server:    d.spec.Name,
+		raw:       raw,
+		caller:    c.Caller,
+		tool:      t.Raw,
+		stateless: stateless,
+		client:    c.Client,
+		made:      time.Now(),
+	}
 	if !hidden {
 		k.id = rand.Text()
 	}
 	s.tasks.update(k, inner)
 	s.tasks.add(k)
 	inner.Set("taskId", rawjson.Quote(k.id))
-	if modern {
+	if stateless {
 		return inner.Bytes(), k
 	}
 	o.Set("task", inner.Bytes())
 	return o.Bytes(), k
 }
 
-// awaitTask returns the result of a task that the client knows nothing of. When
-// the client gives up, so does the task.
-func (s *Downstreams) awaitTask(ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration) (json.RawMessage, error) {
+// awaitTask returns the result of a task that is hidden from the client. If the
+// client gives up or the timeout passes, it cancels the task.
+func (s *Downstreams) awaitTask(
+	ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration,
+) (json.RawMessage, error) {
 	defer s.tasks.remove(k)
-	r := &request{method: "tasks/result", body: rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}, caller: c.Caller, client: c.Client, task: k.raw}
+	body := rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}
+	r := &request{method: "tasks/result", body: body, caller: c.Caller, client: c.Client, task: k.raw}
 	res, err := d.do(ctx, r, timeout, true)
 	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
-		go func() { // ends with the answer, at the latest after a while
+		go func() { // ends with the answer, at the latest after ten seconds
 			ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 			defer cancel()
-			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}}, 0, false); err != nil {
-				d.log.Debug("task not cancelled", "err", err)
+			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: body}, 0, false); err != nil {
+				d.log.Debug("cancelling the task failed", "err", err)
 			}
 		}()
 	}
 	return relatedAs(res, ""), err
 }
 
-// relatedAs returns res with id as the task that its _meta names, or with none
-// for "".
+// relatedAs returns res with id as the related task in its _meta; "" removes it.
 func relatedAs(res json.RawMessage, id string) json.RawMessage {
 	if !bytes.Contains(res, []byte(metaRelated)) {
 		return res
@@ -271,7 +292,8 @@ func relatedAs(res json.RawMessage, id string) json.RawMessage {
 	return o.Bytes()
 }
 
-// relatedTo returns the server's id of the task that a message's _meta names.
+// relatedTo returns the id of the related task in the _meta of a message, "" when
+// there is none.
 func relatedTo(params json.RawMessage) string {
 	if !bytes.Contains(params, []byte(metaRelated)) {
 		return ""
@@ -282,17 +304,17 @@ func relatedTo(params json.RawMessage) string {
 	return related.Text("taskId")
 }
 
-// errUnknownTask is the same for a task of another caller and for one that
-// never was.
+// errUnknownTask does not reveal whether the task belongs to another caller or never
+// existed.
 var errUnknownTask = &RPCError{Code: -32602, Message: "unknown task: it is not yours, has expired, or was never made"}
 
-// taskMethods are the methods about tasks, by whether the newer era has them.
+// taskMethods are the methods for tasks, keyed by whether the protocol is stateless.
 var taskMethods = map[bool][]string{
 	false: {"tasks/get", "tasks/result", "tasks/cancel", "tasks/list"},
 	true:  {"tasks/get", "tasks/update", "tasks/cancel"},
 }
 
-// forwardTask passes a request about a task on to its server.
+// forwardTask sends a request about a task to the task's server.
 func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (json.RawMessage, error) {
 	if !slices.Contains(taskMethods[f.Rounds], f.Method) {
 		return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
@@ -306,13 +328,13 @@ func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (j
 	}
 	if f.Client != nil {
 		s.tasks.mu.Lock()
-		k.client = f.Client // the newest connection of its caller
+		k.client = f.Client // the caller's latest connection
 		s.tasks.mu.Unlock()
 	}
 	return s.askTask(ctx, k, r)
 }
 
-// askTask sends a request about a task and returns the answer with our id.
+// askTask sends a request about a task and returns the result with our id for it.
 func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.RawMessage, error) {
 	d, err := s.server(k.server)
 	if err != nil {
@@ -323,7 +345,7 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 	r.task = k.raw
 	timeout := d.spec.requestTimeout()
 	if r.method == "tasks/result" {
-		timeout = 0 // it waits for the task, for as long as the client does
+		timeout = 0 // it waits for the task as long as the client does
 	}
 	res, err := d.do(ctx, r, timeout, r.method != "tasks/update")
 	if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == -32602 && r.method == "tasks/get" {
@@ -355,11 +377,11 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 	return res, nil
 }
 
-// maxTaskPage is how many tasks one answer lists.
+// maxTaskPage is the number of tasks on one page of tasks/list.
 const maxTaskPage = 50
 
-// listTasks asks the servers about a caller's tasks. A list of the server's
-// own would name those of other callers.
+// listTasks returns a page of the caller's tasks. It asks for each task, because a
+// server's own list would include the tasks of other callers.
 func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (json.RawMessage, error) {
 	own := s.tasks.ofCaller(f.Caller)
 	if cursor != "" {
@@ -392,8 +414,8 @@ func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (
 	return res.Bytes(), nil
 }
 
-// causeInTask returns the request that a server's own request within a task
-// belongs to, and its params with the id that the client knows.
+// causeInTask returns the request to which a server's request within a task belongs,
+// nil if its params name no task, and the params with our id for the task.
 func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage) {
 	raw := relatedTo(params)
 	if raw == "" {
@@ -408,7 +430,7 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 	defer s.mu.Unlock()
 	for r := range s.pending {
 		if r.task == raw && r.client != nil {
-			return r, params // it waits, and its clock stands still meanwhile
+			return r, params // it waits for the task, and its clock is stopped meanwhile
 		}
 	}
 	s.d.set.tasks.mu.Lock()
@@ -416,7 +438,7 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 	return &request{caller: k.caller, client: k.client}, params
 }
 
-// onTaskStatus tells the caller of a task what its server says of it.
+// onTaskStatus forwards a server's status notification to the caller of the task.
 func (s *session) onTaskStatus(method string, params json.RawMessage) {
 	o, err := rawjson.Parse(params)
 	if err != nil {
@@ -431,11 +453,16 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 		return
 	}
 	o.Set("taskId", rawjson.Quote(k.id))
-	s.d.set.notice(Notice{Server: s.d.spec.Name, Method: method, Params: relatedAs(o.Bytes(), k.id), Callers: []string{k.caller}})
+	s.d.set.notice(Notice{
+		Server:  s.d.spec.Name,
+		Method:  method,
+		Params:  relatedAs(o.Bytes(), k.id),
+		Callers: []string{k.caller},
+	})
 }
 
-// publishTaskSupport states how a tool runs here: one that its server runs as
-// a task only, we run both ways.
+// publishTaskSupport publishes a tool that its server runs only as a task as one that
+// may also run without, see withTask.
 func publishTaskSupport(def *rawjson.Object, support string) {
 	if support != taskRequired {
 		return

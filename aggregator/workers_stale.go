@@ -11,20 +11,20 @@ import (
 	"toolgate/sandbox"
 )
 
-// An openSession is a session that a call left running.
+// An openSession is a session that a call has left running.
 type openSession struct {
 	profile policy.Profile
 	worker  *worker
 }
 
-// maxRescans is how often a call tries to get a worker that holds everything as
-// it is: each time, something more may have come into being.
+// maxRescans is how often a call tries to get a worker with an up-to-date sandbox:
+// more files may have appeared each time.
 const maxRescans = 3
 
-// acquire returns the worker for c once it holds what its profile says of names
-// and patterns, as the files are now. Where the one that runs cannot be made
-// to, it is replaced: what it still does goes on as it began. The caller
-// leaves the worker after the call.
+// acquire returns the worker for c, with a sandbox that covers the names and patterns
+// of its profile as the files are now. A running worker whose sandbox cannot be
+// updated is replaced; it finishes its calls and sessions as it is. The caller must
+// release the worker after the call.
 func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*worker, error) {
 	for try := 1; ; try++ {
 		if wk := w.retiredForSession(c); wk != nil {
@@ -35,7 +35,7 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 			return nil, err
 		}
 		w.retain(wk)
-		// A call that changes nothing can only see what it should not.
+		// A read-only call can do no harm if the profile hides nothing.
 		harmless := c.Action.ReadOnly && len(f.Hidden) == 0 && !f.Paths.HidesSome()
 		if started || harmless || wk.proc.Rescan == nil {
 			return wk, nil
@@ -43,7 +43,7 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 		err = wk.proc.Rescan()
 		switch {
 		case errors.Is(err, sandbox.ErrEnded):
-			return wk, nil // the call finds out
+			return wk, nil // the call will fail
 		case err == nil:
 			return wk, nil
 		case errors.Is(err, sandbox.ErrStale) && try < maxRescans:
@@ -57,8 +57,8 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 	}
 }
 
-// retiredForSession returns the worker that was replaced and still has the session
-// that c goes on with, nil when there is none.
+// retiredForSession returns the replaced worker that runs the session which c
+// continues, nil when there is none.
 func (w *Workers) retiredForSession(c gate.Call) *worker {
 	if c.Action.Session == "" {
 		return nil
@@ -73,13 +73,14 @@ func (w *Workers) retiredForSession(c gate.Call) *worker {
 	return s.worker
 }
 
+// retain marks wk as in use.
 func (w *Workers) retain(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wk.calls++
 }
 
-// release ends a worker that was replaced, once it has nothing to do.
+// release ends the caller's use of wk. An idle worker that was replaced is stopped.
 func (w *Workers) release(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,10 +88,10 @@ func (w *Workers) release(wk *worker) {
 	w.endIfIdle(wk)
 }
 
-// maxRetired is how many workers are kept that were replaced.
+// maxRetired is the number of replaced workers that are kept for their sessions.
 const maxRetired = 4
 
-// retire replaces wk: the next call starts another. The caller has entered it.
+// retire makes the next call start another worker. The caller must have retained wk.
 func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
 	w.drop(caller, f, wk)
 	w.mu.Lock()
@@ -107,8 +108,7 @@ func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
 	}
 }
 
-// endIfIdle ends wk if it was replaced and has nothing to do. The caller holds
-// the lock.
+// endIfIdle stops wk if it was replaced and is idle. w.mu must be held.
 func (w *Workers) endIfIdle(wk *worker) {
 	if !wk.retired || wk.calls > 0 || len(wk.open) > 0 || w.closed {
 		return
@@ -117,7 +117,7 @@ func (w *Workers) endIfIdle(wk *worker) {
 	w.ending.Go(func() { wk.end(w.grace) }) // waited for by Close
 }
 
-// recordSession notes what session a call left running, "" when none.
+// recordSession records the session that call c left running, "" for none.
 func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
