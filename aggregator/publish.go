@@ -14,47 +14,47 @@ import (
 	"toolgate/policy"
 )
 
-// A Tool is a downstream tool as it is published.
+// A Tool is a published downstream tool.
 type Tool struct {
-	Name   string // under which clients call it
+	Name   string // as clients call it
 	Server string
-	Raw    string // its name on its server
+	Raw    string // name on its server
 
-	// Definition is the tool as tools/list answers it: the server's own bytes
-	// but for the name and what of the input schema some client cannot take.
+	// Definition is the tool as in the answer to tools/list: the server's own bytes
+	// except for the name and the sanitized parts of the schemas.
 	Definition json.RawMessage
 
 	Title       string
 	Description string
 	Claims      policy.Claims
 
-	schemas *schemaCache         // of Definition, for clients that take less
-	tasks   string               // how it runs as a task: "", "optional", "required"
-	renamed map[string]string    // published property → raw one
-	headers []schema.HeaderParam // arguments that go into headers, of a server of the newer era over HTTP
+	schemas *schemaCache         // adapted definitions; nil: Definition only
+	tasks   string               // task support: "", taskOptional or taskRequired
+	renamed map[string]string    // published property name to raw one
+	headers []schema.HeaderParam // arguments sent in headers to a stateless server over HTTP
 }
 
-// A Named is a resource, a template or a prompt as it is published.
+// A Named is a published resource, resource template or prompt.
 type Named struct {
-	Key        string // the URI, URI template or name under which clients ask for it
+	Key        string // the URI, URI template or name for clients
 	Server     string
 	Raw        string // the same on its server
 	Definition json.RawMessage
 }
 
-// A published is everything that the running servers offer, in the form that
-// clients see. It never changes once made.
+// A published holds everything that the servers offer, as clients see it. It is
+// immutable.
 type published struct {
 	tools     []Tool
 	byName    map[string]*Tool
 	resources []Named
 	templates []Named
 	prompts   []Named
-	faults    map[string][]string // by server: what was left out, and why
+	faults    map[string][]string // by server: what is not published, and why
 }
 
-// publishAll makes the published form of the servers' catalogues. reserved are
-// tool names that are taken already.
+// publishAll returns the published form of the servers' catalogs. No tool gets a
+// reserved name.
 func publishAll(servers []*Downstream, reserved map[string]bool) *published {
 	p := &published{byName: map[string]*Tool{}, faults: map[string][]string{}}
 	takenBy := map[string]string{}
@@ -70,7 +70,8 @@ func publishAll(servers []*Downstream, reserved map[string]bool) *published {
 		p.faults[d.spec.Name] = slices.Clone(m.faults)
 		for _, t := range m.tools {
 			if other, taken := takenBy[t.Name]; taken {
-				p.fault(d.spec.Name, "%s is left out: %s has a tool of that name too; set another prefix", t.Name, other)
+				p.fault(d.spec.Name, "%s is left out: %s has a tool of that name too; set another prefix",
+					t.Name, other)
 				continue
 			}
 			takenBy[t.Name] = "the server " + d.spec.Name
@@ -90,8 +91,8 @@ func publishAll(servers []*Downstream, reserved map[string]bool) *published {
 	return p
 }
 
-// A publishedServer is the published form of one server's catalogue, kept because the
-// others' catalogues change more often than it does.
+// A publishedServer is the published form of one server's catalog. It is cached until
+// that catalog changes.
 type publishedServer struct {
 	from                          *Catalog
 	tools                         []Tool
@@ -99,7 +100,7 @@ type publishedServer struct {
 	prompts, resources, templates []Named
 }
 
-// publishAll returns the published form of d's catalogue.
+// publish returns the published form of d's catalog c. The set's mu must be held.
 func (d *Downstream) publish(c *Catalog) *publishedServer {
 	if d.published == nil || d.published.from != c {
 		m := &publishedServer{from: c}
@@ -116,7 +117,7 @@ func (p *published) fault(server, format string, args ...any) {
 	p.faults[server] = append(p.faults[server], fmt.Sprintf(format, args...))
 }
 
-// prefix returns what the names of d's tools begin with.
+// prefix returns the prefix of d's tool names.
 func (d *Downstream) prefix() string {
 	if d.spec.Prefix != nil {
 		return policy.PlainName(*d.spec.Prefix)
@@ -124,7 +125,7 @@ func (d *Downstream) prefix() string {
 	return schema.DefaultPrefix(d.spec.Name)
 }
 
-// names returns the published names of raw ones.
+// names returns the published name of each raw one.
 func (d *Downstream) names(raw []string) map[string]string {
 	if !d.spec.Verbatim {
 		return schema.PublicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
@@ -136,7 +137,7 @@ func (d *Downstream) names(raw []string) map[string]string {
 	return same
 }
 
-// publishTools returns d's tools in published form, and what was left out.
+// publishTools returns d's tools in published form, and a line for each one left out.
 func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 	type entry struct {
 		name string
@@ -166,12 +167,12 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 			names[r] = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
 		}
 	}
-	seen, err := loadPins(pinFile(d.set.opts.StateDir, d.spec.Name))
+	pins, err := loadPins(pinFile(d.set.opts.StateDir, d.spec.Name))
 	if err != nil {
 		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
 	}
 	for _, e := range entries {
-		err := d.checkPin(seen, e.name, e.def)
+		err := d.checkPin(pins, e.name, e.def)
 		var t Tool
 		if err == nil {
 			t, err = d.publishTool(c, e.name, names[e.name], e.def)
@@ -185,8 +186,17 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 	return tools, faults
 }
 
+// publishTool returns the tool with this definition in published form, or why it
+// cannot be published.
 func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Object) (Tool, error) {
-	t := Tool{Name: name, Server: d.spec.Name, Raw: raw, Title: def.Text("title"), Description: def.Text("description")}
+	t := Tool{
+		Name:        name,
+		Server:      d.spec.Name,
+		Raw:         raw,
+		Title:       def.Text("title"),
+		Description: def.Text("description"),
+		Claims:      claimsOf(def.Get("annotations")),
+	}
 	if d.spec.HTTP != nil && c.Version >= statelessVersion {
 		var err error
 		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
@@ -195,52 +205,65 @@ func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Objec
 	}
 	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
 		publishTaskSupport(&def, t.tasks)
+		t.schemas = &schemaCache{}
 	}
-	input, renamed, err := schema.Sanitize(def.Get("inputSchema"))
-	if d.spec.Verbatim && err == nil {
-		if o, perr := rawjson.Parse(def.Get("inputSchema")); perr == nil && o.Text("type") == "object" {
-			input, renamed = def.Get("inputSchema"), nil
-		}
-	}
+	input, renamed, err := d.publishSchema(raw, def.Get("inputSchema"))
 	if err != nil {
 		return t, err
-	}
-	if !d.spec.Verbatim {
-		var took string
-		if input, took = schema.Shrink(input, d.spec.SchemaMax); took != "" {
-			d.log.Info("input schema over its limit", "tool", raw, "published_without", took)
-		}
-		t.schemas = &schemaCache{}
 	}
 	t.renamed = renamed
 	def.Set("name", rawjson.Quote(name))
 	if !bytes.Equal(def.Get("inputSchema"), input) {
 		def.Set("inputSchema", input)
 	}
-	if v := def.Get("outputSchema"); v != nil {
-		// "outputSchema … root type object" (specification, tools): strict
-		// clients refuse the whole list over another.
-		if out, err := rawjson.Parse(v); err != nil || out.Text("type") != "object" {
-			def.Delete("outputSchema")
-		}
-	}
-	for _, key := range []string{"description", "title"} {
-		if v := def.Get(key); v != nil && rawjson.Kind(v) != '"' {
-			def.Delete(key)
-		}
-	}
-	if v := def.Get("annotations"); v != nil {
-		t.Claims = claimsOf(v)
-		if rawjson.Kind(v) != '{' {
-			def.Delete("annotations")
-		}
-	}
+	deleteInvalid(&def)
 	t.Definition = def.Bytes()
 	return t, nil
 }
 
-// claimsOf reads annotations one by one, so that one which is not a boolean
-// does not hide the others.
+// publishSchema returns the input schema of the tool raw in published form, and the
+// raw names of renamed properties.
+func (d *Downstream) publishSchema(
+	raw string, input json.RawMessage,
+) (published json.RawMessage, renamed map[string]string, err error) {
+	published, renamed, err = schema.Sanitize(input)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.spec.Verbatim {
+		if o, err := rawjson.Parse(input); err == nil && o.Text("type") == "object" {
+			return input, nil, nil
+		}
+		return published, renamed, nil
+	}
+	var removed string
+	if published, removed = schema.Shrink(published, d.spec.SchemaMax); removed != "" {
+		d.log.Info("input schema over its limit", "tool", raw, "published_without", removed)
+	}
+	return published, renamed, nil
+}
+
+// deleteInvalid deletes members of a tool definition that strict clients reject.
+func deleteInvalid(def *rawjson.Object) {
+	if v := def.Get("outputSchema"); v != nil {
+		// "outputSchema … root type object" (specification, tools): over any other,
+		// strict clients reject the whole list.
+		if out, err := rawjson.Parse(v); err != nil || out.Text("type") != "object" {
+			def.Delete("outputSchema")
+		}
+	}
+	for _, m := range []struct {
+		key  string
+		kind byte
+	}{{"description", '"'}, {"title", '"'}, {"annotations", '{'}} {
+		if v := def.Get(m.key); v != nil && rawjson.Kind(v) != m.kind {
+			def.Delete(m.key)
+		}
+	}
+}
+
+// claimsOf reads the hints in a tool's annotations. A hint that is not a boolean does
+// not affect the others.
 func claimsOf(v json.RawMessage) policy.Claims {
 	o, _ := rawjson.Parse(v)
 	hint := func(key string) *bool {
@@ -250,9 +273,15 @@ func claimsOf(v json.RawMessage) policy.Claims {
 		}
 		return &b
 	}
-	return policy.Claims{ReadOnly: hint("readOnlyHint"), Destructive: hint("destructiveHint"), Idempotent: hint("idempotentHint"), OpenWorld: hint("openWorldHint")}
+	return policy.Claims{
+		ReadOnly:    hint("readOnlyHint"),
+		Destructive: hint("destructiveHint"),
+		Idempotent:  hint("idempotentHint"),
+		OpenWorld:   hint("openWorldHint"),
+	}
 }
 
+// publishPrompts returns d's prompts in published form.
 func (d *Downstream) publishPrompts(c *Catalog) []Named {
 	var raw []string
 	for _, b := range c.Prompts {
@@ -273,6 +302,7 @@ func (d *Downstream) publishPrompts(c *Catalog) []Named {
 	return list
 }
 
+// named returns resources or templates, whose URI is under key, in published form.
 func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	var list []Named
 	for _, b := range defs {
@@ -286,13 +316,15 @@ func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	return list
 }
 
-// distinct leaves out what has a name that another server's has too.
+// distinct removes entries whose name another server has published before, and sorts
+// the rest.
 func distinct(p *published, list []Named, what string) []Named {
 	taken := map[string]string{}
 	var out []Named
 	for _, n := range list {
 		if other, ok := taken[n.Key]; ok {
-			p.fault(n.Server, "the %s %s is left out: the server %s has one of that name too; set another prefix", what, n.Key, other)
+			p.fault(n.Server, "the %s %s is left out: the server %s has one of that name too; set another prefix",
+				what, n.Key, other)
 			continue
 		}
 		taken[n.Key] = n.Server
@@ -301,22 +333,22 @@ func distinct(p *published, list []Named, what string) []Named {
 	return sortNamed(out)
 }
 
-// uriPrefix is what stands before a URI to say whose it is.
+// uriPrefix returns the prefix that marks a URI as one of the server's.
 func uriPrefix(server string) string {
 	return strings.ReplaceAll(strings.ToLower(policy.PlainName(server)), "_", "-") + "+"
 }
 
-// mapURIs keeps URIs as they are, because results name them too; where two
-// servers have the same, each gets its server before it: SERVER+URI. So does
-// one that could be mistaken for such.
+// mapURIs returns list, sorted, with unique keys. URIs stay unchanged, because results
+// contain them too, except those that several servers have or that start with a
+// server's prefix: these become SERVER+URI.
 func mapURIs(list []Named, key string, servers []*Downstream) []Named {
 	count := map[string]int{}
 	for _, n := range list {
 		count[n.Raw]++
 	}
 	for i, n := range list {
-		poses := func(d *Downstream) bool { return strings.HasPrefix(n.Raw, uriPrefix(d.spec.Name)) }
-		if count[n.Raw] < 2 && !slices.ContainsFunc(servers, poses) {
+		hasPrefixOf := func(d *Downstream) bool { return strings.HasPrefix(n.Raw, uriPrefix(d.spec.Name)) }
+		if count[n.Raw] < 2 && !slices.ContainsFunc(servers, hasPrefixOf) {
 			continue
 		}
 		list[i].Key = uriPrefix(n.Server) + n.Raw
@@ -334,9 +366,10 @@ func sortNamed(list []Named) []Named {
 	return list
 }
 
-// A Change says which lists have changed.
+// A Change tells which lists have changed.
 type Change struct{ Tools, Resources, Prompts bool }
 
+// compare returns what changed from catalog a, which may be nil, to b.
 func compare(a, b *Catalog) Change {
 	if a == nil {
 		a = &Catalog{}
@@ -350,21 +383,21 @@ func compare(a, b *Catalog) Change {
 		Prompts:   !same(a.Prompts, b.Prompts),
 	}
 	if a.Instructions != b.Instructions || a.Version != b.Version || !bytes.Equal(a.Capabilities, b.Capabilities) {
-		c.Tools = true // saved with them
+		c.Tools = true // so that the catalog is saved
 	}
 	return c
 }
 
 func sortedNames(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
 
-// A schemaCache holds a tool's definition in the profiles that were asked for.
+// A schemaCache holds a tool's definition for each profile requested so far.
 type schemaCache struct {
 	mu      sync.Mutex
 	adapted map[schema.Profile]json.RawMessage
 }
 
-// DefinitionFor returns the tool as tools/list answers it to a client of the
-// profile.
+// DefinitionFor returns the tool as in the answer to tools/list for a client with
+// profile p.
 func (t *Tool) DefinitionFor(p schema.Profile) json.RawMessage {
 	if t.schemas == nil || p != schema.Strict && p != schema.Gemini {
 		return t.Definition
