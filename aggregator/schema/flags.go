@@ -10,22 +10,44 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// suspicious are words in a definition that try to tell the model what to do
-// beyond the tool itself.
+// suspicious are patterns of text in a definition that gives the model instructions
+// beyond the use of the tool.
 var suspicious = []struct {
 	what string
 	re   *lazyregexp.Regexp
 }{
-	{"tells to disregard instructions", lazyregexp.New(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|above)\b`)},
-	{"tells to hide something from the user", lazyregexp.New(`(?i)\b(do not|don't|never|without)\b.{0,30}\b(tell|telling|inform|mention|notify|show|reveal)`)},
-	{"demands to be called before other tools", lazyregexp.New(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b|\balways (call|use|run) this\b`)},
-	{"speaks as the system", lazyregexp.New(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`)},
-	{"names places where credentials are kept", lazyregexp.New(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`)},
-	{"asks for the conversation", lazyregexp.New(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`)},
+	{
+		"tells to disregard instructions",
+		lazyregexp.New(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}` +
+			`\b(instructions?|rules?|prompts?|above)\b`),
+	},
+	{
+		"tells to hide something from the user",
+		lazyregexp.New(`(?i)\b(do not|don't|never|without)\b.{0,30}` +
+			`\b(tell|telling|inform|mention|notify|show|reveal)`),
+	},
+	{
+		"demands to be called before other tools",
+		lazyregexp.New(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b` +
+			`|\balways (call|use|run) this\b`),
+	},
+	{
+		"speaks as the system",
+		lazyregexp.New(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`),
+	},
+	{
+		"names places where credentials are kept",
+		lazyregexp.New(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`),
+	},
+	{
+		"asks for the conversation",
+		lazyregexp.New(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`),
+	},
 }
 
-// Flags returns what a person should look at in a definition. It is a hint
-// and no protection: words can be put in any way.
+// Flags returns what a reviewer should look at in a tool definition, such as text that
+// instructs the model and invisible characters. It is a hint, not a protection: such
+// text can be phrased in many other ways.
 func Flags(def json.RawMessage) []string {
 	var text strings.Builder
 	collectText(def, &text, 0)
@@ -35,13 +57,13 @@ func Flags(def json.RawMessage) []string {
 			found = append(found, fmt.Sprintf("%s: %q", p.what, m))
 		}
 	}
-	if i := strings.IndexFunc(text.String(), invisible); i >= 0 {
-		found = append(found, "has characters that cannot be seen")
+	if strings.ContainsFunc(text.String(), invisible) {
+		found = append(found, "has invisible characters")
 	}
 	return found
 }
 
-// collectText writes all strings in v to b.
+// collectText writes all string values in v to b, each on a line.
 func collectText(v json.RawMessage, b *strings.Builder, depth int) {
 	if depth > maxDepth {
 		return
@@ -62,7 +84,14 @@ func collectText(v json.RawMessage, b *strings.Builder, depth int) {
 	}
 }
 
-// invisible reports whether r hides: tags, direction marks, widths of zero.
+// invisible reports whether r is an invisible character: a tag, a direction mark, of
+// zero width, or a control character other than white space.
 func invisible(r rune) bool {
-	return r >= 0xe0000 && r <= 0xe007f || unicode.Is(unicode.Bidi_Control, r) || r == 0x200b || r == 0x2060 || r == 0xfeff || r < ' ' && r != '\n' && r != '\t' && r != '\r'
+	switch {
+	case r >= 0xe0000 && r <= 0xe007f, unicode.Is(unicode.Bidi_Control, r):
+		return true
+	case r == 0x200b || r == 0x2060 || r == 0xfeff:
+		return true
+	}
+	return r < ' ' && r != '\n' && r != '\t' && r != '\r'
 }

@@ -5,20 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"toolgate/internal/rawjson"
 )
 
-// A HeaderParam is an argument that a server of the newer era wants to see in a
-// header of the request too (x-mcp-header).
+// A HeaderParam is an argument that a stateless server also wants in a header of the
+// request (x-mcp-header).
 type HeaderParam struct {
 	header string   // without Mcp-Param-
-	path   []string // of properties, from the arguments down
+	path   []string // of property names, from the arguments down
 }
 
-// HeaderParams returns the arguments of a schema that go into headers. An error
-// says why a client over HTTP must not use the tool: "clients MUST reject tool
+// HeaderParams returns the arguments in an input schema that go into headers. If it
+// returns an error, the tool must not be used over HTTP: "clients MUST reject tool
 // definitions for which any x-mcp-header value violates these constraints"
 // (specification 2026-07-28, transports).
 func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
@@ -33,15 +34,15 @@ func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
 	for _, h := range found {
 		name := strings.ToLower(h.header)
 		if seen[name] {
-			return nil, fmt.Errorf("x-mcp-header %q stands at two arguments", h.header)
+			return nil, fmt.Errorf("two arguments have the x-mcp-header %q", h.header)
 		}
 		seen[name] = true
 	}
 	return found, nil
 }
 
-// findHeaders adds the header arguments in v. reached says that v is reached
-// through properties alone.
+// findHeaders appends the header parameters in v to found. reached tells whether v is
+// reached through properties alone.
 func findHeaders(v json.RawMessage, path []string, reached bool, depth int, found *[]HeaderParam) error {
 	if depth > maxDepth {
 		return errors.New("inputSchema is nested too deep")
@@ -56,53 +57,63 @@ func findHeaders(v json.RawMessage, path []string, reached bool, depth int, foun
 	}
 	o, err := rawjson.Parse(v)
 	if err != nil {
-		return nil // no schema
+		return nil // not a schema
 	}
-	if h := o.Get("x-mcp-header"); h != nil {
-		switch name := rawjson.Text(h); {
-		case !isToken(name):
-			return fmt.Errorf("x-mcp-header %s is no name of a header", h)
-		case !reached || len(path) == 0:
-			return fmt.Errorf("x-mcp-header %q stands where no argument is", name)
-		default:
-			switch o.Text("type") {
-			case "string", "integer", "boolean":
-				*found = append(*found, HeaderParam{name, append([]string(nil), path...)})
-			default:
-				return fmt.Errorf("x-mcp-header %q is at an argument that is neither string, integer nor boolean", name)
-			}
+	if o.Get("x-mcp-header") != nil {
+		h, err := headerParam(o, path, reached)
+		if err != nil {
+			return err
 		}
+		*found = append(*found, h)
 	}
 	for _, f := range o {
 		switch f.Key {
+		case "enum", "const", "default", "examples", "x-mcp-header": // values, not schemas
+			continue
 		case "properties":
 			props, _ := rawjson.Parse(f.Value)
 			for _, p := range props {
-				if err := findHeaders(p.Value, append(path[:len(path):len(path)], p.Key), reached, depth+1, found); err != nil {
+				inner := append(path[:len(path):len(path)], p.Key)
+				if err := findHeaders(p.Value, inner, reached, depth+1, found); err != nil {
 					return err
 				}
 			}
-		case "enum", "const", "default", "examples", "x-mcp-header": // values, not schemas
-		default:
-			if k := rawjson.Kind(f.Value); k == '{' || k == '[' {
-				if err := findHeaders(f.Value, path, false, depth+1, found); err != nil {
-					return err
-				}
-			}
+			continue
+		}
+		if k := rawjson.Kind(f.Value); k != '{' && k != '[' {
+			continue
+		}
+		if err := findHeaders(f.Value, path, false, depth+1, found); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// isToken reports whether s is a token of HTTP (RFC 9110).
-func isToken(s string) bool {
-	return s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	}) < 0
+// headerParam returns the header parameter that the schema o at path declares.
+func headerParam(o rawjson.Object, path []string, reached bool) (HeaderParam, error) {
+	name := o.Text("x-mcp-header")
+	if !isToken(name) {
+		return HeaderParam{}, fmt.Errorf("x-mcp-header %s is not a valid header name", o.Get("x-mcp-header"))
+	}
+	if !reached || len(path) == 0 {
+		return HeaderParam{}, fmt.Errorf("x-mcp-header %q is not at an argument", name)
+	}
+	switch o.Text("type") {
+	case "string", "integer", "boolean":
+		return HeaderParam{name, slices.Clone(path)}, nil
+	}
+	return HeaderParam{}, fmt.Errorf("x-mcp-header %q is at an argument that is not a string, integer or boolean", name)
 }
 
-// HeaderValues returns the headers that go with these arguments, by the
-// server's own names for them.
+// isToken reports whether s is an HTTP token (RFC 9110).
+func isToken(s string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
+	return s != "" && strings.Trim(s, allowed) == ""
+}
+
+// HeaderValues returns the headers for args, keyed by name without Mcp-Param-. args has
+// the server's own property names.
 func HeaderValues(headers []HeaderParam, args json.RawMessage) map[string]string {
 	if len(headers) == 0 {
 		return nil

@@ -9,28 +9,24 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// A Profile says how much of JSON Schema a client takes in a tool's
-// inputSchema. What it does not take is loosened and said in words; arguments
-// are never changed, and the server checks them as ever.
+// A Profile is the subset of JSON Schema that a client accepts in a tool's input schema.
+// Anything else is removed from the schema and mentioned in descriptions. Arguments are
+// not changed.
 type Profile string
 
 const (
-	// Plain is the form that every known client takes, and the default.
+	// Plain is the output of [Sanitize], which every known client accepts.
 	Plain Profile = "default"
 
-	// Strict has neither references nor combinations but anyOf, and one
-	// type for everything: for clients that hand schemas to a model's API which
-	// refuses the rest.
+	// Strict has no references, no combinations except anyOf, and exactly one type
+	// per schema, for model APIs that reject anything else.
 	Strict Profile = "strict"
 
-	// Gemini is Strict with the keywords that Gemini's API knows.
+	// Gemini is Strict, limited to the keywords of the Gemini API.
 	Gemini Profile = "gemini"
 )
 
-// Profiles are all there are.
-var Profiles = []Profile{Plain, Strict, Gemini}
-
-// ProfileFor returns the profile for a client of this name.
+// ProfileFor returns the profile for the client that calls itself client.
 func ProfileFor(client string) Profile {
 	client = strings.ToLower(client)
 	for _, known := range []struct {
@@ -49,14 +45,14 @@ func ProfileFor(client string) Profile {
 	return Plain
 }
 
-// Limits of what references may grow to when they are written out.
+// Limits of the growth when references are replaced by their targets.
 const (
 	maxAdaptDepth = 16
 	maxAdaptNodes = 2000
-	maxAdaptBytes = 64 << 10 // of the schema before; a longer one is made smaller first
+	maxAdaptBytes = 64 << 10 // of the input; a longer schema is shrunk first
 )
 
-// Adapt returns a clean schema in the form of the profile.
+// Adapt returns schema, which has been sanitized, in the form of profile p.
 func Adapt(schema json.RawMessage, p Profile) json.RawMessage {
 	schema, _ = Shrink(schema, maxAdaptBytes)
 	f := adapter{source: sanitizer{source: schema}, profile: p}
@@ -74,27 +70,40 @@ func Adapt(schema json.RawMessage, p Profile) json.RawMessage {
 	return o.Bytes()
 }
 
-// A adapter fits one schema.
+// An adapter adapts one schema.
 type adapter struct {
-	source  sanitizer // finds what references mean
+	source  sanitizer // resolves references
 	profile Profile
 	nodes   int
 }
 
-// keptKeywords are the keywords that stay as they are, by profile.
+// keptKeywords are the keywords that each profile keeps.
 var keptKeywords = map[Profile][]string{
-	Strict: {"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "additionalProperties", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"},
-	Gemini: {"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "nullable", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"},
+	Strict: {
+		"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "additionalProperties",
+		"minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength",
+	},
+	Gemini: {
+		"type", "description", "title", "enum", "properties", "required", "items", "anyOf", "nullable",
+		"minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength",
+	},
 }
 
-// describedKeywords are the keywords that go into the description when they do not stay.
-var describedKeywords = []string{"format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "default", "enum", "examples"}
+// describedKeywords are the keywords that are added to the description when removed.
+var describedKeywords = []string{
+	"format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "default", "enum", "examples",
+}
 
-// anyValue is the schema of a value of any kind, for those that want a type.
-const anyValue = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object","properties":{}},{"type":"array","items":{"type":"string"}}]}`
+// maxDescribed is the longest value of a keyword in a description, in bytes.
+const maxDescribed = 200
 
-// adapt returns a schema in the profile's form. within are the references that
-// it stands in.
+// anyValue is a schema that accepts any value, with a type at each branch.
+const anyValue = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},` +
+	`{"type":"object","properties":{}},{"type":"array","items":{"type":"string"}}]}`
+
+// adapt returns schema v in the profile's form. within are the references that have
+// been followed to v.
 func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if f.nodes++; err != nil || depth > maxAdaptDepth || f.nodes > maxAdaptNodes {
@@ -115,7 +124,7 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 		}
 		within = append(slices.Clone(within), ref)
 		o.Delete("$ref")
-		for _, field := range o { // what stands beside the reference holds too
+		for _, field := range o { // siblings of $ref apply too
 			inner.Set(field.Key, field.Value)
 		}
 		o = inner
@@ -137,21 +146,22 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 		inferType(&o)
 	}
 	if o.Get("type") == nil {
-		any, _ := rawjson.Parse([]byte(anyValue))
-		return f.union(o, rawjson.Elements(any.Get("anyOf")), false, depth, within)
+		all, _ := rawjson.Parse([]byte(anyValue))
+		return f.union(o, rawjson.Elements(all.Get("anyOf")), false, depth, within)
 	}
 	f.children(&o, depth, within)
 	f.dropKeywords(&o)
 	return o.Bytes()
 }
 
-// opaque is an object or array whose inside is not said, or a value of any
-// kind.
+// opaque returns a schema with the type and description of o and nothing else. Without
+// a type it is an object.
 func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
 	out := rawjson.Object{{Key: "type", Value: json.RawMessage(`"object"`)}}
 	switch o.Text("type") {
 	case "array":
-		out = rawjson.Object{{Key: "type", Value: json.RawMessage(`"array"`)}, {Key: "items", Value: json.RawMessage(`{"type":"object","properties":{}}`)}}
+		out.Set("type", json.RawMessage(`"array"`))
+		out.Set("items", json.RawMessage(`{"type":"object","properties":{}}`))
 	case "string", "number", "integer", "boolean":
 		out = rawjson.Object{{Key: "type", Value: o.Get("type")}}
 	default:
@@ -163,7 +173,7 @@ func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
 	return out.Bytes()
 }
 
-// mergeAllOf puts what all branches of allOf say into o.
+// mergeAllOf merges the branches of allOf into o.
 func (f *adapter) mergeAllOf(o *rawjson.Object) {
 	branches := rawjson.Elements(o.Get("allOf"))
 	o.Delete("allOf")
@@ -205,7 +215,7 @@ func (f *adapter) mergeAllOf(o *rawjson.Object) {
 		}
 	}
 	if len(branches) > 0 {
-		o.Delete("additionalProperties") // it was said of a branch alone
+		o.Delete("additionalProperties") // it excluded the properties of branches
 	}
 }
 
@@ -217,7 +227,7 @@ func arrayOfStrings(names []string) json.RawMessage {
 	return rawjson.Array(list)
 }
 
-// splitTypes makes alternatives of a list of types.
+// splitTypes replaces a list of types by an anyOf with a branch for each.
 func (f *adapter) splitTypes(o *rawjson.Object) {
 	list := rawjson.Strings(o.Get("type"))
 	if rawjson.Kind(o.Get("type")) != '[' || len(list) == 0 {
@@ -247,7 +257,10 @@ func (f *adapter) splitTypes(o *rawjson.Object) {
 	o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), branches...)))
 }
 
-// keywordsOfType are the keywords that say something of one type.
+// combining are the keywords that combine or refer to other schemas.
+var combining = []string{"$ref", "anyOf", "oneOf", "allOf"}
+
+// keywordsOfType returns the keywords that apply to values of type t only.
 func keywordsOfType(t string) []string {
 	switch t {
 	case "object":
@@ -262,8 +275,8 @@ func keywordsOfType(t string) []string {
 	return nil
 }
 
-// removeNull takes null out of the alternatives, and reports whether it was
-// one. What is left alone then is no alternative any more.
+// removeNull removes null from anyOf and reports whether it was there. A single branch
+// that remains is merged into o.
 func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
 	branches := rawjson.Elements(o.Get("anyOf"))
 	if branches == nil {
@@ -283,8 +296,9 @@ func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
 		if err != nil {
 			break
 		}
-		if rawjson.Kind(inner.Get("type")) == '[' || slices.ContainsFunc([]string{"$ref", "anyOf", "oneOf", "allOf"}, func(k string) bool { return inner.Get(k) != nil }) {
-			o.Set("anyOf", rawjson.Array(branches)) // it is fitted as a whole
+		combined := slices.ContainsFunc(combining, func(k string) bool { return inner.Get(k) != nil })
+		if combined || rawjson.Kind(inner.Get("type")) == '[' {
+			o.Set("anyOf", rawjson.Array(branches)) // adapted as a whole
 			break
 		}
 		for _, field := range inner {
@@ -298,9 +312,11 @@ func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
 	return null
 }
 
-// union returns the schema of a value of several kinds: nothing stands beside
-// the alternatives, whose descriptions say what o's said.
-func (f *adapter) union(o rawjson.Object, branches []json.RawMessage, nullable bool, depth int, within []string) json.RawMessage {
+// union returns a schema with nothing but anyOf. Branches without a description get
+// the one of o.
+func (f *adapter) union(
+	o rawjson.Object, branches []json.RawMessage, nullable bool, depth int, within []string,
+) json.RawMessage {
 	f.dropKeywords(&o)
 	var out []json.RawMessage
 	for _, b := range branches {
@@ -309,7 +325,7 @@ func (f *adapter) union(o rawjson.Object, branches []json.RawMessage, nullable b
 			continue
 		}
 		if nested := rawjson.Elements(inner.Get("anyOf")); nested != nil {
-			out = append(out, nested...) // alternatives of an alternative
+			out = append(out, nested...) // flatten nested anyOf
 			continue
 		}
 		if inner.Get("description") == nil && o.Get("description") != nil {
@@ -335,7 +351,7 @@ func (f *adapter) union(o rawjson.Object, branches []json.RawMessage, nullable b
 	return u.Bytes()
 }
 
-// children fits the schemas in o.
+// children adapts the schemas in o.
 func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
 	if props, err := rawjson.Parse(o.Get("properties")); err == nil {
 		for i := range props {
@@ -366,8 +382,8 @@ func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
 	}
 }
 
-// dropKeywords takes the keywords away that the profile does not have, and says in the
-// description what they said.
+// dropKeywords removes the keywords that the profile does not have, and adds their
+// values to the description.
 func (f *adapter) dropKeywords(o *rawjson.Object) {
 	var words []string
 	keep := keptKeywords[f.profile]
@@ -375,13 +391,14 @@ func (f *adapter) dropKeywords(o *rawjson.Object) {
 		ok := slices.Contains(keep, field.Key)
 		if field.Key == "enum" && f.profile == Gemini {
 			// "enum: possible values of the element of primitive type with enum format" are strings.
-			ok = !slices.ContainsFunc(rawjson.Elements(field.Value), func(v json.RawMessage) bool { return rawjson.Kind(v) != '"' || rawjson.Text(v) == "" })
+			ok = !slices.ContainsFunc(rawjson.Elements(field.Value), isNoText)
 		}
 		if ok {
 			continue
 		}
 		o.Delete(field.Key)
-		if k := rawjson.Kind(field.Value); slices.Contains(describedKeywords, field.Key) && k != '{' && len(field.Value) <= 200 {
+		short := rawjson.Kind(field.Value) != '{' && len(field.Value) <= maxDescribed
+		if short && slices.Contains(describedKeywords, field.Key) {
 			words = append(words, fmt.Sprintf("%s: %s", field.Key, field.Value))
 		}
 	}
@@ -394,3 +411,6 @@ func (f *adapter) dropKeywords(o *rawjson.Object) {
 	}
 	o.Set("description", rawjson.Quote(text))
 }
+
+// isNoText reports whether v is an empty string or not a string.
+func isNoText(v json.RawMessage) bool { return rawjson.Kind(v) != '"' || rawjson.Text(v) == "" }

@@ -19,27 +19,26 @@ import (
 	"toolgate/policy"
 )
 
-// Limits of a schema that is looked at at all.
+// Limits of an input schema. A schema beyond them is an error.
 const (
-	maxBytes = 512 << 10 // bytes
+	maxBytes = 512 << 10
 	maxDepth = 64
 
-	// A branch may refer to what it is a branch of, or to much that is large.
+	// Branches at the root may refer to the root itself, or to large schemas.
 	maxBranches    = 1000
 	maxBranchBytes = 8 << 20
 )
 
-// Sanitize returns schema in a form that every known client takes: an
-// object with properties, without unions or references at its root, without
-// boolean schemas, with a type wherever one can be told. One schema in another
-// form makes some clients drop the tool, and some every tool of the server.
+// Sanitize returns schema in a form that every known client accepts: an object with
+// properties, without unions or references at its root, without boolean schemas, with
+// a type wherever one can be inferred. Over any other form some clients drop the
+// tool, and some all tools of the server.
 //
-// What a client cannot be given is loosened, never tightened: the server still
-// checks its arguments. renamed holds the raw name of each root property that
-// had to be published under another.
+// The result accepts at least what schema accepts. renamed maps each root property
+// that had to be renamed to its raw name, for [RestoreArguments].
 func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string]string, err error) {
 	switch rawjson.Kind(schema) {
-	case 0, 'n', 't': // nothing, null, true: anything goes
+	case 0, 'n', 't': // absent, null or true: no constraint
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil, nil
 	case '{':
 	default:
@@ -75,6 +74,7 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 	return root.Bytes(), renamed, nil
 }
 
+// allowsObject reports whether t, a type or list of types, includes object.
 func allowsObject(t json.RawMessage) bool {
 	if rawjson.Text(t) == "object" {
 		return true
@@ -82,15 +82,15 @@ func allowsObject(t json.RawMessage) bool {
 	return slices.ContainsFunc(rawjson.Elements(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
-// A sanitizer cleans one schema.
+// A sanitizer sanitizes one schema.
 type sanitizer struct {
-	source json.RawMessage // as it came, for references
+	source json.RawMessage // unchanged, to resolve references
 
-	// What flattening the root has come to.
+	// Totals of flattenRoot, see count.
 	depth, branches, bytes int
 }
 
-// count counts a branch that is about to be flattened.
+// count counts a branch of the root. It returns an error beyond the limits.
 func (c *sanitizer) count(branch json.RawMessage) error {
 	c.depth++
 	c.branches++
@@ -101,13 +101,13 @@ func (c *sanitizer) count(branch json.RawMessage) error {
 	return nil
 }
 
-// flattenRoot takes a reference and unions away from the root. Of allOf every
-// branch holds; of anyOf and oneOf only what all branches require is required.
+// flattenRoot repositions a reference at the root and merges the branches of allOf, anyOf
+// and oneOf into it.
 func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 	for hops := 0; root.Get("$ref") != nil; hops++ {
 		target, ok := c.resolve(root.Text("$ref"))
 		if !ok || hops > 8 {
-			return nil, fmt.Errorf("inputSchema refers to %s, which is not there", root.Get("$ref"))
+			return nil, fmt.Errorf("inputSchema refers to %s, which does not exist", root.Get("$ref"))
 		}
 		c.bytes += len(target)
 		inner, err := rawjson.Parse(target)
@@ -115,7 +115,7 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 			return nil, fmt.Errorf("inputSchema: %w", err)
 		}
 		root.Delete("$ref")
-		for _, f := range root { // what stands beside the reference holds too
+		for _, f := range root { // siblings of $ref apply too
 			inner.Set(f.Key, f.Value)
 		}
 		root = inner
@@ -133,6 +133,8 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 	return root, nil
 }
 
+// mergeBranches merges the properties of branches into root. A property is required
+// if some branch requires it (all set), or every branch does.
 func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
 	props, err := rawjson.Parse(root.Get("properties"))
 	if err != nil {
@@ -149,7 +151,7 @@ func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessa
 		}
 		branch, err := rawjson.Parse(b)
 		if err != nil {
-			continue // a boolean: nothing to add
+			continue // a boolean schema: nothing to merge
 		}
 		if branch, err = c.flattenRoot(branch); err != nil {
 			return err
@@ -173,19 +175,15 @@ func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessa
 		}
 	}
 	root.Set("properties", props.Bytes())
-	root.Delete("additionalProperties") // it was said of a branch, or of the root alone
+	root.Delete("additionalProperties") // it excluded the properties of branches
 	if len(required) > 0 {
-		b, err := json.Marshal(required)
-		if err != nil {
-			return err
-		}
-		root.Set("required", b)
+		root.Set("required", arrayOfStrings(required))
 	}
 	return nil
 }
 
-// schema cleans a schema below the root. ok is false for the schema that
-// nothing fits.
+// schema sanitizes a schema below the root. ok is false for the boolean schema false,
+// which no value matches.
 func (c *sanitizer) schema(v json.RawMessage, depth int) (clean json.RawMessage, ok bool, err error) {
 	if depth > maxDepth {
 		return nil, false, fmt.Errorf("inputSchema is nested more than %d deep", maxDepth)
@@ -220,7 +218,7 @@ func (c *sanitizer) schema(v json.RawMessage, depth int) (clean json.RawMessage,
 	return o.Bytes(), true, nil
 }
 
-// object cleans the keywords of o and the schemas in them.
+// object sanitizes the keywords of o and the schemas in them.
 func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) {
 	if rawjson.Kind(o.Get("const")) != 0 {
 		if o.Get("enum") == nil {
@@ -234,7 +232,10 @@ func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) 
 			o.Delete(key)
 		}
 	}
-	for _, key := range []string{"$schema", "nullable", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "contentSchema"} {
+	for _, key := range []string{
+		"$schema", "nullable", "not", "if", "then", "else",
+		"unevaluatedProperties", "unevaluatedItems", "contentSchema",
+	} {
 		o.Delete(key)
 	}
 	for _, key := range []string{"description", "title"} {
@@ -264,7 +265,7 @@ func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) 
 	return o, nil
 }
 
-// sanitizeType leaves a known type, or a list of several.
+// sanitizeType removes unknown types. A list of one type becomes that type.
 func sanitizeType(o *rawjson.Object) {
 	known := []string{"string", "number", "integer", "boolean", "array", "object", "null"}
 	t := o.Get("type")
@@ -294,7 +295,7 @@ func sanitizeType(o *rawjson.Object) {
 	}
 }
 
-// inferType gives o a type where its other keywords tell one, as Codex does.
+// inferType sets the type of o if its other keywords imply one, as Codex does.
 func inferType(o *rawjson.Object) {
 	for _, key := range []string{"type", "$ref", "anyOf", "oneOf", "allOf"} {
 		if o.Get(key) != nil {
@@ -322,7 +323,7 @@ func inferType(o *rawjson.Object) {
 	}
 }
 
-// typeOfAll returns the one type that all values have, "" for none.
+// typeOfAll returns the JSON Schema type that all values have, "" for none.
 func typeOfAll(values []json.RawMessage) string {
 	name := ""
 	for _, v := range values {
@@ -352,12 +353,12 @@ func typeOfAll(values []json.RawMessage) string {
 	return name
 }
 
-// tuples turns a list with a schema for each place into one whose elements may
-// be any of them.
+// tuples repositions a tuple, an array with a schema for each position, by an array whose
+// elements may match any of these schemas.
 func (c *sanitizer) tuples(o *rawjson.Object) error {
-	places := rawjson.Elements(o.Get("prefixItems"))
+	positions := rawjson.Elements(o.Get("prefixItems"))
 	if rawjson.Kind(o.Get("items")) == '[' {
-		places = rawjson.Elements(o.Get("items"))
+		positions = rawjson.Elements(o.Get("items"))
 		o.Delete("items")
 	}
 	o.Delete("prefixItems")
@@ -365,22 +366,22 @@ func (c *sanitizer) tuples(o *rawjson.Object) error {
 	if k := rawjson.Kind(o.Get("items")); k == 't' || k == 'f' {
 		o.Delete("items")
 	}
-	if len(places) == 0 {
+	if len(positions) == 0 {
 		return nil
 	}
 	if rest := o.Get("items"); rest != nil {
-		places = append(places, rest)
+		positions = append(positions, rest)
 	}
-	same := !slices.ContainsFunc(places, func(v json.RawMessage) bool { return !bytes.Equal(v, places[0]) })
+	same := !slices.ContainsFunc(positions, func(v json.RawMessage) bool { return !bytes.Equal(v, positions[0]) })
 	if same {
-		o.Set("items", places[0])
+		o.Set("items", positions[0])
 		return nil
 	}
-	o.Set("items", rawjson.Object{{Key: "anyOf", Value: rawjson.Array(places)}}.Bytes())
+	o.Set("items", rawjson.Object{{Key: "anyOf", Value: rawjson.Array(positions)}}.Bytes())
 	return nil
 }
 
-// schemaMap cleans an object whose values are schemas.
+// schemaMap sanitizes a keyword that maps names to schemas.
 func (c *sanitizer) schemaMap(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
@@ -410,8 +411,7 @@ func (c *sanitizer) schemaMap(o *rawjson.Object, key string, depth int) error {
 	return nil
 }
 
-// single cleans a keyword that is a schema. additionalProperties may stay the
-// boolean that it is.
+// single sanitizes a keyword that is one schema. additionalProperties may be a boolean.
 func (c *sanitizer) single(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
@@ -433,6 +433,7 @@ func (c *sanitizer) single(o *rawjson.Object, key string, depth int) error {
 	return nil
 }
 
+// union sanitizes a keyword that is a list of schemas.
 func (c *sanitizer) union(o *rawjson.Object, key string, depth int) error {
 	v := o.Get(key)
 	if v == nil {
@@ -456,28 +457,28 @@ func (c *sanitizer) union(o *rawjson.Object, key string, depth int) error {
 	return nil
 }
 
-// sanitizeRequired leaves the names of properties that there are.
+// sanitizeRequired removes duplicates and names without a property.
 func sanitizeRequired(o *rawjson.Object) {
 	v := o.Get("required")
 	if v == nil {
 		return
 	}
 	props, _ := rawjson.Parse(o.Get("properties"))
-	var names []json.RawMessage
+	var names []string
 	for _, name := range rawjson.Strings(v) {
-		if props.Get(name) != nil && !slices.ContainsFunc(names, func(n json.RawMessage) bool { return rawjson.Text(n) == name }) {
-			names = append(names, rawjson.Quote(name))
+		if props.Get(name) != nil && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
 		o.Delete("required")
 		return
 	}
-	o.Set("required", rawjson.Array(names))
+	o.Set("required", arrayOfStrings(names))
 }
 
-// resolve returns what the reference points at in the schema as it came. Only
-// references into the schema itself are followed.
+// resolve returns the target of a reference into the schema itself. ok is false for any
+// other reference and for a missing target.
 func (c *sanitizer) resolve(ref string) (json.RawMessage, bool) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -506,8 +507,8 @@ func (c *sanitizer) resolve(ref string) (json.RawMessage, bool) {
 	return at, true
 }
 
-// renameProperties gives root properties whose names a model's API refuses
-// others, and returns the raw name of each.
+// renameProperties renames the root properties whose names model APIs reject. It
+// returns the raw name of each.
 func renameProperties(root *rawjson.Object) map[string]string {
 	props, err := rawjson.Parse(root.Get("properties"))
 	if err != nil || !slices.ContainsFunc(props, func(f rawjson.Field) bool { return !isPlainProperty(f.Key) }) {
@@ -532,31 +533,26 @@ func renameProperties(root *rawjson.Object) map[string]string {
 	}
 	root.Set("properties", props.Bytes())
 	if len(required) > 0 {
-		b, err := json.Marshal(required)
-		if err == nil {
-			root.Set("required", b)
-		}
+		root.Set("required", arrayOfStrings(required))
 	}
 	return renamed
 }
 
-// isPlainProperty reports whether model APIs take name as a property.
+// isPlainProperty reports whether model APIs accept name as a property.
 func isPlainProperty(name string) bool {
-	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-')
-	}) < 0
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+	return name != "" && len(name) <= 64 && strings.Trim(name, allowed) == ""
 }
 
-// RestoreArguments gives renamed properties in args their raw names back.
-// Everything else keeps its bytes. An argument that is there under both names
-// is an error.
+// RestoreArguments restores the raw names of renamed properties in args. Everything
+// else keeps its bytes. It is an error if args has both names of a property.
 func RestoreArguments(args json.RawMessage, renamed map[string]string) (json.RawMessage, error) {
 	if len(renamed) == 0 {
 		return args, nil
 	}
 	o, err := rawjson.Parse(args)
 	if err != nil {
-		return args, nil // the server will say so
+		return args, nil // the server reports the error
 	}
 	for name, raw := range renamed {
 		i := o.Index(name)

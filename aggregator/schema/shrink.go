@@ -7,29 +7,26 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// Shrink returns a schema of at most so many bytes, as Codex makes one:
-// without descriptions, then without definitions, then without what is deeper
-// than two levels, then without all. Steps are the words for what was taken.
-func Shrink(schema json.RawMessage, limit int) (small json.RawMessage, took string) {
+// Shrink returns schema reduced to at most limit bytes; 0 means no limit. Like Codex, it
+// removes descriptions, then definitions, then everything below two levels, then
+// everything, until the schema is short enough. removed names what it removed.
+func Shrink(schema json.RawMessage, limit int) (small json.RawMessage, removed string) {
 	if limit <= 0 || len(schema) <= limit {
 		return schema, ""
 	}
-	for _, step := range []struct {
-		took string
-		do   func(json.RawMessage) json.RawMessage
-	}{
-		{"descriptions", func(v json.RawMessage) json.RawMessage { return without(v, "description", "title", "examples") }},
-		{"descriptions and definitions", func(v json.RawMessage) json.RawMessage { return without(withoutRefs(v), "$defs", "definitions") }},
-		{"descriptions, definitions and what is deeper than two levels", func(v json.RawMessage) json.RawMessage { return truncate(v, 0) }},
-	} {
-		if schema = step.do(schema); len(schema) <= limit {
-			return schema, step.took
-		}
+	if schema = without(schema, "description", "title", "examples"); len(schema) <= limit {
+		return schema, "descriptions"
 	}
-	return json.RawMessage(`{"type":"object","properties":{}}`), "all that it says of its arguments"
+	if schema = without(withoutRefs(schema), "$defs", "definitions"); len(schema) <= limit {
+		return schema, "descriptions and definitions"
+	}
+	if schema = truncate(schema, 0); len(schema) <= limit {
+		return schema, "descriptions, definitions and everything below two levels"
+	}
+	return json.RawMessage(`{"type":"object","properties":{}}`), "everything"
 }
 
-// mapSubschemas returns v with do applied to the schemas right below it.
+// mapSubschemas returns schema v with do applied to its direct subschemas.
 func mapSubschemas(v json.RawMessage, do func(json.RawMessage) json.RawMessage) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if err != nil {
@@ -61,7 +58,7 @@ func mapSubschemas(v json.RawMessage, do func(json.RawMessage) json.RawMessage) 
 	return o.Bytes()
 }
 
-// without returns the schema without these keywords anywhere in it.
+// without returns schema v without the given keywords at any level.
 func without(v json.RawMessage, keys ...string) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if err != nil {
@@ -73,7 +70,8 @@ func without(v json.RawMessage, keys ...string) json.RawMessage {
 	return mapSubschemas(o.Bytes(), func(in json.RawMessage) json.RawMessage { return without(in, keys...) })
 }
 
-// withoutRefs returns the schema with what its references mean left open.
+// withoutRefs returns schema v with each reference replaced by a schema that accepts
+// any value.
 func withoutRefs(v json.RawMessage) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if err != nil {
@@ -85,13 +83,15 @@ func withoutRefs(v json.RawMessage) json.RawMessage {
 	return mapSubschemas(v, withoutRefs)
 }
 
-// truncate leaves objects deeper than two levels open.
+// truncate returns schema v with each nested schema below two levels replaced by one
+// that accepts any value.
 func truncate(v json.RawMessage, depth int) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
-	nested := slices.ContainsFunc([]string{"properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties"}, func(k string) bool {
+	keywords := []string{"properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties"}
+	nested := slices.ContainsFunc(keywords, func(k string) bool {
 		b := rawjson.Kind(o.Get(k))
 		return b == '{' || b == '['
 	})
