@@ -58,7 +58,7 @@ func (d *direct) call(method, params string) (size int) {
 }
 
 // BenchmarkCall tells what a call through the set costs beside the same call
-// made directly, in the same run: added/direct is the ratio to look at.
+// made directly, in the same run: added/direct is the relevant ratio.
 func BenchmarkCall(b *testing.B) {
 	s, d := benchSet(b, "orderly"), newDirect(b, "orderly")
 	var proxied, straight time.Duration
@@ -117,7 +117,7 @@ func BenchmarkLongResult(b *testing.B) {
 	report(b, straight, proxied)
 }
 
-// BenchmarkServers tells what a server costs in memory: its catalogue of ten
+// BenchmarkServers tells what a server costs in memory: its catalog of ten
 // tools, its connection and its goroutines; not its own process.
 func BenchmarkServers(b *testing.B) {
 	for _, n := range []int{0, 5, 50} {

@@ -39,7 +39,7 @@ var processes = map[string]script{
 	}},
 }
 
-func TestResultsPassAsTheBytesTheyAre(t *testing.T) {
+func TestResultsKeepTheirBytes(t *testing.T) {
 	for _, tt := range []struct{ name, result string }{
 		{"big integer, number text", `{"content":[],"_meta":{"n":9007199254740993,"f":1.0,"e":1E400}}`},
 		{"order of keys", `{"z":1,"content":[],"a":{"y":1,"b":2}}`},
@@ -66,7 +66,7 @@ func TestResultsPassAsTheBytesTheyAre(t *testing.T) {
 	}
 }
 
-func TestArgumentsAndMetaGoDownAsSent(t *testing.T) {
+func TestArgumentsAndMetaAreForwardedUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
 		f := &fake{script: script{"tools/call": func(p *peer, m message) error {
@@ -102,7 +102,7 @@ func TestProtocolErrorsPass(t *testing.T) {
 }
 
 // What a server may write between its messages without harm.
-func TestWrongLinesDoNoHarm(t *testing.T) {
+func TestInvalidLinesAreIgnored(t *testing.T) {
 	for _, tt := range []struct{ name, line string }{
 		{"a banner", `Server listening on stdio`},
 		{"an empty line", ``},
@@ -148,7 +148,7 @@ func TestAnswersWithOddIDs(t *testing.T) {
 	})
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	for _, result := range []string{`null`, `"text"`, `[]`, `7`} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{script: script{"tools/call": func(p *peer, m message) error { p.result(m, result); return nil }}}
@@ -160,7 +160,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestBadToolsAreLeftOutAndTheOthersStay(t *testing.T) {
+func TestInvalidToolsAreLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: script{"tools/list": func(p *peer, m message) error {
 			p.result(m, toolList(
@@ -222,7 +222,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-func TestAServerThatNeverAnswersHoldsNobodyUp(t *testing.T) {
+func TestAServerThatNeverAnswersDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mute := &fake{script: script{"initialize": func(*peer, message) error { return nil }}}
 		s := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: t.TempDir()})
@@ -240,7 +240,7 @@ func TestAServerThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestTheSavedCatalogueAnswersBeforeTheServer(t *testing.T) {
+func TestTheSavedCatalogAnswersBeforeTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		first := aggregator.NewDownstreams(aggregator.DownstreamOptions{StateDir: dir})
@@ -289,7 +289,7 @@ func TestListChangesAreFollowed(t *testing.T) {
 	})
 }
 
-func TestACrashBetweenCallsIsNotSeen(t *testing.T) {
+func TestACrashBetweenCallsIsHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		s := set(t, spec("raw", f.launch))
@@ -347,7 +347,7 @@ func TestACrashDuringACall(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotStartIsTriedLessAndLess(t *testing.T) {
+func TestRestartsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: script{"start": func(*peer, message) error { return errExit }}}
 		s := set(t, spec("raw", f.launch))
@@ -365,7 +365,7 @@ func TestAServerThatCannotStartIsTriedLessAndLess(t *testing.T) {
 	})
 }
 
-func TestACallCutsTheBackOff(t *testing.T) {
+func TestACallEndsTheBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		f := &fake{script: script{"start": func(*peer, message) error {
@@ -418,7 +418,7 @@ func TestLazyAndIdle(t *testing.T) {
 	})
 }
 
-func TestProgressIsMappedAndExtendsTheTime(t *testing.T) {
+func TestProgressIsMappedAndExtendsTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: script{"tools/call": func(p *peer, m message) error {
 			var in struct {
@@ -541,7 +541,7 @@ func TestCancellationReachesTheServer(t *testing.T) {
 	})
 }
 
-func TestAServerThatDoesNotReadHoldsUpItsCallersOnly(t *testing.T) {
+func TestAServerThatDoesNotReadDelaysItsCallersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
 		f := &fake{script: script{"tools/call": func(*peer, message) error { <-block; return errExit }}}
@@ -587,7 +587,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	})
 }
 
-func TestADayOfChurn(t *testing.T) {
+func TestManyRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		one := spec("raw", f.launch)
@@ -755,7 +755,7 @@ func TestAQuestionWithoutACallIsRefused(t *testing.T) {
 	})
 }
 
-func TestANewSessionIsBroughtToTheStateOfTheOld(t *testing.T) {
+func TestANewSessionRestoresTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var seen []string

@@ -55,8 +55,8 @@ func (p *peer) fail(m message, code int, text string) {
 // errExit, returned by a handler, ends the server.
 var errExit = errors.New("exit")
 
-// A script is a server's behaviour: what it does with each method. What it
-// does not name is done as an orderly server of the older era does it.
+// A script is the behavior of a server by method. For other methods it behaves like a
+// well-behaved session-based server.
 type script map[string]func(*peer, message) error
 
 const (

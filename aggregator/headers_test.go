@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newer answers as an orderly server of the newer era with these tools.
-func newer(w http.ResponseWriter, m message, tools ...string) {
+// stateless answers like a well-behaved stateless server with these tools.
+func stateless(w http.ResponseWriter, m message, tools ...string) {
 	switch m.Method {
 	case "server/discover":
 		answerJSON(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
@@ -34,7 +34,7 @@ func TestArgumentsInHeaders(t *testing.T) {
 			seen = r.Header.Clone()
 			mu.Unlock()
 		}
-		newer(w, m, tool)
+		stateless(w, m, tool)
 	})
 	s := set(t, webSpec(w))
 	_, err := call(t.Context(), s, "web", "q", `{"re_gion":" padded é","n":9007199254740993,"b":false,"o":{"in":"x"},"plain":"y"}`)
@@ -50,12 +50,12 @@ func TestArgumentsInHeaders(t *testing.T) {
 	}
 }
 
-func TestToolsWithHeadersThatCannotBe(t *testing.T) {
+func TestToolsWithInvalidHeaders(t *testing.T) {
 	with := func(name, props string) string {
 		return `{"name":"` + name + `","inputSchema":{"type":"object","properties":{` + props + `}}}`
 	}
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-		newer(w, m,
+		stateless(w, m,
 			with("good", `"a":{"type":"string","x-mcp-header":"A"},"x-mcp-header":{"type":"string"},"e":{"enum":["x-mcp-header"]}`),
 			with("empty", `"a":{"type":"string","x-mcp-header":""}`),
 			with("number", `"a":{"type":"string","x-mcp-header":3}`),
@@ -75,9 +75,9 @@ func TestToolsWithHeadersThatCannotBe(t *testing.T) {
 	require.Contains(t, s.Status()[0].Faults[0], "x-mcp-header")
 }
 
-// A server that refuses the version once and names it among those that it
-// supports is asked again, not taken for an older one.
-func TestAVersionThatIsSupportedAfterAll(t *testing.T) {
+// A server that refuses our version once but lists it as supported is asked again
+// rather than treated as session-based.
+func TestARefusedVersionThatIsSupported(t *testing.T) {
 	var refused atomic.Bool
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 		if refused.CompareAndSwap(false, true) {
@@ -85,7 +85,7 @@ func TestAVersionThatIsSupportedAfterAll(t *testing.T) {
 			w.Write([]byte(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`))
 			return
 		}
-		newer(w, m, okTool)
+		stateless(w, m, okTool)
 	})
 	s := set(t, webSpec(w))
 	require.Equal(t, "2026-07-28", s.Status()[0].Server)

@@ -54,9 +54,9 @@ func answerJSON(w http.ResponseWriter, m message, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// older answers as an orderly server of the older era; false for what is left
-// to the test.
-func older(w http.ResponseWriter, r *http.Request, m message, session string) bool {
+// sessionBased answers like a well-behaved session-based server. It returns false for
+// requests that the test must answer.
+func sessionBased(w http.ResponseWriter, r *http.Request, m message, session string) bool {
 	switch {
 	case r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -84,10 +84,10 @@ func webSpec(w *web) aggregator.Spec {
 	return s
 }
 
-func TestHTTPOlderEra(t *testing.T) {
+func TestHTTPSessionBased(t *testing.T) {
 	result := `{"z":1,"content":[{"type":"hologram"}],"n":9007199254740993}`
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-		if !older(w, r, m, "s1") {
+		if !sessionBased(w, r, m, "s1") {
 			answerJSON(w, m, result)
 		}
 	})
@@ -100,7 +100,7 @@ func TestHTTPOlderEra(t *testing.T) {
 	require.Contains(t, w.log(), "DELETE  session=s1", "the session is ended")
 }
 
-func TestHTTPNewerEra(t *testing.T) {
+func TestHTTPStateless(t *testing.T) {
 	var meta atomic.Value
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 		switch m.Method {
@@ -125,11 +125,11 @@ func TestHTTPNewerEra(t *testing.T) {
 	require.NotContains(t, w.log(), "initialize")
 }
 
-func TestHTTPSessionThatIsGoneIsOpenedAnew(t *testing.T) {
+func TestHTTPReopensALostSession(t *testing.T) {
 	var session atomic.Value
 	session.Store("s1")
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-		if !older(w, r, m, session.Load().(string)) {
+		if !sessionBased(w, r, m, session.Load().(string)) {
 			answerJSON(w, m, text("ok"))
 		}
 	})
@@ -147,7 +147,7 @@ func TestHTTPStreams(t *testing.T) {
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\ndata: \"result\":%s}\n\n", "4", text("resumed"))
 			return
 		}
-		if older(w, r, m, "s1") {
+		if sessionBased(w, r, m, "s1") {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -176,7 +176,7 @@ func TestHTTPStreams(t *testing.T) {
 
 // Nothing is asked before the server's own stream is open: what it says until
 // then is lost, and the suite's server answers on the stream that came last.
-func TestHTTPListensBeforeItAsks(t *testing.T) {
+func TestHTTPListensBeforeTheFirstRequest(t *testing.T) {
 	asked := make(chan struct{})
 	var early atomic.Bool
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
@@ -194,7 +194,7 @@ func TestHTTPListensBeforeItAsks(t *testing.T) {
 		if m.Method == "tools/list" {
 			close(asked)
 		}
-		older(w, r, m, "s1")
+		sessionBased(w, r, m, "s1")
 	})
 	s := set(t, webSpec(w))
 	require.False(t, early.Load())
@@ -219,7 +219,7 @@ func TestHTTPAnswersOnAnotherStream(t *testing.T) {
 				}
 			}
 		}
-		if older(w, r, m, "s1") {
+		if sessionBased(w, r, m, "s1") {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -245,7 +245,7 @@ func TestHTTPAnswersOnAnotherStream(t *testing.T) {
 
 func TestHTTPCutAnswers(t *testing.T) {
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-		if older(w, r, m, "s1") {
+		if sessionBased(w, r, m, "s1") {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -260,7 +260,7 @@ func TestHTTPCutAnswers(t *testing.T) {
 	require.Equal(t, aggregator.Ready, s.Status()[0].State, "other calls go on")
 }
 
-func TestHTTPBusyServersAreAskedAgain(t *testing.T) {
+func TestHTTPRetriesBusyServers(t *testing.T) {
 	var busy atomic.Int32
 	busy.Store(2)
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
@@ -269,7 +269,7 @@ func TestHTTPBusyServersAreAskedAgain(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		if !older(w, r, m, "s1") {
+		if !sessionBased(w, r, m, "s1") {
 			answerJSON(w, m, text("ok"))
 		}
 	})
@@ -282,7 +282,7 @@ func TestHTTPBusyServersAreAskedAgain(t *testing.T) {
 }
 
 // A wait that is longer than anybody would wait is an error at once.
-func TestHTTPWaitsThatAreTooLong(t *testing.T) {
+func TestHTTPLimitsRetryDelays(t *testing.T) {
 	for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "soon", ""} {
 		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 			if m.Method == "tools/call" {
@@ -290,7 +290,7 @@ func TestHTTPWaitsThatAreTooLong(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
-			older(w, r, m, "s1")
+			sessionBased(w, r, m, "s1")
 		})
 		s := set(t, webSpec(w))
 		_, err := call(t.Context(), s, "web", "echo", `{}`)
@@ -305,7 +305,7 @@ func TestHTTPWaitsThatAreTooLong(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		if !older(w, r, m, "s1") {
+		if !sessionBased(w, r, m, "s1") {
 			answerJSON(w, m, text("ok"))
 		}
 	})
@@ -315,13 +315,13 @@ func TestHTTPWaitsThatAreTooLong(t *testing.T) {
 
 // A server that forgets each session as soon as it is made gets one new one,
 // not one after the other.
-func TestHTTPSessionsThatAreGoneAtOnce(t *testing.T) {
+func TestHTTPGivesUpOnSessionsLostAtOnce(t *testing.T) {
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 		if m.Method == "tools/call" {
 			http.Error(w, "no such session", http.StatusNotFound)
 			return
 		}
-		older(w, r, m, "s1")
+		sessionBased(w, r, m, "s1")
 	})
 	s := set(t, webSpec(w))
 	_, err := call(t.Context(), s, "web", "echo", `{}`)
@@ -342,7 +342,7 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 	t.Run("a JSON-RPC error under an HTTP error", func(t *testing.T) {
 		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-			if !older(w, r, m, "s1") {
+			if !sessionBased(w, r, m, "s1") {
 				w.WriteHeader(http.StatusBadRequest)
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"m","data":{"a":1}}}`, m.ID)
 			}
@@ -355,7 +355,7 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 	t.Run("HTML", func(t *testing.T) {
 		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
-			if !older(w, r, m, "s1") {
+			if !sessionBased(w, r, m, "s1") {
 				w.Header().Set("Content-Type", "text/html")
 				fmt.Fprint(w, "<html>")
 			}
@@ -390,7 +390,7 @@ func TestHTTPCancellation(t *testing.T) {
 		if m.Method == "notifications/cancelled" {
 			told <- string(m.Params)
 		}
-		if !older(w, r, m, "s1") {
+		if !sessionBased(w, r, m, "s1") {
 			<-r.Context().Done()
 		}
 	})

@@ -84,7 +84,7 @@ func TestATokenThatExpiredIsRenewedWithinTheCall(t *testing.T) {
 	require.Empty(t, g.as.Faults())
 }
 
-func TestALoginThatWasTakenBack(t *testing.T) {
+func TestARevokedLogin(t *testing.T) {
 	g := newGuarded(t, true)
 	g.as.RevokeAll()
 	_, err := call(t.Context(), g.set, "guarded", "hello", `{}`)
@@ -112,7 +112,7 @@ func TestMissingScopesAreNamed(t *testing.T) {
 }
 
 // The token is for its server: a redirect to another host ends the request.
-func TestATokenGoesNowhereElse(t *testing.T) {
+func TestATokenIsSentToItsServerOnly(t *testing.T) {
 	g := newGuarded(t, true)
 	var leaked atomic.Bool
 	other := newWeb(t, func(_ http.ResponseWriter, r *http.Request, _ message) { leaked.Store(true) })

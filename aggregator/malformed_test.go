@@ -17,8 +17,8 @@ import (
 	"toolgate/aggregator"
 )
 
-// TestOddHandshakes: what servers were seen to do while a session opens.
-func TestOddHandshakes(t *testing.T) {
+// TestMalformedHandshakes: what servers were seen to do while a session opens.
+func TestMalformedHandshakes(t *testing.T) {
 	reply := func(result string) func(*peer, message) error {
 		return func(p *peer, m message) error { p.result(m, result); return nil }
 	}
@@ -64,7 +64,7 @@ func TestOddHandshakes(t *testing.T) {
 			p.result(m, `{"protocolVersion":"2024-11-05"}`)
 			return nil
 		}}, ""},
-		{"it refuses, and knows nothing newer", script{"initialize": func(p *peer, m message) error { p.fail(m, -32000, "not today"); return nil }}, "initialize: not today"},
+		{"it refuses, and is not stateless either", script{"initialize": func(p *peer, m message) error { p.fail(m, -32000, "not today"); return nil }}, "initialize: not today"},
 		{"it leaves without a word", script{"initialize": func(*peer, message) error { return errExit }}, "its process ended"},
 		{"a list that is none", script{"tools/list": reply(`{"tools":null}`)}, "none"},
 		{"a list of a wrong kind", script{"tools/list": reply(`{"tools":{"echo":{}}}`)}, "none"},
@@ -92,8 +92,8 @@ func TestOddHandshakes(t *testing.T) {
 	}
 }
 
-// TestOddAnswers: each call has its end at once, whatever came of it.
-func TestOddAnswers(t *testing.T) {
+// TestMalformedAnswers: each call has its end at once, whatever came of it.
+func TestMalformedAnswers(t *testing.T) {
 	ok := text("ok")
 	for _, tt := range []struct {
 		name, line string // %[1]s is the id
@@ -142,8 +142,8 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestOddEnds: how servers stop, and that the next call finds one that runs.
-func TestOddEnds(t *testing.T) {
+// TestUnusualExits: how servers stop, and that the next call finds one that runs.
+func TestUnusualExits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		call func(p *peer, m message) error
@@ -186,8 +186,8 @@ func TestOddEnds(t *testing.T) {
 	}
 }
 
-// TestAFloodHoldsNobodyUp: a server that says too much of everything.
-func TestAFloodHoldsNobodyUp(t *testing.T) {
+// TestAFloodDelaysNobody: a server that says too much of everything.
+func TestAFloodDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		lists := 0

@@ -62,9 +62,9 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestTheSameToolsAreNoChange: what a server says is the same after a restart,
+// TestUnchangedTools: what a server says is the same after a restart,
 // however it puts its JSON.
-func TestTheSameToolsAreNoChange(t *testing.T) {
+func TestUnchangedTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		def := `{"name": "echo", "description": "Says <b>&</b> \u003c é ` + "\u2028" + ` \/", "inputSchema": {"type": "object", "properties": { }}}`
@@ -110,7 +110,7 @@ func TestTheSameToolIsNotChanged(t *testing.T) {
 		require.False(t, list[0].Changed)
 
 		s = open()
-		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the saved catalogue")
+		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the saved catalog")
 		synctest.Wait()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the server")
 		require.NoError(t, aggregator.AcceptServer(dir, "raw"))

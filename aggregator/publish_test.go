@@ -115,9 +115,9 @@ func TestAURIOfTwoServers(t *testing.T) {
 	})
 }
 
-// TestAURIThatPosesAsAnothers: what one server lists cannot be mistaken
+// TestAURIWithAnotherServersPrefix: what one server lists cannot be mistaken
 // for the URI that stands for another's.
-func TestAURIThatPosesAsAnothers(t *testing.T) {
+func TestAURIWithAnotherServersPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poser := offering("poser")
 		poser.script["resources/list"] = func(p *peer, m message) error { p.result(m, `{"resources":[{"uri":"b+raw://a"}]}`); return nil }

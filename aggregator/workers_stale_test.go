@@ -19,18 +19,18 @@ import (
 	"toolgate/sandbox"
 )
 
-// A nursery starts workers that answer each call with their number, and go on
-// with a session when a call of "open" asks for one.
-type nursery struct {
-	mu    sync.Mutex
-	look  func(worker int) error
-	ends  map[int]chan struct{}
-	count atomic.Int32
-	hold  chan struct{} // what a call of "slow" waits for
-	begun chan struct{} // told when one has begun
+// A launcher starts workers that answer each call with their number. A call of "open"
+// opens or continues a session.
+type launcher struct {
+	mu     sync.Mutex
+	rescan func(worker int) error
+	ends   map[int]chan struct{}
+	count  atomic.Int32
+	hold   chan struct{} // a call of "slow" waits for it
+	begun  chan struct{} // receives when such a call has begun
 }
 
-func (n *nursery) launch(policy.Profile) (*aggregator.Process, error) {
+func (n *launcher) launch(policy.Profile) (*aggregator.Process, error) {
 	number := int(n.count.Add(1))
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -70,26 +70,26 @@ func (n *nursery) launch(policy.Profile) (*aggregator.Process, error) {
 		In: inW, Out: outR, Level: "bwrap",
 		Wait:   func() error { <-ended; return nil },
 		Kill:   func() error { return inW.Close() },
-		Rescan: func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.look(number) },
+		Rescan: func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.rescan(number) },
 	}, nil
 }
 
-func (n *nursery) looks(look func(int) error) {
+func (n *launcher) setRescan(f func(int) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.look = look
+	n.rescan = f
 }
 
-func newNursery(t *testing.T) (*nursery, *aggregator.Workers) {
-	n := &nursery{ends: map[int]chan struct{}{}, hold: make(chan struct{}), begun: make(chan struct{}, 1)}
-	n.looks(func(int) error { return nil })
+func newLauncher(t *testing.T) (*launcher, *aggregator.Workers) {
+	n := &launcher{ends: map[int]chan struct{}{}, hold: make(chan struct{}), begun: make(chan struct{}, 1)}
+	n.setRescan(func(int) error { return nil })
 	w := aggregator.NewWorkers(n.launch, slog.New(slog.DiscardHandler))
 	t.Cleanup(w.Close)
 	return n, w
 }
 
-// olderThan says that all workers before number are stale.
-func olderThan(number int) func(int) error {
+// staleBefore reports all workers before number as stale.
+func staleBefore(number int) func(int) error {
 	return func(worker int) error {
 		if worker < number {
 			return fmt.Errorf("%w: /w/.git", sandbox.ErrStale)
@@ -108,20 +108,20 @@ func run(t *testing.T, w *aggregator.Workers, tool, session string) string {
 }
 
 func TestAStaleWorkerIsReplaced(t *testing.T) {
-	n, w := newNursery(t)
+	n, w := newLauncher(t)
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
-	n.looks(olderThan(2))
+	n.setRescan(staleBefore(2))
 	require.Equal(t, "worker 2", run(t, w, "x", ""))
-	<-n.ends[1] // it had nothing to do
+	<-n.ends[1] // it was idle
 	require.Equal(t, "worker 2", run(t, w, "x", ""))
 }
 
-// What a stale worker still does goes on as it began.
+// A stale worker keeps running its sessions.
 func TestAStaleWorkerKeepsItsSessions(t *testing.T) {
-	n, w := newNursery(t)
+	n, w := newLauncher(t)
 	require.Equal(t, "worker 1", run(t, w, "open", ""))
-	n.looks(olderThan(2))
+	n.setRescan(staleBefore(2))
 	require.Equal(t, "worker 2", run(t, w, "x", ""))
 	require.Equal(t, "worker 1", run(t, w, "open", "7"), "it goes on")
 	require.Equal(t, "worker 2", run(t, w, "x", ""))
@@ -130,7 +130,7 @@ func TestAStaleWorkerKeepsItsSessions(t *testing.T) {
 }
 
 func TestAStaleWorkerFinishesItsCalls(t *testing.T) {
-	n, w := newNursery(t)
+	n, w := newLauncher(t)
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
 	answer := make(chan string)
 	go func() {
@@ -138,7 +138,7 @@ func TestAStaleWorkerFinishesItsCalls(t *testing.T) {
 		answer <- string(out.Result)
 	}()
 	<-n.begun
-	n.looks(olderThan(2))
+	n.setRescan(staleBefore(2))
 	require.Equal(t, "worker 2", run(t, w, "x", ""))
 	select {
 	case <-n.ends[1]:
@@ -150,25 +150,25 @@ func TestAStaleWorkerFinishesItsCalls(t *testing.T) {
 	<-n.ends[1]
 }
 
-// A worker that cannot be looked at runs nothing that a look is for.
-func TestAWorkerThatCannotBeHeldRunsNothing(t *testing.T) {
-	n, w := newNursery(t)
+// A worker that cannot be rescanned runs no call that needs the rescan.
+func TestAWorkerThatCannotBeRescannedRunsNothing(t *testing.T) {
+	n, w := newLauncher(t)
 	require.Equal(t, "worker 1", run(t, w, "x", ""))
-	n.looks(func(int) error { return errors.New("the folder is too large") })
+	n.setRescan(func(int) error { return errors.New("the folder is too large") })
 	_, err := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: "x"}}, policy.Profile{})
 	require.EqualError(t, err, "nothing was run: the folder is too large")
 
-	// What only reads what it may read is not held up.
+	// A read-only call under a profile that hides nothing needs no rescan.
 	out, err := w.Run(t.Context(), gate.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}, policy.Profile{})
 	require.NoError(t, err)
 	require.Contains(t, string(out.Result), "worker 1")
 	hides := policy.Profile{Paths: policy.Paths{Denied: []string{"/s"}}}
 	read := gate.Call{Caller: "me", Action: policy.Action{Tool: "x", ReadOnly: true}}
-	_, err = w.Run(t.Context(), read, hides) // which starts it
+	_, err = w.Run(t.Context(), read, hides) // starts the worker
 	require.NoError(t, err)
 	_, err = w.Run(t.Context(), read, hides)
 	require.EqualError(t, err, "nothing was run: the folder is too large")
 
-	n.looks(func(int) error { return sandbox.ErrEnded })
+	n.setRescan(func(int) error { return sandbox.ErrEnded })
 	require.Equal(t, "worker 1", run(t, w, "x", ""), "the call finds out by itself")
 }
