@@ -21,4 +21,4 @@ COUNT ?= 20000x
 SKIP ?=
 
 fuzz: ## every fuzz target: make fuzz COUNT=200000x
-	.ci/fuzz $(COUNT) $(SKIP)
+	.ci/fuzz '$(COUNT)' '$(SKIP)'
