@@ -60,7 +60,7 @@ func (o *Options) defaultToken(secret, stateDir string) (httpauth.Token, error) 
 		return httpauth.TokenOf("default", secret), nil
 	}
 	path := filepath.Join(stateDir, "http-token")
-	secret, err := httpauth.KeptToken(path)
+	secret, err := httpauth.LoadOrCreateToken(path)
 	if err != nil {
 		return httpauth.Token{}, fmt.Errorf("reading the token: %w", err)
 	}
@@ -71,7 +71,7 @@ func (o *Options) defaultToken(secret, stateDir string) (httpauth.Token, error) 
 // An httpServer is the gate over HTTP.
 type httpServer struct {
 	log      *slog.Logger
-	door     *httpauth.Door
+	door     *httpauth.Authenticator
 	tenants  *tenants
 	metrics  *metrics.Metrics
 	mux      *http.ServeMux
@@ -118,7 +118,7 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 		return err
 	}
 	defer stop()
-	limited := httpauth.Limit(l, min(maxConnections, max(maxOpenFiles()/2, 64)))
+	limited := httpauth.LimitListener(l, min(maxConnections, max(maxOpenFiles()/2, 64)))
 	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
 	scheme := "http"
 	if over.TLSCert != "" {
@@ -178,7 +178,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	h.mount(c.OpenMetrics)
 	h.openConsole(s, o.Outputs)
 	h.http = &http.Server{
-		Handler:           h.door.Front(h.mux),
+		Handler:           h.door.Filter(h.mux),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaders,
@@ -229,7 +229,7 @@ func tokensOf(own httpauth.Token, c config.HTTP) ([]httpauth.Token, error) {
 
 // mount says what is where.
 func (h *httpServer) mount(openMetrics bool) {
-	h.mux.Handle("/mcp", h.door.Guard(h.tenants))
+	h.mux.Handle("/mcp", h.door.Require(h.tenants))
 	h.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	h.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.draining.Load() {
@@ -240,10 +240,10 @@ func (h *httpServer) mount(openMetrics bool) {
 	})
 	numbers := h.metrics.Handler()
 	if !openMetrics {
-		numbers = h.door.Guard(numbers)
+		numbers = h.door.Require(numbers)
 	}
 	h.mux.Handle("GET /metrics", numbers)
-	h.door.Mount(h.mux)
+	h.door.MountMetadata(h.mux)
 }
 
 // drainTime is how long the answers still owed may take at the end.

@@ -3,8 +3,8 @@
 // rest.
 //
 //	d := httpauth.New(httpauth.Options{Tokens: tokens, Loopback: true, Log: log})
-//	mux.Handle("/mcp", d.Guard(mcpHandler))   // behind it, httpauth.From(r.Context()) is the caller
-//	http.Serve(listener, d.Front(mux))
+//	mux.Handle("/mcp", d.Require(mcpHandler))   // behind it, httpauth.From(r.Context()) is the caller
+//	http.Serve(listener, d.Filter(mux))
 //
 // Nothing is open unless it is mounted so: the zero Options let nobody in.
 package httpauth
@@ -41,13 +41,13 @@ type Caller struct {
 
 type callerKey struct{}
 
-// From returns the caller that [Door.Guard] has let in.
+// From returns the caller that [Authenticator.Require] has let in.
 func From(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	return c, ok
 }
 
-// Options configure a [Door].
+// Options configure a [Authenticator].
 type Options struct {
 	Tokens   []Token
 	Loopback bool     // the address listened on is a loopback one
@@ -66,27 +66,27 @@ type Options struct {
 	Refused func(reason string)
 }
 
-// A Door guards handlers. It may be used concurrently.
-type Door struct {
+// A Authenticator guards handlers. It may be used concurrently.
+type Authenticator struct {
 	opts   Options
 	log    *slog.Logger
 	oauth  *verifier // nil: none
 	tokens atomic.Pointer[[]Token]
-	wrong  *rate.Limiter // of attempts that fail
+	failures  *rate.Limiter // of attempts that fail
 
 	mu    sync.Mutex
-	rates map[string]*rate.Limiter // by caller
+	limiters map[string]*rate.Limiter // by caller
 }
 
-// New returns a Door.
-func New(o Options) *Door {
+// New returns a Authenticator.
+func New(o Options) *Authenticator {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Refused == nil {
 		o.Refused = func(string) {}
 	}
-	d := &Door{opts: o, log: o.Log, wrong: rate.NewLimiter(10, 20), rates: map[string]*rate.Limiter{}}
+	d := &Authenticator{opts: o, log: o.Log, failures: rate.NewLimiter(10, 20), limiters: map[string]*rate.Limiter{}}
 	if o.OAuth != nil {
 		d.oauth = newVerifier(*o.OAuth)
 	}
@@ -95,18 +95,18 @@ func New(o Options) *Door {
 }
 
 // SetTokens makes tokens those that let in, from the next request on.
-func (d *Door) SetTokens(tokens []Token) { d.tokens.Store(&tokens) }
+func (d *Authenticator) SetTokens(tokens []Token) { d.tokens.Store(&tokens) }
 
 // RequestID is the header that carries the name of a request in the log and
 // the record, on the way in to handlers and on the way out to the client.
 const RequestID = "Toolgate-Request"
 
-// bodyTime is how long a body may take that nobody has asked for.
-const bodyTime = 30 * time.Second
+// bodyTimeout is how long a body may take that nobody has asked for.
+const bodyTimeout = 30 * time.Second
 
-// Front stands before all handlers: it names each request, and refuses those
+// Filter stands before all handlers: it names each request, and refuses those
 // that a page in somebody's browser may have sent.
-func (d *Door) Front(next http.Handler) http.Handler {
+func (d *Authenticator) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := rand.Text()[:12]
 		r.Header.Set(RequestID, id)
@@ -114,11 +114,11 @@ func (d *Door) Front(next http.Handler) http.Handler {
 		h.Set("X-Request-Id", id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		if r.ContentLength != 0 { // who sends a body must come to its end; who needs longer says so
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
 		began := time.Now()
-		out := &status{ResponseWriter: w}
-		if reason, why := d.foreign(r); reason != "" {
+		out := &statusRecorder{ResponseWriter: w}
+		if reason, why := d.checkOrigin(r); reason != "" {
 			d.opts.Refused(reason)
 			d.log.Warn("request refused", "request", id, "from", r.RemoteAddr, "why", why)
 			http.Error(out, why, http.StatusForbidden)
@@ -129,20 +129,20 @@ func (d *Door) Front(next http.Handler) http.Handler {
 	})
 }
 
-// A status notes the status of a response.
-type status struct {
+// A statusRecorder notes the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
-func (s *status) WriteHeader(code int) {
+func (s *statusRecorder) WriteHeader(code int) {
 	if s.code == 0 {
 		s.code = code
 	}
 	s.ResponseWriter.WriteHeader(code)
 }
 
-func (s *status) Write(b []byte) (int, error) {
+func (s *statusRecorder) Write(b []byte) (int, error) {
 	if s.code == 0 {
 		s.code = http.StatusOK
 	}
@@ -150,15 +150,15 @@ func (s *status) Write(b []byte) (int, error) {
 }
 
 // Flush is for handlers that stream.
-func (s *status) Flush() { _ = http.NewResponseController(s.ResponseWriter).Flush() }
+func (s *statusRecorder) Flush() { _ = http.NewResponseController(s.ResponseWriter).Flush() }
 
 // Unwrap is for [http.ResponseController].
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// foreign says why a request may come from a page that has no business here;
+// checkOrigin says why a request may come from a page that has no business here;
 // reason is "" when it does not. A page can choose the name it reaches us by (DNS
 // rebinding), but not hide it, nor where it comes from itself.
-func (d *Door) foreign(r *http.Request) (reason, why string) {
+func (d *Authenticator) checkOrigin(r *http.Request) (reason, why string) {
 	if !d.hostAllowed(r.Host) {
 		return "host", "this Host is not served here; name it in http.hosts if it should be"
 	}
@@ -172,7 +172,7 @@ func (d *Door) foreign(r *http.Request) (reason, why string) {
 	return "", ""
 }
 
-func (d *Door) hostAllowed(host string) bool {
+func (d *Authenticator) hostAllowed(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -195,16 +195,16 @@ var (
 	errBadToken = errors.New("this token is not good here")
 )
 
-// Guard lets in requests with a good token.
-func (d *Door) Guard(next http.Handler) http.Handler {
+// Require lets in requests with a good token.
+func (d *Authenticator) Require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := d.caller(r)
 		if err != nil {
-			d.refuse(w, r, err)
+			d.reject(w, r, err)
 			return
 		}
-		welcome(r.Context())
-		if wait := d.turn(c); wait > 0 {
+		markAuthenticated(r.Context())
+		if wait := d.throttle(c); wait > 0 {
 			d.opts.Refused("rate")
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
@@ -215,7 +215,7 @@ func (d *Door) Guard(next http.Handler) http.Handler {
 	})
 }
 
-func (d *Door) caller(r *http.Request) (Caller, error) {
+func (d *Authenticator) caller(r *http.Request) (Caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return Caller{}, errNoToken
@@ -234,23 +234,23 @@ func (d *Door) caller(r *http.Request) (Caller, error) {
 	return Caller{}, errBadToken
 }
 
-// maxRates bounds how many callers are told apart at a time.
-const maxRates = 4096
+// maxLimiters bounds how many callers are told apart at a time.
+const maxLimiters = 4096
 
-// turn returns how long a caller must wait before its next request.
-func (d *Door) turn(c Caller) time.Duration {
+// throttle returns how long a caller must wait before its next request.
+func (d *Authenticator) throttle(c Caller) time.Duration {
 	if d.opts.Rate <= 0 {
 		return 0
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, ok := d.rates[c.Name]
+	l, ok := d.limiters[c.Name]
 	if !ok {
-		if len(d.rates) >= maxRates {
-			clear(d.rates)
+		if len(d.limiters) >= maxLimiters {
+			clear(d.limiters)
 		}
 		l = rate.NewLimiter(rate.Limit(d.opts.Rate), max(d.opts.Burst, 1))
-		d.rates[c.Name] = l
+		d.limiters[c.Name] = l
 	}
 	turn := l.Reserve()
 	wait := turn.Delay()
@@ -260,12 +260,12 @@ func (d *Door) turn(c Caller) time.Duration {
 	return wait
 }
 
-// maxSlowed is how long a failed attempt is kept waiting at most.
-const maxSlowed = 3 * time.Second
+// maxDelay is how long a failed attempt is kept waiting at most.
+const maxDelay = 3 * time.Second
 
-// refuse answers a request that is not let in. Attempts that fail wait for
+// reject answers a request that is not let in. Attempts that fail wait for
 // their turn, so that guessing takes time whoever does it from wherever.
-func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (d *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error) {
 	d.log.Warn("request refused", "request", r.Header.Get(RequestID), "from", r.RemoteAddr, "path", r.URL.Path, "why", err)
 	lacks, isScope := errors.AsType[*scopeError](err)
 	switch {
@@ -280,8 +280,8 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	turn := d.wrong.Reserve()
-	if turn.Delay() > maxSlowed {
+	turn := d.failures.Reserve()
+	if turn.Delay() > maxDelay {
 		turn.Cancel()
 		d.opts.Refused("slowed")
 		w.Header().Set("Retry-After", "10")
@@ -305,7 +305,7 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // challenge says how to get in (RFC 6750, RFC 9728).
-func (d *Door) challenge(problem string) string {
+func (d *Authenticator) challenge(problem string) string {
 	params := []string{`realm="toolgate"`}
 	if problem != "" {
 		params = append(params, problem)

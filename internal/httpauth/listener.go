@@ -16,13 +16,13 @@ type Listener struct {
 	max int
 
 	mu        sync.Mutex
-	strangers *list.List // of *conn, the oldest first
+	unauthenticated *list.List // of *conn, the oldest first
 	open      int
 }
 
-// Limit returns a Listener on l with room for max connections.
-func Limit(l net.Listener, max int) *Listener {
-	return &Listener{Listener: l, max: max, strangers: list.New()}
+// LimitListener returns a Listener on l with room for max connections.
+func LimitListener(l net.Listener, max int) *Listener {
+	return &Listener{Listener: l, max: max, unauthenticated: list.New()}
 }
 
 // A conn is one connection, and where it stands among the strangers.
@@ -30,7 +30,7 @@ type conn struct {
 	net.Conn
 	l    *Listener
 	once sync.Once
-	at   *list.Element // nil once it has shown a token; under l.mu
+	elem   *list.Element // nil once it has shown a token; under l.mu
 }
 
 // Accept waits for a connection that there is room for.
@@ -43,7 +43,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		l.mu.Lock()
 		var out *conn
 		if l.open >= l.max {
-			if e := l.strangers.Front(); e != nil {
+			if e := l.unauthenticated.Front(); e != nil {
 				out = e.Value.(*conn)
 			} else {
 				l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		l.open++
 		in := &conn{Conn: c, l: l}
-		in.at = l.strangers.PushBack(in)
+		in.elem = l.unauthenticated.PushBack(in)
 		l.mu.Unlock()
 		if out != nil {
 			out.Close()
@@ -75,16 +75,16 @@ func (c *conn) Close() error {
 		c.l.mu.Lock()
 		defer c.l.mu.Unlock()
 		c.l.open--
-		c.leave()
+		c.markKnown()
 	})
 	return c.Conn.Close()
 }
 
-// leave takes c out of the strangers; l.mu is held.
-func (c *conn) leave() {
-	if c.at != nil {
-		c.l.strangers.Remove(c.at)
-		c.at = nil
+// markKnown takes c out of the strangers; l.mu is held.
+func (c *conn) markKnown() {
+	if c.elem != nil {
+		c.l.unauthenticated.Remove(c.elem)
+		c.elem = nil
 	}
 }
 
@@ -99,11 +99,11 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// welcome notes that the connection of a request has shown a good token.
-func welcome(ctx context.Context) {
+// markAuthenticated notes that the connection of a request has shown a good token.
+func markAuthenticated(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.l.mu.Lock()
 		defer c.l.mu.Unlock()
-		c.leave()
+		c.markKnown()
 	}
 }

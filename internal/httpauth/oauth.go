@@ -51,18 +51,18 @@ func newVerifier(o OAuth) *verifier {
 	// Each token with an unknown key makes the keys be fetched anew; anybody
 	// can make such tokens, so the issuer is asked only so often.
 	fetches := *client
-	fetches.Transport = &slowly{next: client.Transport, turns: rate.NewLimiter(rate.Every(time.Second), 10)}
+	fetches.Transport = &rateLimitedTransport{next: client.Transport, limiter: rate.NewLimiter(rate.Every(time.Second), 10)}
 	return &verifier{o: o, client: &fetches}
 }
 
-// A slowly is a RoundTripper that refuses what comes too often.
-type slowly struct {
+// A rateLimitedTransport is a RoundTripper that refuses what comes too often.
+type rateLimitedTransport struct {
 	next  http.RoundTripper
-	turns *rate.Limiter
+	limiter *rate.Limiter
 }
 
-func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !s.turns.Allow() {
+func (s *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.limiter.Allow() {
 		return nil, errors.New("the authorization server is asked too often")
 	}
 	next := s.next
@@ -81,7 +81,7 @@ func (e *scopeError) Error() string {
 
 // caller returns whose token it is.
 func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
-	check, err := v.ready(ctx)
+	check, err := v.tokenVerifier(ctx)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -111,8 +111,8 @@ func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
 	return Caller{Name: "oauth:" + t.Subject + "@" + t.Issuer, OAuth: true}, nil
 }
 
-// ready returns what checks signatures, once it is known where the keys are.
-func (v *verifier) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+// tokenVerifier returns what checks signatures, once it is known where the keys are.
+func (v *verifier) tokenVerifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.verifier != nil {
@@ -178,13 +178,13 @@ func (v *verifier) metadata(ctx context.Context, u string) (keys string, err err
 	if meta.Issuer != v.o.Issuer || meta.JWKSURI == "" {
 		return "", fmt.Errorf("%s: it is the metadata of %q and names the keys %q", u, meta.Issuer, meta.JWKSURI)
 	}
-	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != mustHost(v.o.Issuer) {
+	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != hostOf(v.o.Issuer) {
 		return "", fmt.Errorf("%s: the keys are at %q, which can be changed on the way", u, meta.JWKSURI)
 	}
 	return meta.JWKSURI, nil
 }
 
-func mustHost(u string) string {
+func hostOf(u string) string {
 	p, err := url.Parse(u)
 	if err != nil {
 		return ""
@@ -195,9 +195,9 @@ func mustHost(u string) string {
 // metadataPath is where clients look for what lets them in (RFC 9728).
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// Mount adds to mux what anybody may ask of the door: the metadata that tell a
+// MountMetadata adds to mux what anybody may ask of the door: the metadata that tell a
 // client where to get a token.
-func (d *Door) Mount(mux *http.ServeMux) {
+func (d *Authenticator) MountMetadata(mux *http.ServeMux) {
 	if d.oauth == nil {
 		return
 	}

@@ -61,9 +61,9 @@ func match(tokens []Token, secret string) (Token, bool) {
 	return tokens[found], true
 }
 
-// KeptToken returns the token in the file at path, made there for its owner
+// LoadOrCreateToken returns the token in the file at path, made there for its owner
 // alone if it is missing.
-func KeptToken(path string) (string, error) {
+func LoadOrCreateToken(path string) (string, error) {
 	for {
 		b, err := os.ReadFile(path)
 		if err == nil {

@@ -53,7 +53,7 @@ func get(h http.Handler, host string, headers ...string) *httptest.ResponseRecor
 
 func TestGuard(t *testing.T) {
 	d := httpauth.New(httpauth.Options{Loopback: true, Tokens: []httpauth.Token{httpauth.TokenOf("bob", "tg_BOB"), httpauth.TokenOf("alice", secret)}})
-	h := d.Front(d.Guard(inside))
+	h := d.Filter(d.Require(inside))
 	for name, tt := range map[string]struct {
 		headers []string
 		status  int
@@ -86,7 +86,7 @@ func TestGuard(t *testing.T) {
 	d.SetTokens(nil)
 	require.Equal(t, 401, get(h, "127.0.0.1:8321", "Authorization", "Bearer "+secret).Code, "taken away")
 	var zero httpauth.Options
-	require.Equal(t, 401, get(httpauth.New(zero).Guard(inside), "localhost", "Authorization", "Bearer ").Code)
+	require.Equal(t, 401, get(httpauth.New(zero).Require(inside), "localhost", "Authorization", "Bearer ").Code)
 }
 
 func TestFrontRefusesPagesOfOthers(t *testing.T) {
@@ -127,11 +127,11 @@ func TestFrontRefusesPagesOfOthers(t *testing.T) {
 			if tt.origin != "" {
 				headers = []string{"Origin", tt.origin}
 			}
-			require.Equal(t, tt.own, get(own.Front(inside), tt.host, headers...).Code)
-			require.Equal(t, tt.public, get(public.Front(inside), tt.host, headers...).Code)
+			require.Equal(t, tt.own, get(own.Filter(inside), tt.host, headers...).Code)
+			require.Equal(t, tt.public, get(public.Filter(inside), tt.host, headers...).Code)
 		})
 	}
-	require.Equal(t, 403, get(own.Front(inside), "localhost", "Origin", "http://localhost", "Origin", "http://evil.example").Code, "each of them")
+	require.Equal(t, 403, get(own.Filter(inside), "localhost", "Origin", "http://localhost", "Origin", "http://evil.example").Code, "each of them")
 }
 
 func TestFailedAttemptsAreSlowed(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFailedAttemptsAreSlowed(t *testing.T) {
 				slowed.Add(1)
 			}
 		}})
-		h := d.Guard(inside)
+		h := d.Require(inside)
 		began := time.Now()
 		for range 50 {
 			require.Equal(t, 401, get(h, "localhost", "Authorization", "Bearer tg_GUESS").Code)
@@ -168,7 +168,7 @@ func TestFailedAttemptsAreSlowed(t *testing.T) {
 func TestRateOfACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := httpauth.New(httpauth.Options{Loopback: true, Tokens: []httpauth.Token{httpauth.TokenOf("alice", secret), httpauth.TokenOf("bob", "tg_BOB")}, Rate: 2, Burst: 3})
-		h := d.Guard(inside)
+		h := d.Require(inside)
 		call := func(token string) *httptest.ResponseRecorder {
 			return get(h, "localhost", "Authorization", "Bearer "+token)
 		}
@@ -187,10 +187,10 @@ func TestRateOfACaller(t *testing.T) {
 
 func TestKeptToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "http-token")
-	first, err := httpauth.KeptToken(file)
+	first, err := httpauth.LoadOrCreateToken(file)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(first), 40)
-	again, err := httpauth.KeptToken(file)
+	again, err := httpauth.LoadOrCreateToken(file)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	if runtime.GOOS != "windows" {
@@ -198,12 +198,12 @@ func TestKeptToken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 		require.NoError(t, os.Chmod(file, 0o644))
-		_, err = httpauth.KeptToken(file)
+		_, err = httpauth.LoadOrCreateToken(file)
 		require.ErrorContains(t, err, "may be read by others")
 		require.NoError(t, os.Chmod(file, 0o600))
 	}
 	require.NoError(t, os.WriteFile(file, []byte("short\n"), 0o600))
-	_, err = httpauth.KeptToken(file)
+	_, err = httpauth.LoadOrCreateToken(file)
 	require.ErrorContains(t, err, "holds no token")
 }
 
@@ -223,8 +223,8 @@ func TestListenerLetsGoOfStrangersFirst(t *testing.T) {
 	d := httpauth.New(httpauth.Options{Loopback: true, Tokens: []httpauth.Token{httpauth.TokenOf("alice", secret)}})
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := httpauth.Limit(inner, 3)
-	srv := &http.Server{Handler: d.Guard(inside), ConnContext: httpauth.ConnContext}
+	l := httpauth.LimitListener(inner, 3)
+	srv := &http.Server{Handler: d.Require(inside), ConnContext: httpauth.ConnContext}
 	go srv.Serve(l) // ends with Close
 	defer srv.Close()
 
@@ -317,8 +317,8 @@ func TestOAuth(t *testing.T) {
 	i := newIssuer(t)
 	d := httpauth.New(httpauth.Options{Loopback: true, OAuth: &httpauth.OAuth{Issuer: i.URL, Audience: resource, Resource: resource, Scopes: []string{"tools"}}})
 	mux := http.NewServeMux()
-	d.Mount(mux)
-	mux.Handle("/", d.Guard(inside))
+	d.MountMetadata(mux)
+	mux.Handle("/", d.Require(inside))
 	good := func() map[string]any {
 		return map[string]any{"iss": i.URL, "aud": resource, "sub": "alice", "scope": "other tools", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
 	}
