@@ -127,14 +127,14 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 }
 
 // visitor returns what is different for a caller; hs.mu is held.
-func (hs *tenants) visitor(c httpauth.Caller) config.Visitor {
+func (hs *tenants) visitor(c httpauth.Caller) config.Overrides {
 	switch {
 	case c.OAuth:
-		return hs.config.OAuth.Visitor
+		return hs.config.OAuth.Overrides
 	case c.Token != "":
-		return hs.config.Tokens[c.Token].Visitor
+		return hs.config.Tokens[c.Token].Overrides
 	}
-	return config.Visitor{}
+	return config.Overrides{}
 }
 
 // makeRoom ends the household that has been quiet for longest; hs.mu is held.
@@ -284,7 +284,7 @@ func (hs *tenants) drain(ctx context.Context) {
 
 // visitedBy returns the program as it is for one caller: its own settings win
 // over those of the command line.
-func (o *Options) visitedBy(c httpauth.Caller, v config.Visitor) *Options {
+func (o *Options) visitedBy(c httpauth.Caller, v config.Overrides) *Options {
 	q := *o
 	q.Caller = c.Name
 	if v.Workspace != "" {
@@ -308,7 +308,7 @@ func (o *Options) visitedBy(c httpauth.Caller, v config.Visitor) *Options {
 // checkVisitors returns what is wrong with the settings of callers, before
 // any of them comes.
 func (o *Options) checkVisitors(c config.HTTP) error {
-	check := func(what string, v config.Visitor) error {
+	check := func(what string, v config.Overrides) error {
 		s, err := o.visitedBy(httpauth.Caller{Name: what}, v).Load()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -319,12 +319,12 @@ func (o *Options) checkVisitors(c config.HTTP) error {
 		return nil
 	}
 	for name, t := range c.Tokens {
-		if err := check("http.tokens."+name, t.Visitor); err != nil {
+		if err := check("http.tokens."+name, t.Overrides); err != nil {
 			return err
 		}
 	}
 	if c.OAuth.Enabled() {
-		return check("http.oauth", c.OAuth.Visitor)
+		return check("http.oauth", c.OAuth.Overrides)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func TestWorkspaceOfACallerIsGone(t *testing.T) {
 	t.Setenv("TOOLGATE_HOME", t.TempDir())
 	o := &Options{LogLevel: "warn"}
-	gone := config.Visitor{Workspace: filepath.Join(t.TempDir(), "gone")}
+	gone := config.Overrides{Workspace: filepath.Join(t.TempDir(), "gone")}
 	_, err := o.visitedBy(httpauth.Caller{Name: "token:n"}, gone).Open()
 	require.ErrorContains(t, err, "gone: no such directory")
 }

@@ -31,9 +31,9 @@ type HTTP struct {
 	OAuth  OAuth                `toml:"oauth"`
 }
 
-// A Visitor is what callers get that is different from the rest of the
+// A Overrides is what callers get that is different from the rest of the
 // config. Zero fields leave that as it is.
-type Visitor struct {
+type Overrides struct {
 	Workspace      string   `toml:"workspace"`
 	ApprovalPolicy string   `toml:"approval_policy"`
 	SandboxMode    string   `toml:"sandbox_mode"`
@@ -44,7 +44,7 @@ type Visitor struct {
 // HTTPToken is [http.tokens.NAME].
 type HTTPToken struct {
 	Hash string `toml:"hash"` // as `toolgate http token add` writes it
-	Visitor
+	Overrides
 }
 
 // OAuth is [http.oauth]: tokens of an authorization server let in who it says.
@@ -55,7 +55,7 @@ type OAuth struct {
 	Resource string   `toml:"resource"` // the URL of /mcp as clients know it
 	JWKSURL  string   `toml:"jwks_url"` // of the issuer's keys, default from its metadata
 	Scopes   []string `toml:"scopes"`   // that a token must have, all of them
-	Visitor
+	Overrides
 }
 
 // Enabled reports whether tokens of an authorization server are taken.
@@ -90,19 +90,19 @@ func (c *Config) checkHTTP(text []byte, file string) error {
 		if !hashForm.MatchString(t.Hash) {
 			return fault(table, "hash", "`toolgate http token add "+name+"` makes one", "hash is not sha256: and 64 hex digits")
 		}
-		if key, msg, hint := t.fault(c.MCPServers); msg != "" {
+		if key, msg, hint := t.check(c.MCPServers); msg != "" {
 			return fault(table, key, hint, "%s", msg)
 		}
 	}
-	if key, msg, hint := h.OAuth.fault(c.MCPServers); msg != "" {
+	if key, msg, hint := h.OAuth.check(c.MCPServers); msg != "" {
 		return fault("http.oauth", key, hint, "%s", msg)
 	}
 	return nil
 }
 
-func (o OAuth) fault(servers map[string]MCPServer) (key, msg, hint string) {
+func (o OAuth) check(servers map[string]MCPServer) (key, msg, hint string) {
 	if !o.Enabled() {
-		if o.Audience+o.Resource+o.JWKSURL != "" || o.Scopes != nil || !o.Visitor.empty() {
+		if o.Audience+o.Resource+o.JWKSURL != "" || o.Scopes != nil || !o.Overrides.empty() {
 			return "", "issuer is missing", "issuer is the URL of the authorization server"
 		}
 		return "", "", ""
@@ -115,7 +115,7 @@ func (o OAuth) fault(servers map[string]MCPServer) (key, msg, hint string) {
 	if o.Resource == "" {
 		return "resource", "resource is missing", `resource is the URL that clients reach /mcp at, such as "https://mcp.example.com/mcp"`
 	}
-	return o.Visitor.fault(servers)
+	return o.Overrides.check(servers)
 }
 
 // secureURL reports whether u cannot be read on the way.
@@ -128,11 +128,11 @@ func secureURL(u string) bool {
 	return p.Scheme == "https" || p.Scheme == "http" && (name == "localhost" || name == "127.0.0.1" || name == "::1")
 }
 
-func (v Visitor) empty() bool {
+func (v Overrides) empty() bool {
 	return v.Workspace+v.ApprovalPolicy+v.SandboxMode+v.Permissions == "" && v.Servers == nil
 }
 
-func (v Visitor) fault(servers map[string]MCPServer) (key, msg, hint string) {
+func (v Overrides) check(servers map[string]MCPServer) (key, msg, hint string) {
 	if v.ApprovalPolicy != "" {
 		if _, err := policy.ParseApproval(v.ApprovalPolicy); err != nil {
 			return "approval_policy", err.Error(), err.(*policy.ValueError).Hint()

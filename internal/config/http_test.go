@@ -58,7 +58,7 @@ func TestHTTPTable(t *testing.T) {
 func TestTokensAreAddedAndRemoved(t *testing.T) {
 	const before = "# mine\nsandbox_mode = \"read-only\"\n\n[mcp_servers.git]\ncommand = \"g\" # keep\n"
 	for _, name := range []string{"alice", "a.b", "ci/1", "x@y", "http"} {
-		token := config.HTTPToken{Hash: someHash, Visitor: config.Visitor{Workspace: "/srv/it's \"w\"", ApprovalPolicy: "never", SandboxMode: "read-only", Servers: []string{}}}
+		token := config.HTTPToken{Hash: someHash, Overrides: config.Overrides{Workspace: "/srv/it's \"w\"", ApprovalPolicy: "never", SandboxMode: "read-only", Servers: []string{}}}
 		text, err := config.AddToken([]byte(before), name, token)
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(text), before))
