@@ -76,11 +76,11 @@ func (o *Options) Open() (*App, error) {
 	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
 		s.Log.Warn("no approval queue", "err", err)
 	} else {
-		waiting.Words = server.Message
+		waiting.Format = server.Message
 		waiting.Wait = o.approvalWait(s)
 		g.Queue = waiting.Ask
 		if a.outputs != nil { // a console shows it
-			g.AskInParallel = waiting.Beside
+			g.AskInParallel = waiting.AskInParallel
 		}
 	}
 	a.Server = server.New(server.Options{

@@ -37,8 +37,8 @@ import (
 // Lifetime is how long a question waits, and how long an answer is good.
 const Lifetime = time.Hour
 
-// maxWaiting bounds the list: a model in a loop must not fill the disk.
-const maxWaiting = 200
+// maxPending bounds the list: a model in a loop must not fill the disk.
+const maxPending = 200
 
 // ErrUnknown is wrapped by errors about an id that is not on the list.
 var ErrUnknown = errors.New("no such approval is waiting")
@@ -69,7 +69,7 @@ type About struct {
 	Stage     gate.Stage `json:"stage,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
 	Rule      string     `json:"rule,omitempty"`   // that made it a question
-	Beside    bool       `json:"beside,omitempty"` // the client asks its user at the same time
+	Parallel    bool       `json:"beside,omitempty"` // the client asks its user at the same time
 
 	Server        string         `json:"server,omitempty"`
 	Command       []string       `json:"command,omitempty"`
@@ -118,31 +118,31 @@ func about(w gate.Waiting) About {
 	return b
 }
 
-// A List is the waiting list of one user. It may be used concurrently, also
+// A Queue is the waiting list of one user. It may be used concurrently, also
 // by several processes.
-type List struct {
+type Queue struct {
 	dir string
 
 	// Wait is how long Ask waits for an answer; zero means 20 seconds, a
 	// negative value not at all.
 	Wait time.Duration
 
-	// Words puts a question in words; it must be set before Ask.
-	Words func(gate.Question) string
+	// Format puts a question in words; it must be set before Ask.
+	Format func(gate.Question) string
 }
 
 // Open opens the list in dir, which is made if it is missing.
-func Open(dir string) (*List, error) {
+func Open(dir string) (*Queue, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the waiting list: %w", err)
 	}
-	return &List{dir: dir}, nil
+	return &Queue{dir: dir}, nil
 }
 
 // Ask returns the answer to a question that was answered before, or puts it
 // on the list and waits. Its error is a *[policy.StillWaiting] when nobody has
 // answered by then, or ctx's. It is made for [policy.Gate.Later].
-func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	e, err := l.find(w.Binding)
 	if err != nil {
 		return gate.No, err
@@ -160,14 +160,14 @@ func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 		wait = 20 * time.Second
 	}
 	if wait > 0 {
-		l.hold(e.ID, time.Now().Add(wait))
+		l.markHeld(e.ID, time.Now().Add(wait))
 		defer os.Remove(l.path(e.ID, heldFile))
 	}
 	deadline := time.After(max(wait, 0))
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if a, ok := l.take(e.ID); ok {
+		if a, ok := l.consume(e.ID); ok {
 			return a, nil
 		}
 		select {
@@ -180,20 +180,20 @@ func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	}
 }
 
-// Beside puts a question on the list that a client is asking its user now, and
+// Parallel puts a question on the list that a client is asking its user now, and
 // returns the answer, or the error of ctx. Then the question is off the list
 // again: the answer is for this call alone. It is made for
-// [policy.Gate.Beside].
-func (l *List) Beside(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+// [policy.Gate.Parallel].
+func (l *Queue) AskInParallel(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	w.Binding = "beside " + rand.Text() // no other call's
-	e, err := l.addAs(w, func(e *Entry) { e.About.Beside = true })
+	e, err := l.addWith(w, func(e *Entry) { e.About.Parallel = true })
 	if err != nil {
 		return gate.No, err
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if a, ok := l.take(e.ID); ok {
+		if a, ok := l.consume(e.ID); ok {
 			return a, nil
 		}
 		select {
@@ -206,14 +206,14 @@ func (l *List) Beside(ctx context.Context, w gate.Waiting) (gate.Answer, error) 
 }
 
 // remove takes a question off the list, with its answer.
-func (l *List) remove(id string) {
+func (l *Queue) remove(id string) {
 	for _, kind := range []string{questionFile, answerFile, heldFile} {
 		os.Remove(l.path(id, kind))
 	}
 }
 
 // Waiting returns what waits for an answer, the oldest first.
-func (l *List) Waiting() ([]Entry, error) {
+func (l *Queue) Waiting() ([]Entry, error) {
 	all, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (l *List) Waiting() ([]Entry, error) {
 
 // Decide answers the question with that id, or the only one whose id begins
 // with it. Errors wrap [ErrUnknown] when there is none.
-func (l *List) Decide(id string, a gate.Answer) (Entry, error) {
+func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 	waiting, err := l.Waiting()
 	if err != nil {
 		return Entry{}, err
@@ -248,14 +248,14 @@ func (l *List) Decide(id string, a gate.Answer) (Entry, error) {
 	return e, l.answer(e)
 }
 
-func (l *List) add(w gate.Waiting) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
+func (l *Queue) add(w gate.Waiting) (*Entry, error) { return l.addWith(w, func(*Entry) {}) }
 
-func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
+func (l *Queue) addWith(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
 		return nil, err
 	}
-	if len(waiting) >= maxWaiting {
+	if len(waiting) >= maxPending {
 		return nil, fmt.Errorf("%d questions wait already, see `toolgate approvals list`", len(waiting))
 	}
 	e := Entry{
@@ -264,7 +264,7 @@ func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 		Caller:  w.Caller,
 		Tool:    w.Question.Action.Tool,
 		Asked:   time.Now(),
-		Message: l.Words(w.Question),
+		Message: l.Format(w.Question),
 		Always:  w.Question.Always,
 		Each:    w.Question.Each,
 		About:   about(w),
@@ -274,7 +274,7 @@ func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 }
 
 // find returns the entry for a binding, nil when there is none.
-func (l *List) find(binding string) (*Entry, error) {
+func (l *Queue) find(binding string) (*Entry, error) {
 	all, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -287,9 +287,9 @@ func (l *List) find(binding string) (*Entry, error) {
 	return nil, nil
 }
 
-// take returns the answer to a question and spends it: of several processes
+// consume returns the answer to a question and spends it: of several processes
 // that wait for it, one gets it.
-func (l *List) take(id string) (gate.Answer, bool) {
+func (l *Queue) consume(id string) (gate.Answer, bool) {
 	d, ok := l.decision(id)
 	if !ok {
 		return gate.No, false
@@ -303,7 +303,7 @@ func (l *List) take(id string) (gate.Answer, bool) {
 
 // entries returns every entry that has not expired, the oldest first, and
 // removes the others.
-func (l *List) entries() ([]Entry, error) {
+func (l *Queue) entries() ([]Entry, error) {
 	names, err := os.ReadDir(l.dir)
 	if err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (l *List) entries() ([]Entry, error) {
 	for _, f := range names {
 		id, kind, _ := strings.Cut(f.Name(), ".")
 		if kind != questionFile {
-			l.tidy(f)
+			l.removeStale(f)
 			continue
 		}
 		e, err := l.read(id)
@@ -333,9 +333,9 @@ func (l *List) entries() ([]Entry, error) {
 	return all, nil
 }
 
-// tidy removes what a process left that died, or an answer that came too late
+// removeStale removes what a process left that died, or an answer that came too late
 // for its question.
-func (l *List) tidy(f fs.DirEntry) {
+func (l *Queue) removeStale(f fs.DirEntry) {
 	if info, err := f.Info(); err == nil && f.Type().IsRegular() && time.Since(info.ModTime()) > Lifetime {
 		os.Remove(filepath.Join(l.dir, f.Name()))
 	}
@@ -348,9 +348,9 @@ const (
 	heldFile     = "held"
 )
 
-func (l *List) path(id, kind string) string { return filepath.Join(l.dir, id+"."+kind) }
+func (l *Queue) path(id, kind string) string { return filepath.Join(l.dir, id+"."+kind) }
 
-func (l *List) read(id string) (Entry, error) {
+func (l *Queue) read(id string) (Entry, error) {
 	name := l.path(id, questionFile)
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -383,7 +383,7 @@ type decision struct {
 
 // decision returns the answer to a question, if there is one. A file that is
 // being written is none yet.
-func (l *List) decision(id string) (d decision, ok bool) {
+func (l *Queue) decision(id string) (d decision, ok bool) {
 	b, err := os.ReadFile(l.path(id, answerFile))
 	if err != nil || json.Unmarshal(b, &d) != nil || d.Answer == "" {
 		return decision{}, false
@@ -392,7 +392,7 @@ func (l *List) decision(id string) (d decision, ok bool) {
 }
 
 // answer makes the file of an answer, if there is none.
-func (l *List) answer(e Entry) error {
+func (l *Queue) answer(e Entry) error {
 	b, err := json.Marshal(decision{e.Answer, e.Decided})
 	if err != nil {
 		return err
@@ -412,14 +412,14 @@ func (l *List) answer(e Entry) error {
 	return err
 }
 
-// hold says that a call waits. It is for those who look at the list, so what
+// markHeld says that a call waits. It is for those who look at the list, so what
 // goes wrong is let go.
-func (l *List) hold(id string, until time.Time) {
+func (l *Queue) markHeld(id string, until time.Time) {
 	l.put(l.path(id, heldFile), []byte(until.Format(time.RFC3339Nano)))
 }
 
 // write puts e in its file, whole or not at all.
-func (l *List) write(e Entry) error {
+func (l *Queue) write(e Entry) error {
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -427,7 +427,7 @@ func (l *List) write(e Entry) error {
 	return l.put(l.path(e.ID, questionFile), b)
 }
 
-func (l *List) put(name string, b []byte) error {
+func (l *Queue) put(name string, b []byte) error {
 	f, err := os.CreateTemp(l.dir, "new-*")
 	if err != nil {
 		return err

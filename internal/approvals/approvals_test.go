@@ -18,11 +18,11 @@ import (
 	"toolgate/policy"
 )
 
-func open(t *testing.T) *approvals.List {
+func open(t *testing.T) *approvals.Queue {
 	t.Helper()
 	l, err := approvals.Open(t.TempDir())
 	require.NoError(t, err)
-	l.Words = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
+	l.Format = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
 	return l
 }
 
@@ -198,14 +198,14 @@ func TestBeside(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := l.Beside(ctx, question("b"))
+			_, err := l.AskInParallel(ctx, question("b"))
 			ended <- err
 		}()
 		synctest.Wait()
 		waiting, err := l.Waiting()
 		require.NoError(t, err)
 		require.Len(t, waiting, 1)
-		require.True(t, waiting[0].About.Beside)
+		require.True(t, waiting[0].About.Parallel)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		_, err = l.Decide(waiting[0].ID, gate.Once)
@@ -213,7 +213,7 @@ func TestBeside(t *testing.T) {
 
 		got := make(chan gate.Answer, 1)
 		go func() {
-			a, err := l.Beside(t.Context(), question("b"))
+			a, err := l.AskInParallel(t.Context(), question("b"))
 			require.NoError(t, err)
 			got <- a
 		}()

@@ -80,7 +80,7 @@ an id is enough.`,
 }
 
 // approvalQueue opens the approval queue of this user.
-func (p *program) approvalQueue() (*app.Settings, *approvals.List, error) {
+func (p *program) approvalQueue() (*app.Settings, *approvals.Queue, error) {
 	s, err := p.Load()
 	if err != nil {
 		return nil, nil, err

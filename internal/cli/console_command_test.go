@@ -261,7 +261,7 @@ func TestConsoleBesideTheClient(t *testing.T) {
 	require.Equal(t, "elicitation/create", asked.Method)
 	c.eventually(func() bool { return len(waiting()) == 1 })
 	q := waiting()[0]
-	require.True(t, q.About.Beside)
+	require.True(t, q.About.Parallel)
 	_, _, err := c.run("approvals", "approve", q.ID)
 	require.NoError(t, err)
 	m := c.receive()

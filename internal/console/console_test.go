@@ -98,7 +98,7 @@ func (r rules) Forget(m gate.Memory) error         { return r.note("forget", m.C
 type fixture struct {
 	*console.Console
 	t     *testing.T
-	list  *approvals.List
+	list  *approvals.Queue
 	calls *record
 	log   *audit.Log
 	house *house
@@ -114,7 +114,7 @@ func newFixture(t *testing.T) *fixture {
 	f.list, err = approvals.Open(filepath.Join(dir, "approvals"))
 	require.NoError(t, err)
 	f.list.Wait = -1
-	f.list.Words = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
+	f.list.Format = func(q gate.Question) string { return "may " + q.Action.Tool + " run?" }
 	f.log, err = audit.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.log.Close() })
