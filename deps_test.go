@@ -43,7 +43,10 @@ var mayImport = map[string][]string{
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules"},
 	"internal/httpauth":        {goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
 	"internal/config":          {"internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
-	"internal/clients":         {"internal/lazyregexp", "internal/config", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},
+	"internal/clients": {
+		"internal/lazyregexp", "internal/config",
+		"github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson", "go.yaml.in/yaml/v3",
+	},
 	"internal/audit":           {"internal/gate", "internal/lazyregexp", "policy", "golang.org/x/sys"},
 	"internal/audit/metrics":   {"internal/gate"},
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},

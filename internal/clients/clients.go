@@ -1,5 +1,5 @@
-// Package clients knows the MCP clients that people have: where each keeps its
-// servers and in what form.
+// Package clients describes the supported MCP clients: where each one stores its
+// servers, and in which format.
 //
 //	for _, c := range clients.Known(clients.Here()) {
 //		for _, f := range c.Files {
@@ -9,8 +9,8 @@
 //		}
 //	}
 //
-// It reads no files and writes none: what it takes and gives is their text.
-// Text that is changed keeps its comments, its order and its indentation.
+// It works on the text of config files and does no file I/O itself. Edits preserve
+// comments, key order and indentation.
 package clients
 
 import (
@@ -22,21 +22,21 @@ import (
 // A Client is one MCP client.
 type Client struct {
 	Name  string // as in `toolgate mcp import NAME`
-	Title string // as people call it
-	Files []File // of the user; the first is the one to add servers to
+	Title string // display name
+	Files []File // user-level config files; servers are added to the first
 
-	Signs    []string // files and folders, one of which is there where the client is installed
-	Programs []string // programs, one of which is on the path then
-	Projects bool     // it starts servers in the folder that its user works in
+	Signs    []string // files and folders; any of them means that the client is installed
+	Programs []string // executables; any of them in PATH means the same
+	Projects bool     // starts servers in the user's project folder
 }
 
-// A File is a place where a client keeps servers.
+// A File is a config file that lists MCP servers.
 type File struct {
 	Path string
 	Form Form
 }
 
-// A Form is how a file holds its servers.
+// A Form is the format of a client's config file.
 type Form int
 
 const (
@@ -48,20 +48,20 @@ const (
 	Extensions                 // YAML: extensions: {NAME: …}, Goose
 )
 
-// Places are the folders of a user that clients keep files in.
+// Places are the folders in which a user's clients store their files.
 type Places struct {
 	Home   string
-	Config string // where programs keep their settings on this system
-	OS     string // in Go's words
+	Config string // see [os.UserConfigDir]
+	OS     string // a GOOS value
 
-	// These are "" where the user has not moved them.
+	// Overrides from the environment, "" if not set.
 	CodexHome   string
 	ClaudeHome  string // Claude Code's
 	CopilotHome string
 	XDGConfig   string
 }
 
-// Here returns the places of the user that this process runs as.
+// Here returns the places of the current user.
 func Here() (Places, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -79,7 +79,7 @@ func Here() (Places, error) {
 	}, err
 }
 
-// Known returns the clients that are known, by name.
+// Known returns the supported clients, sorted by name.
 func Known(p Places) []Client {
 	home := func(parts ...string) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
 	config := func(parts ...string) string { return filepath.Join(append([]string{p.Config}, parts...)...) }
@@ -100,11 +100,14 @@ func Known(p Places) []Client {
 	if p.OS == "windows" {
 		zed, goose = config("Zed"), config("Block", "goose", "config")
 	}
+	vscode := config("Code", "User")
 	at := func(f Form, dir, name string) File { return File{filepath.Join(dir, name), f} }
 	return []Client{
 		{Name: "claude-code", Title: "Claude Code", Files: []File{at(MCPServers, claude, ".claude.json")},
-			Signs: []string{filepath.Join(claude, ".claude.json"), home(".claude")}, Programs: []string{"claude"}, Projects: true},
-		{Name: "claude-desktop", Title: "Claude Desktop", Files: []File{at(MCPServers, config("Claude"), "claude_desktop_config.json")},
+			Signs:    []string{filepath.Join(claude, ".claude.json"), home(".claude")},
+			Programs: []string{"claude"}, Projects: true},
+		{Name: "claude-desktop", Title: "Claude Desktop",
+			Files: []File{at(MCPServers, config("Claude"), "claude_desktop_config.json")},
 			Signs: []string{config("Claude")}},
 		{Name: "codex", Title: "Codex", Files: []File{at(CodexServers, codex, "config.toml")},
 			Signs: []string{codex}, Programs: []string{"codex"}, Projects: true},
@@ -116,9 +119,11 @@ func Known(p Places) []Client {
 			Signs: []string{home(".gemini")}, Programs: []string{"gemini"}, Projects: true},
 		{Name: "goose", Title: "Goose", Files: []File{at(Extensions, goose, "config.yaml")},
 			Signs: []string{goose}, Programs: []string{"goose"}, Projects: true},
-		{Name: "vscode", Title: "VS Code", Files: []File{at(Servers, config("Code", "User"), "mcp.json"), at(SettingServers, config("Code", "User"), "settings.json")},
-			Signs: []string{config("Code", "User")}, Programs: []string{"code"}, Projects: true},
-		{Name: "windsurf", Title: "Windsurf", Files: []File{at(MCPServers, home(".codeium", "windsurf"), "mcp_config.json")},
+		{Name: "vscode", Title: "VS Code",
+			Files: []File{at(Servers, vscode, "mcp.json"), at(SettingServers, vscode, "settings.json")},
+			Signs: []string{vscode}, Programs: []string{"code"}, Projects: true},
+		{Name: "windsurf", Title: "Windsurf",
+			Files: []File{at(MCPServers, home(".codeium", "windsurf"), "mcp_config.json")},
 			Signs: []string{home(".codeium", "windsurf")}, Programs: []string{"windsurf"}},
 		{Name: "zed", Title: "Zed", Files: []File{at(ContextServers, zed, "settings.json")},
 			Signs: []string{zed}, Programs: []string{"zed", "zeditor"}, Projects: true},

@@ -3,27 +3,28 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
 	"go.yaml.in/yaml/v3"
 )
 
-// An Entry is a server as a client starts it.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// An Entry is a stdio server in a client's config.
 type Entry struct {
 	Command string
 	Args    []string
 	Env     map[string]string
-	Extra   map[string]any // further keys of the client's own, such as Codex's required
+	Extra   map[string]any // client-specific keys, such as Codex's required
 }
 
-// Set returns the file's text with the server name being e, whether it was
-// there before or not. All else keeps its bytes. An empty text is an empty
-// file. A text that is not understood is an error.
+// Set returns text with the server name added or replaced by e. Everything else
+// is preserved byte for byte. Empty text is an empty file; invalid text is an error.
 func (f File) Set(text []byte, name string, e Entry) ([]byte, error) {
 	table := e.table()
 	if f.Form == Servers || f.Form == SettingServers {
@@ -32,7 +33,7 @@ func (f File) Set(text []byte, name string, e Entry) ([]byte, error) {
 	return f.Put(text, name, table)
 }
 
-// Put is [File.Set] with the client's own keys and values.
+// Put is [File.Set] for a table in the client's own schema.
 func (f File) Put(text []byte, name string, table map[string]any) ([]byte, error) {
 	switch f.Form {
 	case CodexServers:
@@ -43,8 +44,7 @@ func (f File) Put(text []byte, name string, table map[string]any) ([]byte, error
 	return setJSON(text, append(f.Form.path(), name), table)
 }
 
-// Remove returns the file's text without the server name, which need not be
-// there.
+// Remove returns text without the server name. It is no error if there is none.
 func (f File) Remove(text []byte, name string) ([]byte, error) {
 	switch f.Form {
 	case CodexServers:
@@ -55,8 +55,7 @@ func (f File) Remove(text []byte, name string) ([]byte, error) {
 	return setJSON(text, append(f.Form.path(), name), nil)
 }
 
-// Tables returns the servers in the file's text, in the client's own keys and
-// values, by the client's name for them.
+// Tables returns the servers in text by name, in the client's own schema.
 func (f File) Tables(text []byte) (map[string]map[string]any, error) {
 	var top map[string]any
 	var err error
@@ -66,11 +65,8 @@ func (f File) Tables(text []byte) (map[string]map[string]any, error) {
 	case Extensions:
 		err = yaml.Unmarshal(text, &top)
 	default:
-		text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-		if len(bytes.TrimSpace(text)) > 0 {
-			dec := json.NewDecoder(bytes.NewReader(plainJSON(text)))
-			dec.UseNumber()
-			err = dec.Decode(&top)
+		if len(bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))) > 0 {
+			err = decodeJSON(text, &top)
 		}
 	}
 	if err != nil {
@@ -88,7 +84,18 @@ func (f File) Tables(text []byte) (map[string]map[string]any, error) {
 	return tables, nil
 }
 
-// path returns where in a file of this form the servers are.
+// decodeJSON decodes JSON with comments. Numbers become [json.Number].
+func decodeJSON(text []byte, v any) error {
+	standard, err := standardJSON(text)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(standard))
+	dec.UseNumber()
+	return dec.Decode(v)
+}
+
+// path returns the keys that lead to the servers in a file of this form.
 func (f Form) path() []string {
 	switch f {
 	case Servers:
@@ -117,21 +124,19 @@ func (e Entry) table() map[string]any {
 	return t
 }
 
-// setJSON returns text with value at path, or without what is there when
-// value is nil. Objects on the way are made.
+// setJSON returns text with value at path, or without the member there if value
+// is nil. Missing parent objects are created.
 func setJSON(text []byte, path []string, value any) ([]byte, error) {
-	bom, rest := []byte(nil), text
-	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
-		bom, rest = text[:3], text[3:]
-	}
+	rest := bytes.TrimPrefix(text, byteOrderMark)
+	bom := text[:len(text)-len(rest)]
 	if len(bytes.TrimSpace(rest)) == 0 {
 		if value == nil {
 			return text, nil
 		}
 		rest = []byte("{}\n")
 	}
-	if !json.Valid(plainJSON(rest)) {
-		return nil, errors.New("it is neither JSON nor JSON with comments")
+	if _, err := parseJSON(rest); err != nil {
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	out, err := place(rest, path, value)
 	if err != nil {
@@ -143,14 +148,12 @@ func setJSON(text []byte, path []string, value any) ([]byte, error) {
 	return append(bom[:len(bom):len(bom)], out...), nil
 }
 
-// sameBut reports whether two texts say the same but for what is at path, and
-// objects on the way there that hold nothing else.
+// sameBut reports whether a and b are equal apart from the member at path and
+// parent objects that contain nothing else.
 func sameBut(a, b []byte, path []string) bool {
 	var tops [2]any
 	for i, text := range [][]byte{a, b} {
-		dec := json.NewDecoder(bytes.NewReader(plainJSON(text)))
-		dec.UseNumber()
-		if err := dec.Decode(&tops[i]); err != nil || dec.More() {
+		if decodeJSON(text, &tops[i]) != nil {
 			return false
 		}
 		tops[i] = without(tops[i], path)
@@ -158,7 +161,7 @@ func sameBut(a, b []byte, path []string) bool {
 	return reflect.DeepEqual(tops[0], tops[1])
 }
 
-// without returns v without what is at path, nil when nothing is left.
+// without returns v without the member at path, or nil if nothing is left.
 func without(v any, path []string) any {
 	m, ok := v.(map[string]any)
 	if !ok || len(path) == 0 {
@@ -177,144 +180,68 @@ func without(v any, path []string) any {
 	return m
 }
 
-// place does the work of setJSON on text that is known to be valid.
+// place is [setJSON] for text that is known to be valid.
 func place(text []byte, path []string, value any) ([]byte, error) {
-	at := skip(text, 0)
-	var found []member
-	for depth := range path {
-		if text[at] != '{' {
+	root, err := parseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	at := &root
+	for depth, key := range path {
+		obj, ok := at.Value.(*hujson.Object)
+		if !ok {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:depth], "."))
 		}
-		list, end := members(text, at)
-		i := len(list) - 1
-		for i >= 0 && list[i].name != path[depth] { // of a key that stands twice the last one counts
+		i := len(obj.Members) - 1
+		for i >= 0 && obj.Members[i].Name.Value.(hujson.Literal).String() != key { // the last duplicate wins
 			i--
 		}
 		switch {
-		case i >= 0:
-			found = append(found, list[i])
-			at = list[i].value
-			continue
-		case value == nil:
+		case i < 0 && value == nil:
 			return text, nil
+		case i < 0:
+			for n := len(path) - 1; n > depth; n-- {
+				value = map[string]any{path[n]: value}
+			}
+			return insertMember(text, at, depth, key, value)
+		case depth == len(path)-1 && value == nil:
+			return removeMember(text, obj, i), nil
 		}
-		inner := value
-		for n := len(path) - 1; n > depth; n-- {
-			inner = map[string]any{path[n]: inner}
-		}
-		return insert(text, at, end, list, depth, path[depth], inner)
-	}
-	last := found[len(found)-1]
-	if value == nil {
-		return cut(text, last), nil
+		at = &obj.Members[i].Value
 	}
 	b, err := written(text, value, len(path))
 	if err != nil {
 		return nil, err
 	}
-	return concat(text[:last.value], b, text[last.end:]), nil
+	return concat(text[:at.StartOffset], b, text[at.EndOffset:]), nil
 }
 
-// A member is one of an object in a text: where its key and value begin, and
-// where the value ends.
-type member struct {
-	name            string
-	key, value, end int
-	comma           int // behind it, -1 when there is none
-	before          int // where the comma or brace before it ends
+// parseJSON parses JSON with comments and trailing commas. The last line may be a comment without a newline.
+func parseJSON(text []byte) (hujson.Value, error) {
+	return hujson.Parse(concat(text, []byte("\n")))
 }
 
-// members returns the members of the object that begins at at, and where its
-// closing brace is.
-func members(text []byte, at int) (list []member, brace int) {
-	i := at + 1
-	before := i
-	for {
-		i = skip(text, i)
-		if i >= len(text) || text[i] == '}' {
-			return list, i
-		}
-		m := member{key: i, comma: -1, before: before}
-		end := stringEnd(text, i)
-		if json.Unmarshal(text[i:end], &m.name) != nil {
-			return list, len(text)
-		}
-		i = skip(text, end) + 1 // behind the colon
-		m.value = skip(text, i)
-		m.end = valueEnd(text, m.value)
-		i = skip(text, m.end)
-		if i < len(text) && text[i] == ',' {
-			m.comma = i
-			i++
-			before = i
-		}
-		list = append(list, m)
+// standardJSON returns text as standard JSON: comments and trailing commas become spaces.
+func standardJSON(text []byte) ([]byte, error) {
+	v, err := parseJSON(bytes.TrimPrefix(text, byteOrderMark))
+	if err != nil {
+		return nil, err
 	}
+	v.Standardize()
+	return v.Pack(), nil
 }
 
-// skip returns the first place from i on that is neither space nor comment.
-func skip(text []byte, i int) int {
-	for i < len(text) {
-		switch {
-		case strings.IndexByte(" \t\r\n", text[i]) >= 0:
-			i++
-		case bytes.HasPrefix(text[i:], []byte("//")):
-			for i < len(text) && text[i] != '\n' {
-				i++
-			}
-		case bytes.HasPrefix(text[i:], []byte("/*")):
-			end := bytes.Index(text[i+2:], []byte("*/"))
-			if end < 0 {
-				return len(text)
-			}
-			i += end + 4
-		default:
-			return i
-		}
+// commaAfter returns the offset of the comma after member i, or -1 if there is none.
+func commaAfter(obj *hujson.Object, i int) int {
+	v := obj.Members[i].Value
+	if i == len(obj.Members)-1 && v.AfterExtra == nil {
+		return -1
 	}
-	return i
+	return v.EndOffset + len(v.AfterExtra)
 }
 
-// valueEnd returns where the value that begins at i ends.
-func valueEnd(text []byte, i int) int {
-	depth := 0
-	for i < len(text) {
-		switch c := text[i]; {
-		case c == '"':
-			i = stringEnd(text, i)
-		case c == '{' || c == '[':
-			depth++
-			i++
-		case c == '}' || c == ']':
-			depth--
-			i++
-		case c == '/':
-			i = max(skip(text, i), i+1)
-			continue
-		default:
-			for i < len(text) && strings.IndexByte(",]}{[\"/ \t\r\n:", text[i]) < 0 {
-				i++
-			}
-			if depth == 0 {
-				return i
-			}
-			for i < len(text) && strings.IndexByte(",: \t\r\n", text[i]) >= 0 {
-				i++
-			}
-			continue
-		}
-		if depth == 0 {
-			return i
-		}
-		for i < len(text) && strings.IndexByte(",: \t\r\n", text[i]) >= 0 {
-			i++
-		}
-	}
-	return i
-}
-
-// insert adds a member at the end of the object from brace to brace.
-func insert(text []byte, open, brace int, list []member, depth int, name string, value any) ([]byte, error) {
+// insertMember adds a member at the end of the object.
+func insertMember(text []byte, object *hujson.Value, depth int, name string, value any) ([]byte, error) {
 	b, err := written(text, value, depth+1)
 	if err != nil {
 		return nil, err
@@ -324,42 +251,44 @@ func insert(text []byte, open, brace int, list []member, depth int, name string,
 		return nil, err
 	}
 	line := concat([]byte(newline(text)+indents(text, depth+1)), key, []byte(": "), b)
-	if len(list) == 0 {
-		inside := open + 1 + len(bytes.TrimRight(text[open+1:brace], " \t\r\n")) // behind a comment, maybe
+	obj := object.Value.(*hujson.Object)
+	if len(obj.Members) == 0 {
+		open, brace := object.StartOffset+1, object.EndOffset-1
+		inside := open + len(bytes.TrimRight(text[open:brace], " \t\r\n")) // after a comment, if there is one
 		if bytes.IndexByte(text[inside:brace], '\n') < 0 {
 			line = concat(line, []byte(newline(text)+indents(text, depth)))
 		}
 		return concat(text[:inside], line, text[inside:]), nil
 	}
-	last := list[len(list)-1]
-	if last.comma >= 0 {
-		return concat(text[:last.comma+1], line, text[last.comma+1:]), nil
+	last := len(obj.Members) - 1
+	if comma := commaAfter(obj, last); comma >= 0 {
+		return concat(text[:comma+1], line, text[comma+1:]), nil
 	}
-	return concat(text[:last.end], []byte(","), line, text[last.end:]), nil
+	end := obj.Members[last].Value.EndOffset
+	return concat(text[:end], []byte(","), line, text[end:]), nil
 }
 
-// cut takes a member out, with the comma that it no longer needs.
-func cut(text []byte, m member) []byte {
-	from, to := m.key, m.end
-	for from > 0 && strings.IndexByte(" \t", text[from-1]) >= 0 {
-		from--
-	}
+// removeMember removes member i with its line break and the comma that is no longer needed.
+func removeMember(text []byte, obj *hujson.Object, i int) []byte {
+	m := obj.Members[i]
+	from := len(bytes.TrimRight(text[:m.Name.StartOffset], " \t"))
 	if from > 0 && text[from-1] == '\n' {
 		from--
 	}
 	if from > 0 && text[from-1] == '\r' {
 		from--
 	}
-	if m.comma >= 0 {
-		return concat(text[:from], text[m.comma+1:])
+	if comma := commaAfter(obj, i); comma >= 0 {
+		return concat(text[:from], text[comma+1:])
 	}
-	if m.before > 0 && text[m.before-1] == ',' {
-		return concat(text[:m.before-1], text[m.before:from], text[to:])
+	if i > 0 {
+		comma := commaAfter(obj, i-1)
+		return concat(text[:comma], text[comma+1:from], text[m.Value.EndOffset:])
 	}
-	return concat(text[:from], text[to:])
+	return concat(text[:from], text[m.Value.EndOffset:])
 }
 
-// written returns value as it stands at this depth of the text.
+// written encodes value with the text's indentation and line endings.
 func written(text []byte, value any, depth int) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -369,7 +298,7 @@ func written(text []byte, value any, depth int) ([]byte, error) {
 	return bytes.ReplaceAll(bytes.TrimSpace(b.Bytes()), []byte("\n"), []byte(newline(text))), err
 }
 
-// newline returns how lines end in the text.
+// newline returns the line ending used in text.
 func newline(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"
@@ -377,7 +306,7 @@ func newline(text []byte) string {
 	return "\n"
 }
 
-// indents returns the indentation at a depth, in the text's own way.
+// indents returns the indentation for depth in the style of text, two spaces by default.
 func indents(text []byte, depth int) string {
 	unit := "  "
 	for line := range bytes.Lines(text) {

@@ -10,9 +10,8 @@ import (
 	"toolgate/internal/config"
 )
 
-// setCodex replaces, adds or, for a nil table, removes a server of the TOML.
-// What it takes for the server's lines is checked: the result must differ from
-// the text in this server alone.
+// setCodex adds or replaces a server in Codex's TOML, or removes it if table is
+// nil. It works on lines and verifies that nothing but this server has changed.
 func setCodex(text []byte, name string, table map[string]any) ([]byte, error) {
 	var before, after map[string]any
 	if err := toml.Unmarshal(text, &before); err != nil {
@@ -35,7 +34,7 @@ func setCodex(text []byte, name string, table map[string]any) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// codexTable returns the server's lines, "" for a nil table.
+// codexTable returns the server as TOML, or "" for a nil table.
 func codexTable(name string, table map[string]any, newline string) (string, error) {
 	if table == nil {
 		return "", nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,10 +15,9 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// setYAML replaces, adds or, for a nil table, removes an extension of Goose.
-// It works on lines, because a YAML library that writes loses comments; what
-// it takes for the extension's lines is checked: the result must differ from
-// the text in this extension alone.
+// setYAML adds or replaces a Goose extension, or removes it if table is nil. It
+// works on lines, because encoding with a YAML library loses comments, and
+// verifies that nothing but this extension has changed.
 func setYAML(text []byte, name string, table map[string]any) ([]byte, error) {
 	var before, after map[string]any
 	if err := yaml.Unmarshal(text, &before); err != nil {
@@ -58,14 +56,14 @@ var (
 	extensionsKey  = lazyregexp.New(`^["']?extensions["']?[ \t]*:`)
 )
 
-// replaceExtension returns text with the extension being table.
+// replaceExtension returns text with the extension set to table, or removed if table is nil.
 func replaceExtension(text, name string, table map[string]any) (string, error) {
 	nl := newline([]byte(text))
 	lines := slices.Collect(strings.Lines(text))
 	head := slices.IndexFunc(lines, extensionsLine.MatchString)
 	if head < 0 {
 		if slices.ContainsFunc(lines, extensionsKey.MatchString) {
-			return "", errors.New("the extensions are not written line by line; change them by hand")
+			return "", errors.New("the extensions are not in block style; edit them by hand")
 		}
 		if table == nil {
 			return text, nil
@@ -97,16 +95,15 @@ func replaceExtension(text, name string, table map[string]any) (string, error) {
 	return strings.Join(slices.Replace(lines, from, to, written), ""), nil
 }
 
-// content reports whether the line is more than space and comment, and how far
-// it is indented.
+// content returns the line's indentation, and whether it holds more than space and comments.
 func content(line string) (indent string, ok bool) {
 	rest := strings.TrimLeft(line, " ")
 	trimmed := strings.TrimSpace(rest)
 	return line[:len(line)-len(rest)], trimmed != "" && trimmed[0] != '#'
 }
 
-// extensionsBlock returns where the block below the line head ends, behind its
-// last line that is no comment, and how its keys are indented.
+// extensionsBlock returns the end of the block below line head, which is after its
+// last line with content, and the indentation of its keys.
 func extensionsBlock(lines []string, head int) (end int, indent string) {
 	end = head + 1
 	for i := end; i < len(lines); i++ {
@@ -125,8 +122,8 @@ func extensionsBlock(lines []string, head int) (end int, indent string) {
 	return end, indent
 }
 
-// extensionAt returns the lines of the extension between from and end, or the
-// end twice where it is not.
+// extensionAt returns the line range of the extension within [from, end), or
+// (end, end) if it is missing.
 func extensionAt(lines []string, from, end int, indent, name string) (int, int) {
 	start, stop := -1, end
 	for i := from; i < end; i++ {
@@ -150,14 +147,19 @@ func extensionAt(lines []string, from, end int, indent, name string) (int, int) 
 	return start, stop
 }
 
-// extensionLines returns the extension as lines. JSON's values are YAML's.
+var plainKey = lazyregexp.New(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+
+// yamlWords are scalars that YAML 1.1 does not read as strings.
+var yamlWords = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+// extensionLines returns the extension as YAML. Its values are JSON, which is valid YAML.
 func extensionLines(name string, table map[string]any, indent, newline string) (string, error) {
 	var out strings.Builder
 	key, err := yamlValue(name)
 	if err != nil {
 		return "", err
 	}
-	if regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`).MatchString(name) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(name)) {
+	if plainKey.MatchString(name) && !slices.Contains(yamlWords, strings.ToLower(name)) {
 		key = name
 	}
 	fmt.Fprintf(&out, "%s%s:%s", indent, key, newline)

@@ -16,7 +16,7 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// A foreignServer is a server in a client's own JSON.
+// A foreignServer is the union of the server schemas of clients that use JSON.
 type foreignServer struct {
 	Type          string                     `json:"type"`
 	Command       string                     `json:"command"`
@@ -39,9 +39,9 @@ type foreignServer struct {
 	OAuth         map[string]json.RawMessage `json:"oauth"`
 }
 
-// Parse reads the servers out of a client's config file, whichever client's it
-// is: TOML of Codex, YAML of Goose, or JSON, also with comments, of the others. Notes tell
-// what could not be taken over.
+// Parse returns the servers in a client's config file: Codex's TOML, Goose's YAML,
+// or the other clients' JSON, with or without comments. The notes name what could
+// not be converted.
 func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes []string, err error) {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".toml":
@@ -60,11 +60,15 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 			Servers map[string]json.RawMessage `json:"mcpServers"`
 		} `json:"projects"`
 	}
-	if err := json.Unmarshal(plainJSON(text), &top); err != nil {
-		return nil, nil, fmt.Errorf("it is neither JSON nor JSON with comments: %w", err)
+	standard, err := standardJSON(text)
+	if err == nil {
+		err = json.Unmarshal(standard, &top)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	servers = map[string]config.MCPServer{}
-	named := map[string]string{} // their names in the client's file
+	named := map[string]string{} // original names in the client's file
 	add := func(from map[string]json.RawMessage) {
 		for _, key := range slices.Sorted(maps.Keys(from)) {
 			var f foreignServer
@@ -79,8 +83,8 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 				continue
 			}
 			if _, ok := servers[name]; ok {
-				if named[name] != key { // else the nearer file's word counts
-					notes = append(notes, fmt.Sprintf("%s is left out: it would have the name of %s", key, named[name]))
+				if named[name] != key { // the same server in another scope: the first wins
+					notes = append(notes, fmt.Sprintf("%s is left out: its name would collide with %s", key, named[name]))
 				}
 				continue
 			}
@@ -100,10 +104,16 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 	return servers, notes, nil
 }
 
-// server returns f in our words.
+// server converts f to our schema.
 func (f foreignServer) server() (s config.MCPServer, notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	s = config.MCPServer{Command: f.Command, Args: f.Args, Cwd: f.Cwd, EnabledTools: f.IncludeTools, DisabledTools: append(f.ExcludeTools, f.DisabledTools...)}
+	s = config.MCPServer{
+		Command:       f.Command,
+		Args:          f.Args,
+		Cwd:           f.Cwd,
+		EnabledTools:  f.IncludeTools,
+		DisabledTools: append(f.ExcludeTools, f.DisabledTools...),
+	}
 	if f.Timeout > 0 {
 		s.ToolTimeoutSec = f.Timeout / 1000
 	}
@@ -124,7 +134,7 @@ func (f foreignServer) server() (s config.MCPServer, notes []string) {
 			s.EnvVars = append(s.EnvVars, key)
 			continue
 		case strings.Contains(value, "${"):
-			note("the variable %s is %q, which only that client fills in; put its name into env_vars instead", key, value)
+			note("%s = %q holds a placeholder that only that client expands; use env_vars instead", key, value)
 		}
 		if s.Env == nil {
 			s.Env = map[string]string{}
@@ -133,14 +143,14 @@ func (f foreignServer) server() (s config.MCPServer, notes []string) {
 	}
 	for _, word := range append([]string{s.Command, s.Cwd, s.URL}, s.Args...) {
 		if strings.Contains(word, "${") {
-			note("%q holds a variable, which only that client fills in; write its value", word)
+			note("%q holds a placeholder that only that client expands; replace it with its value", word)
 		}
 	}
 	if f.EnvFile != "" {
-		note("the variables in %s are not taken over; put their names into env_vars", f.EnvFile)
+		note("the variables in %s are not imported; list their names in env_vars", f.EnvFile)
 	}
 	if f.Trust {
-		note("that client asks nothing for it; here it is asked for until you set trusted or default_tools_approval_mode")
+		note("that client trusts it; toolgate asks until you set trusted or default_tools_approval_mode")
 	}
 	if f.Disabled || f.Enabled != nil && !*f.Enabled {
 		off := false
@@ -148,12 +158,14 @@ func (f foreignServer) server() (s config.MCPServer, notes []string) {
 	}
 	if needsNetwork(s.Command) {
 		s.Network = true
-		note("it is given the network, which its package runner needs")
+		note(noteNetwork)
 	}
 	return s, notes
 }
 
-// headers takes over the headers: those that hold a variable by its name.
+const noteNetwork = "network access is enabled, because its package runner needs it"
+
+// headers converts the headers. One that is a variable is kept as a reference.
 func (f foreignServer) headers(s *config.MCPServer, note func(string, ...any)) {
 	for _, key := range slices.Sorted(maps.Keys(f.Headers)) {
 		value := f.Headers[key]
@@ -170,7 +182,7 @@ func (f foreignServer) headers(s *config.MCPServer, note func(string, ...any)) {
 			continue
 		}
 		if strings.Contains(value, "${") {
-			note("the header %s is %q, which only that client fills in; put a variable's name into env_http_headers instead", key, value)
+			note("header %s = %q holds a placeholder that only that client expands; use env_http_headers", key, value)
 		}
 		if s.HTTPHeaders == nil {
 			s.HTTPHeaders = map[string]string{}
@@ -178,31 +190,33 @@ func (f foreignServer) headers(s *config.MCPServer, note func(string, ...any)) {
 		s.HTTPHeaders[key] = value
 	}
 	if f.HeadersHelper != nil {
-		note("its headersHelper is not taken over; put a token into a variable and its name into bearer_token_env_var")
+		note("headersHelper is not imported; put the token into a variable and name it in bearer_token_env_var")
 	}
 }
 
-// oauth takes over how the client has registered itself: Claude Code's and
-// Gemini's words for it.
+// oauth converts the OAuth client registration of Claude Code and Gemini.
 func (f foreignServer) oauth(s *config.MCPServer, note func(string, ...any)) {
 	if f.OAuth == nil {
 		return
 	}
 	for key, into := range map[string]any{
-		"clientId": &s.OAuth.ClientID, "clientSecret": &s.OAuth.ClientSecret, "callbackPort": &s.OAuth.CallbackPort,
-		"redirectUri": &s.OAuth.CallbackURL, "issuer": &s.OAuth.AuthorizationServerIssuer, "scopes": &s.Scopes,
+		"clientId":     &s.OAuth.ClientID,
+		"clientSecret": &s.OAuth.ClientSecret,
+		"callbackPort": &s.OAuth.CallbackPort,
+		"redirectUri":  &s.OAuth.CallbackURL,
+		"issuer":       &s.OAuth.AuthorizationServerIssuer,
+		"scopes":       &s.Scopes,
 	} {
 		if v, ok := f.OAuth[key]; ok && json.Unmarshal(v, into) != nil {
-			note("oauth.%s is not taken over: it is %s", key, v)
+			note("oauth.%s is not imported: unsupported value %s", key, v)
 		}
 	}
-	note("log in here with `toolgate mcp login`, its tokens are that client's")
+	note("log in with `toolgate mcp login`; that client's tokens are not imported")
 }
 
 var wholeVariable = lazyregexp.New(`^\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
-// variable returns the name of the variable that value is and nothing else,
-// in the forms ${NAME} and ${env:NAME}.
+// variable returns NAME if the whole value is ${NAME} or ${env:NAME}.
 func variable(value string) (name string, ok bool) {
 	m := wholeVariable.FindStringSubmatch(value)
 	if m == nil {
@@ -211,7 +225,7 @@ func variable(value string) (name string, ok bool) {
 	return m[1], true
 }
 
-// needsNetwork reports whether the command fetches the program it runs.
+// needsNetwork reports whether the command downloads the program that it runs.
 func needsNetwork(command string) bool {
 	switch strings.TrimSuffix(filepath.Base(command), ".cmd") {
 	case "npx", "uvx", "bunx", "pnpx", "pipx", "docker", "podman":
@@ -239,18 +253,18 @@ func parseCodex(text []byte) (map[string]config.MCPServer, []string, error) {
 			continue
 		}
 		for _, key := range unknown {
-			notes = append(notes, fmt.Sprintf("%s: the key %s is not known here and is left out", name, key))
+			notes = append(notes, fmt.Sprintf("%s: unknown key %s is left out", name, key))
 		}
 		if needsNetwork(s.Command) && !s.Network {
 			s.Network = true
-			notes = append(notes, name+": it is given the network, which its package runner needs")
+			notes = append(notes, name+": "+noteNetwork)
 		}
 		servers[name] = s
 	}
 	return servers, notes, nil
 }
 
-// codexServer reads one table, and returns the keys in it that are not known.
+// codexServer decodes one table and returns its unknown keys, which it removes from table.
 func codexServer(table map[string]any) (s config.MCPServer, unknown []string, err error) {
 	for {
 		text, err := toml.Marshal(table)
@@ -271,7 +285,7 @@ func codexServer(table map[string]any) (s config.MCPServer, unknown []string, er
 	}
 }
 
-// dropKey takes the key out of the table, and reports whether it was there.
+// dropKey removes the key path from the table and reports whether it was there.
 func dropKey(table map[string]any, key []string) bool {
 	for len(key) > 1 {
 		inner, ok := table[key[0]].(map[string]any)
@@ -283,49 +297,4 @@ func dropKey(table map[string]any, key []string) bool {
 	_, ok := table[key[0]]
 	delete(table, key[0])
 	return ok
-}
-
-// plainJSON returns text without comments and commas before a closing
-// bracket. What stands in strings is left alone.
-func plainJSON(text []byte) []byte {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	var out []byte
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			end := stringEnd(text, i)
-			out = append(out, text[i:end]...)
-			i = end - 1
-		case c == '/' && i+1 < len(text) && text[i+1] == '/':
-			for i+1 < len(text) && text[i+1] != '\n' {
-				i++
-			}
-		case c == '/' && i+1 < len(text) && text[i+1] == '*':
-			end := bytes.Index(text[i+2:], []byte("*/"))
-			if end < 0 {
-				return out
-			}
-			i += end + 3
-		case c == '}' || c == ']':
-			if trimmed := bytes.TrimRight(out, " \t\r\n"); bytes.HasSuffix(trimmed, []byte(",")) {
-				out = trimmed[:len(trimmed)-1]
-			}
-			out = append(out, c)
-		default:
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// stringEnd returns where the string that begins at i ends.
-func stringEnd(text []byte, i int) int {
-	end := i + 1
-	for end < len(text) && text[end] != '"' {
-		if text[end] == '\\' {
-			end++
-		}
-		end++
-	}
-	return min(end+1, len(text))
 }

@@ -10,7 +10,7 @@ import (
 	"toolgate/internal/config"
 )
 
-// A gooseExtension is one of Goose's.
+// A gooseExtension is one extension in Goose's config.
 type gooseExtension struct {
 	Type    string            `yaml:"type"`
 	Enabled *bool             `yaml:"enabled"`
@@ -32,7 +32,7 @@ func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
 		return nil, nil, err
 	}
 	servers := map[string]config.MCPServer{}
-	named := map[string]string{} // their names in Goose's file
+	named := map[string]string{} // original names in Goose's file
 	var notes []string
 	for _, key := range slices.Sorted(maps.Keys(c.Extensions)) {
 		note := func(format string, args ...any) { notes = append(notes, key+": "+fmt.Sprintf(format, args...)) }
@@ -43,13 +43,21 @@ func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
 			continue
 		}
 		if g.Type != "stdio" && g.Type != "streamable_http" {
-			continue // of Goose's own, or of a kind that is no longer spoken
+			continue // built into Goose, or an obsolete transport
 		}
-		s := config.MCPServer{Command: g.Cmd, Args: g.Args, Env: g.Envs, URL: g.URI, HTTPHeaders: g.Headers, Enabled: g.Enabled, EnabledTools: g.Tools}
+		s := config.MCPServer{
+			Command:      g.Cmd,
+			Args:         g.Args,
+			Env:          g.Envs,
+			URL:          g.URI,
+			HTTPHeaders:  g.Headers,
+			Enabled:      g.Enabled,
+			EnabledTools: g.Tools,
+		}
 		if s.IsEnabled() {
 			s.Enabled = nil
 		}
-		if g.Timeout != 300 { // its default, and ours
+		if g.Timeout != 300 { // the default of both
 			s.ToolTimeoutSec = g.Timeout
 		}
 		name := config.NameFrom(key)
@@ -58,17 +66,17 @@ func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
 			continue
 		}
 		if other, ok := named[name]; ok {
-			notes = append(notes, fmt.Sprintf("%s is left out: it would have the name of %s", key, other))
+			notes = append(notes, fmt.Sprintf("%s is left out: its name would collide with %s", key, other))
 			continue
 		}
 		named[name] = key
 		for _, k := range g.EnvKeys {
-			note("the value of %s is in Goose's keyring; put it into a variable and its name into env_vars", k)
+			note("the value of %s is in Goose's keyring; export it as a variable and list its name in env_vars", k)
 			s.EnvVars = append(s.EnvVars, k)
 		}
 		if needsNetwork(s.Command) {
 			s.Network = true
-			note("it is given the network, which its package runner needs")
+			note(noteNetwork)
 		}
 		servers[name] = s
 	}

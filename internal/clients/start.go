@@ -5,22 +5,22 @@ import (
 	"maps"
 )
 
-// A Start is how a client reaches a server: by a command, or at a URL.
+// A Start is how a client reaches a server: it runs a command or connects to a URL.
 type Start struct {
 	Command string
 	Args    []string
 	URL     string
 }
 
-// TokenVariable is the variable that holds the token for a server at a URL.
+// TokenVariable is the environment variable that holds the token for a URL.
 const TokenVariable = "TOOLGATE_HTTP_TOKEN"
 
-// ErrNoHTTP says that a client's file can name no server at a URL.
-var ErrNoHTTP = errors.New("it takes servers at a URL only through its own settings")
+// ErrNoHTTP is returned for a client whose config file does not support URLs.
+var ErrNoHTTP = errors.New("servers at a URL can only be added in the client's settings")
 
-// Table returns what the client's file says of a server called name that
-// starts like s, in the client's own keys. It is what works best there; the
-// keys of old, which may be nil, are kept where they say something else.
+// Table returns the entry for the server name in the client's own schema, with
+// the settings that suit the client best. Other keys of the existing entry old,
+// which may be nil, are kept.
 func (c Client) Table(name string, s Start, old map[string]any) (map[string]any, error) {
 	t := map[string]any{}
 	if s.URL != "" {
@@ -40,8 +40,8 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 			t["type"] = "stdio"
 		}
 	case "codex":
-		// Codex waits about a second for a server that is not required, and
-		// would ask, or refuse, before toolgate knows of the call.
+		// Codex waits only about a second for a server that is not required, and
+		// without "approve" it asks or refuses before toolgate sees the call.
 		t["required"] = true
 		if old["default_tools_approval_mode"] == nil {
 			t["default_tools_approval_mode"] = "approve"
@@ -72,7 +72,7 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 		t["source"] = "custom"
 	}
 	kept := maps.Clone(old)
-	for _, key := range []string{"command", "cmd", "args", "url", "httpUrl", "serverUrl", "uri", "type", "headers", "bearer_token_env_var", "env_keys"} {
+	for _, key := range startKeys {
 		delete(kept, key)
 	}
 	if kept != nil {
@@ -82,8 +82,14 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 	return t, nil
 }
 
-// remote writes the URL in the client's way, and where the client finds the
-// token: a file that lists servers is no place for one.
+// startKeys are the keys that say how a server starts, in any client's schema.
+var startKeys = []string{
+	"command", "cmd", "args", "url", "httpUrl", "serverUrl", "uri", "type", "headers",
+	"bearer_token_env_var", "env_keys",
+}
+
+// remote puts the URL into t, and a reference to the variable that holds the
+// token. The token itself does not belong in a config file.
 func (c Client) remote(t map[string]any, url string) error {
 	bearer := func(variable string) map[string]string {
 		return map[string]string{"Authorization": "Bearer " + variable}
@@ -100,7 +106,8 @@ func (c Client) remote(t map[string]any, url string) error {
 	case "gemini":
 		t["httpUrl"], t["headers"] = url, bearer("$"+TokenVariable)
 	case "goose":
-		t["type"], t["uri"], t["headers"], t["env_keys"] = "streamable_http", url, bearer("$"+TokenVariable), []string{TokenVariable}
+		t["type"], t["uri"], t["headers"] = "streamable_http", url, bearer("$"+TokenVariable)
+		t["env_keys"] = []string{TokenVariable}
 	case "vscode":
 		t["type"], t["url"], t["headers"] = "http", url, bearer("${env:"+TokenVariable+"}")
 	case "windsurf":
@@ -111,11 +118,11 @@ func (c Client) remote(t map[string]any, url string) error {
 	return nil
 }
 
-// NeedsToken reports whether the client's file can name no variable for the
-// token of a server at a URL, so that its user must enter it.
+// NeedsToken reports whether the client's config cannot reference a variable, so
+// that the user must enter the token for a URL.
 func (c Client) NeedsToken() bool { return c.Name == "zed" }
 
-// StartOf returns how the client's file says that a server starts.
+// StartOf returns how the entry of a client's config starts the server.
 func StartOf(table map[string]any) Start {
 	text := func(keys ...string) string {
 		for _, key := range keys {
