@@ -1,12 +1,11 @@
-// Package httpauth lets in over HTTP only who belongs: it checks where a request
-// says it goes to and comes from, finds out whose it is, and says no to the
-// rest.
+// Package httpauth authenticates HTTP requests. It checks the Host and Origin
+// headers, identifies the caller by its bearer token, and limits request rates.
 //
-//	d := httpauth.New(httpauth.Options{Tokens: tokens, Loopback: true, Log: log})
-//	mux.Handle("/mcp", d.Require(mcpHandler))   // behind it, httpauth.From(r.Context()) is the caller
-//	http.Serve(listener, d.Filter(mux))
+//	a := httpauth.New(httpauth.Options{Tokens: tokens, Loopback: true, Log: log})
+//	mux.Handle("/mcp", a.Require(mcpHandler)) // the handler gets the caller from httpauth.From(r.Context())
+//	http.Serve(listener, a.Filter(mux))
 //
-// Nothing is open unless it is mounted so: the zero Options let nobody in.
+// The zero Options reject every request to a handler that requires a caller.
 package httpauth
 
 import (
@@ -31,17 +30,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A Caller is who a request comes from. What the server keeps for a request
-// belongs to its caller and is never seen by another.
+// A Caller is the authenticated sender of a request. State belongs to one caller
+// and is never shared with another.
 type Caller struct {
 	Name  string // "token:NAME" or "oauth:SUBJECT@ISSUER"; unique
-	Token string // name of the token, "" for a caller of OAuth
+	Token string // name of the token, "" for an OAuth caller
 	OAuth bool
 }
 
 type callerKey struct{}
 
-// From returns the caller that [Authenticator.Require] has let in.
+// From returns the caller of a request that passed [Authenticator.Require].
 func From(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	return c, ok
@@ -50,35 +49,36 @@ func From(ctx context.Context) (Caller, bool) {
 // Options configure a [Authenticator].
 type Options struct {
 	Tokens   []Token
-	Loopback bool     // the address listened on is a loopback one
-	Hosts    []string // names by which the server may be addressed, beside addresses
-	Origins  []string // that pages may come from, beside the server's own
-	OAuth    *OAuth   // nil: tokens of nobody else are taken
+	Loopback bool     // the server listens on a loopback address
+	Hosts    []string // allowed host names, besides localhost and IP addresses
+	Origins  []string // allowed origins, besides the server's own
+	OAuth    *OAuth   // nil: OAuth tokens are rejected
 	Log      *slog.Logger
 
-	// Rate is how many requests a caller may make in a second, and Burst how
-	// many at once; zero means as many as it likes.
+	// Rate limits the requests of one caller per second, with bursts of up to
+	// Burst; zero means no limit.
 	Rate  float64
 	Burst int
 
-	// Refused, if set, is told why a request was not let in: "host", "origin",
-	// "no-token", "bad-token", "scope", "slowed", "rate".
+	// Refused, if not nil, is called with the reason for each rejected request:
+	// "host", "origin", "no-token", "bad-token", "scope", "slowed", "rate" or
+	// "oauth-unavailable".
 	Refused func(reason string)
 }
 
-// A Authenticator guards handlers. It may be used concurrently.
+// An Authenticator protects HTTP handlers. It may be used concurrently.
 type Authenticator struct {
-	opts   Options
-	log    *slog.Logger
-	oauth  *verifier // nil: none
-	tokens atomic.Pointer[[]Token]
-	failures  *rate.Limiter // of attempts that fail
+	opts     Options
+	log      *slog.Logger
+	oauth    *verifier // nil: none
+	tokens   atomic.Pointer[[]Token]
+	failures *rate.Limiter // of failed attempts, from all clients
 
-	mu    sync.Mutex
+	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by caller
 }
 
-// New returns a Authenticator.
+// New returns an Authenticator.
 func New(o Options) *Authenticator {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -86,46 +86,47 @@ func New(o Options) *Authenticator {
 	if o.Refused == nil {
 		o.Refused = func(string) {}
 	}
-	d := &Authenticator{opts: o, log: o.Log, failures: rate.NewLimiter(10, 20), limiters: map[string]*rate.Limiter{}}
+	a := &Authenticator{opts: o, log: o.Log, failures: rate.NewLimiter(10, 20), limiters: map[string]*rate.Limiter{}}
 	if o.OAuth != nil {
-		d.oauth = newVerifier(*o.OAuth)
+		a.oauth = newVerifier(*o.OAuth)
 	}
-	d.SetTokens(o.Tokens)
-	return d
+	a.SetTokens(o.Tokens)
+	return a
 }
 
-// SetTokens makes tokens those that let in, from the next request on.
-func (d *Authenticator) SetTokens(tokens []Token) { d.tokens.Store(&tokens) }
+// SetTokens replaces the accepted tokens.
+func (a *Authenticator) SetTokens(tokens []Token) { a.tokens.Store(&tokens) }
 
-// RequestID is the header that carries the name of a request in the log and
-// the record, on the way in to handlers and on the way out to the client.
+// RequestID is the request header in which [Authenticator.Filter] passes the
+// request ID to handlers. Clients get it as X-Request-Id.
 const RequestID = "Toolgate-Request"
 
-// bodyTimeout is how long a body may take that nobody has asked for.
+// bodyTimeout limits how long a client may take to send a request body.
 const bodyTimeout = 30 * time.Second
 
-// Filter stands before all handlers: it names each request, and refuses those
-// that a page in somebody's browser may have sent.
-func (d *Authenticator) Filter(next http.Handler) http.Handler {
+// Filter wraps the outermost handler. It assigns request IDs, logs requests, and
+// rejects those with a foreign Host or Origin, which a web page may have sent.
+func (a *Authenticator) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := rand.Text()[:12]
 		r.Header.Set(RequestID, id)
 		h := w.Header()
 		h.Set("X-Request-Id", id)
 		h.Set("X-Content-Type-Options", "nosniff")
-		if r.ContentLength != 0 { // who sends a body must come to its end; who needs longer says so
+		if r.ContentLength != 0 { // a handler that needs longer resets the deadline
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
 		began := time.Now()
 		out := &statusRecorder{ResponseWriter: w}
-		if reason, why := d.checkOrigin(r); reason != "" {
-			d.opts.Refused(reason)
-			d.log.Warn("request refused", "request", id, "from", r.RemoteAddr, "why", why)
+		if reason, why := a.checkOrigin(r); reason != "" {
+			a.opts.Refused(reason)
+			a.log.Warn("request refused", "request", id, "from", r.RemoteAddr, "why", why)
 			http.Error(out, why, http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(out, r)
-		d.log.Debug("request", "request", id, "from", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "status", out.code, "took", time.Since(began))
+		a.log.Debug("request", "request", id, "from", r.RemoteAddr,
+			"method", r.Method, "path", r.URL.Path, "status", out.code, "took", time.Since(began))
 	})
 }
 
@@ -149,73 +150,71 @@ func (s *statusRecorder) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// Flush is for handlers that stream.
+// Flush implements [http.Flusher].
 func (s *statusRecorder) Flush() { _ = http.NewResponseController(s.ResponseWriter).Flush() }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// checkOrigin says why a request may come from a page that has no business here;
-// reason is "" when it does not. A page can choose the name it reaches us by (DNS
-// rebinding), but not hide it, nor where it comes from itself.
-func (d *Authenticator) checkOrigin(r *http.Request) (reason, why string) {
-	if !d.hostAllowed(r.Host) {
-		return "host", "this Host is not served here; name it in http.hosts if it should be"
+// checkOrigin rejects requests that a web page may have sent: reason is "" if the
+// request is fine. A page can choose the host name that it reaches us by (DNS
+// rebinding), but it cannot forge the Host or Origin header.
+func (a *Authenticator) checkOrigin(r *http.Request) (reason, why string) {
+	if !a.hostAllowed(r.Host) {
+		return "host", "this Host is not allowed; add it to http.hosts to allow it"
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		u, err := url.Parse(origin)
 		own := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host == r.Host
-		if !own && !slices.Contains(d.opts.Origins, origin) {
-			return "origin", "this Origin is not allowed here; name it in http.origins if it should be"
+		if !own && !slices.Contains(a.opts.Origins, origin) {
+			return "origin", "this Origin is not allowed; add it to http.origins to allow it"
 		}
 	}
 	return "", ""
 }
 
-func (d *Authenticator) hostAllowed(host string) bool {
+func (a *Authenticator) hostAllowed(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
 	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if slices.ContainsFunc(d.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) }) {
+	named := func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) }
+	if name == "localhost" || slices.ContainsFunc(a.opts.Hosts, named) {
 		return true
 	}
-	if name == "localhost" {
-		return true
-	}
-	// An address cannot be rebound to another.
+	// DNS rebinding needs a name; an address is safe.
 	addr, err := netip.ParseAddr(name)
-	return err == nil && (addr.IsLoopback() || !d.opts.Loopback)
+	return err == nil && (addr.IsLoopback() || !a.opts.Loopback)
 }
 
-// Why requests are refused.
 var (
 	errNoToken  = errors.New("a token is required: Authorization: Bearer TOKEN")
-	errBadToken = errors.New("this token is not good here")
+	errBadToken = errors.New("invalid token")
 )
 
-// Require lets in requests with a good token.
-func (d *Authenticator) Require(next http.Handler) http.Handler {
+// Require wraps a handler that needs a caller. It rejects requests without a valid
+// token and those that exceed the caller's rate. See [From].
+func (a *Authenticator) Require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := d.caller(r)
+		c, err := a.caller(r)
 		if err != nil {
-			d.reject(w, r, err)
+			a.reject(w, r, err)
 			return
 		}
 		markAuthenticated(r.Context())
-		if wait := d.throttle(c); wait > 0 {
-			d.opts.Refused("rate")
+		if wait := a.throttle(c); wait > 0 {
+			a.opts.Refused("rate")
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return
 		}
-		r.Header.Del("Authorization") // nobody behind the door needs it
+		r.Header.Del("Authorization") // handlers must not see the token
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
-func (d *Authenticator) caller(r *http.Request) (Caller, error) {
+func (a *Authenticator) caller(r *http.Request) (Caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return Caller{}, errNoToken
@@ -225,32 +224,32 @@ func (d *Authenticator) caller(r *http.Request) (Caller, error) {
 		return Caller{}, errNoToken
 	}
 	token = strings.TrimSpace(token)
-	if t, ok := match(*d.tokens.Load(), token); ok {
+	if t, ok := match(*a.tokens.Load(), token); ok {
 		return Caller{Name: "token:" + t.Name, Token: t.Name}, nil
 	}
-	if d.oauth != nil && strings.Count(token, ".") == 2 {
-		return d.oauth.caller(r.Context(), token)
+	if a.oauth != nil && strings.Count(token, ".") == 2 {
+		return a.oauth.caller(r.Context(), token)
 	}
 	return Caller{}, errBadToken
 }
 
-// maxLimiters bounds how many callers are told apart at a time.
+// maxLimiters limits the number of callers whose rates are tracked.
 const maxLimiters = 4096
 
-// throttle returns how long a caller must wait before its next request.
-func (d *Authenticator) throttle(c Caller) time.Duration {
-	if d.opts.Rate <= 0 {
+// throttle returns how long the caller must wait before this request, 0 if not at all.
+func (a *Authenticator) throttle(c Caller) time.Duration {
+	if a.opts.Rate <= 0 {
 		return 0
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l, ok := d.limiters[c.Name]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l, ok := a.limiters[c.Name]
 	if !ok {
-		if len(d.limiters) >= maxLimiters {
-			clear(d.limiters)
+		if len(a.limiters) >= maxLimiters {
+			clear(a.limiters)
 		}
-		l = rate.NewLimiter(rate.Limit(d.opts.Rate), max(d.opts.Burst, 1))
-		d.limiters[c.Name] = l
+		l = rate.NewLimiter(rate.Limit(a.opts.Rate), max(a.opts.Burst, 1))
+		a.limiters[c.Name] = l
 	}
 	turn := l.Reserve()
 	wait := turn.Delay()
@@ -260,30 +259,31 @@ func (d *Authenticator) throttle(c Caller) time.Duration {
 	return wait
 }
 
-// maxDelay is how long a failed attempt is kept waiting at most.
+// maxDelay is the longest delay of the answer to a failed attempt.
 const maxDelay = 3 * time.Second
 
-// reject answers a request that is not let in. Attempts that fail wait for
-// their turn, so that guessing takes time whoever does it from wherever.
-func (d *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error) {
-	d.log.Warn("request refused", "request", r.Header.Get(RequestID), "from", r.RemoteAddr, "path", r.URL.Path, "why", err)
+// reject answers an unauthenticated request. Failed attempts from all clients share
+// one rate limit, which slows down guessing.
+func (a *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error) {
+	a.log.Warn("request refused", "request", r.Header.Get(RequestID),
+		"from", r.RemoteAddr, "path", r.URL.Path, "why", err)
 	lacks, isScope := errors.AsType[*scopeError](err)
 	switch {
 	case isScope:
-		d.opts.Refused("scope")
-		w.Header().Set("WWW-Authenticate", d.challenge(`error="insufficient_scope"`))
+		a.opts.Refused("scope")
+		w.Header().Set("WWW-Authenticate", a.challenge(`error="insufficient_scope"`))
 		http.Error(w, lacks.Error(), http.StatusForbidden)
 		return
 	case errors.Is(err, errNoToken):
-		d.opts.Refused("no-token")
-		w.Header().Set("WWW-Authenticate", d.challenge(""))
+		a.opts.Refused("no-token")
+		w.Header().Set("WWW-Authenticate", a.challenge(""))
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	turn := d.failures.Reserve()
+	turn := a.failures.Reserve()
 	if turn.Delay() > maxDelay {
 		turn.Cancel()
-		d.opts.Refused("slowed")
+		a.opts.Refused("slowed")
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "too many failed attempts", http.StatusTooManyRequests)
 		return
@@ -293,27 +293,27 @@ func (d *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error
 	case <-r.Context().Done():
 	}
 	if !errors.Is(err, errBadToken) && !errors.Is(err, auth.ErrInvalidToken) {
-		// The authorization server cannot be asked: nobody's fault here.
-		d.opts.Refused("oauth-unavailable")
+		// The authorization server is unreachable, so the token may be valid.
+		a.opts.Refused("oauth-unavailable")
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, "tokens of the authorization server cannot be checked now", http.StatusServiceUnavailable)
+		http.Error(w, "authorization server unavailable; try again later", http.StatusServiceUnavailable)
 		return
 	}
-	d.opts.Refused("bad-token")
-	w.Header().Set("WWW-Authenticate", d.challenge(`error="invalid_token"`))
+	a.opts.Refused("bad-token")
+	w.Header().Set("WWW-Authenticate", a.challenge(`error="invalid_token"`))
 	http.Error(w, errBadToken.Error(), http.StatusUnauthorized)
 }
 
-// challenge says how to get in (RFC 6750, RFC 9728).
-func (d *Authenticator) challenge(problem string) string {
+// challenge returns a WWW-Authenticate header (RFC 6750, RFC 9728).
+func (a *Authenticator) challenge(problem string) string {
 	params := []string{`realm="toolgate"`}
 	if problem != "" {
 		params = append(params, problem)
 	}
-	if d.oauth != nil {
-		params = append(params, fmt.Sprintf("resource_metadata=%q", d.oauth.o.metadataURL()))
-		if len(d.oauth.o.Scopes) > 0 {
-			params = append(params, fmt.Sprintf("scope=%q", strings.Join(d.oauth.o.Scopes, " ")))
+	if a.oauth != nil {
+		params = append(params, fmt.Sprintf("resource_metadata=%q", a.oauth.o.metadataURL()))
+		if len(a.oauth.o.Scopes) > 0 {
+			params = append(params, fmt.Sprintf("scope=%q", strings.Join(a.oauth.o.Scopes, " ")))
 		}
 	}
 	return "Bearer " + strings.Join(params, ", ")

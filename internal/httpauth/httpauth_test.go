@@ -51,7 +51,7 @@ func get(h http.Handler, host string, headers ...string) *httptest.ResponseRecor
 	return w
 }
 
-func TestGuard(t *testing.T) {
+func TestRequire(t *testing.T) {
 	d := httpauth.New(httpauth.Options{Loopback: true, Tokens: []httpauth.Token{httpauth.TokenOf("bob", "tg_BOB"), httpauth.TokenOf("alice", secret)}})
 	h := d.Filter(d.Require(inside))
 	for name, tt := range map[string]struct {
@@ -64,11 +64,11 @@ func TestGuard(t *testing.T) {
 		"another":           {[]string{"Authorization", "Bearer tg_BOB"}, 200, `token:bob true ""`},
 		"none":              {nil, 401, "a token is required"},
 		"empty":             {[]string{"Authorization", ""}, 401, "a token is required"},
-		"no secret":         {[]string{"Authorization", "Bearer "}, 401, "not good here"},
-		"wrong":             {[]string{"Authorization", "Bearer tg_X"}, 401, "not good here"},
-		"the beginning":     {[]string{"Authorization", "Bearer " + secret[:10]}, 401, "not good here"},
-		"more":              {[]string{"Authorization", "Bearer " + secret + "x"}, 401, "not good here"},
-		"the hash":          {[]string{"Authorization", "Bearer " + httpauth.TokenOf("alice", secret).HashText()}, 401, "not good here"},
+		"no secret":         {[]string{"Authorization", "Bearer "}, 401, "invalid token"},
+		"wrong":             {[]string{"Authorization", "Bearer tg_X"}, 401, "invalid token"},
+		"the beginning":     {[]string{"Authorization", "Bearer " + secret[:10]}, 401, "invalid token"},
+		"more":              {[]string{"Authorization", "Bearer " + secret + "x"}, 401, "invalid token"},
+		"the hash":          {[]string{"Authorization", "Bearer " + httpauth.TokenOf("alice", secret).HashText()}, 401, "invalid token"},
 		"basic":             {[]string{"Authorization", "Basic " + secret}, 401, "a token is required"},
 		"two":               {[]string{"Authorization", "Bearer " + secret, "Authorization", "Bearer tg_X"}, 401, "a token is required"},
 		"in another header": {[]string{"X-Api-Key", secret}, 401, "a token is required"},
@@ -89,7 +89,7 @@ func TestGuard(t *testing.T) {
 	require.Equal(t, 401, get(httpauth.New(zero).Require(inside), "localhost", "Authorization", "Bearer ").Code)
 }
 
-func TestFrontRefusesPagesOfOthers(t *testing.T) {
+func TestFilterRejectsForeignPages(t *testing.T) {
 	own := httpauth.New(httpauth.Options{Loopback: true, Hosts: []string{"mcp.example.com", "other.example.com:8443"}, Origins: []string{"https://app.example.com"}})
 	public := httpauth.New(httpauth.Options{Hosts: []string{"mcp.example.com"}})
 	for _, tt := range []struct {

@@ -8,32 +8,33 @@ import (
 	"sync"
 )
 
-// A Listener accepts no more connections than it may keep. When it is full,
-// the connection goes that has been there longest without showing a good
-// token: those who only knock do not keep out those who belong.
+// A Listener limits the number of open connections. When it is full, a new
+// connection evicts the oldest one that has not authenticated, so that anonymous
+// clients cannot lock out callers with a token.
 type Listener struct {
 	net.Listener
 	max int
 
-	mu        sync.Mutex
+	mu              sync.Mutex
 	unauthenticated *list.List // of *conn, the oldest first
-	open      int
+	open            int
 }
 
-// LimitListener returns a Listener on l with room for max connections.
+// LimitListener returns a Listener that keeps at most max connections of l open.
 func LimitListener(l net.Listener, max int) *Listener {
 	return &Listener{Listener: l, max: max, unauthenticated: list.New()}
 }
 
-// A conn is one connection, and where it stands among the strangers.
+// A conn is one connection with its place in the list of unauthenticated ones.
 type conn struct {
 	net.Conn
 	l    *Listener
 	once sync.Once
-	elem   *list.Element // nil once it has shown a token; under l.mu
+	elem *list.Element // nil once authenticated; protected by l.mu
 }
 
-// Accept waits for a connection that there is room for.
+// Accept implements [net.Listener]. A connection for which no other can be evicted
+// is closed at once.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -62,7 +63,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Open returns how many connections there are.
+// Open returns the number of open connections.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// markKnown takes c out of the strangers; l.mu is held.
+// markKnown removes c from the unauthenticated connections. l.mu must be held.
 func (c *conn) markKnown() {
 	if c.elem != nil {
 		c.l.unauthenticated.Remove(c.elem)
@@ -90,8 +91,8 @@ func (c *conn) markKnown() {
 
 type connKey struct{}
 
-// ConnContext is for [http.Server.ConnContext]: it has [Door.Guard] find the
-// connection of a request.
+// ConnContext must be set as [http.Server.ConnContext], so that
+// [Authenticator.Require] can mark the connection of a request as authenticated.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if over, ok := c.(*tls.Conn); ok {
 		c = over.NetConn()
@@ -99,7 +100,7 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// markAuthenticated notes that the connection of a request has shown a good token.
+// markAuthenticated exempts the connection of a request from eviction.
 func markAuthenticated(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.l.mu.Lock()

@@ -19,22 +19,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// OAuth makes the server a resource server of OAuth 2.1: tokens of an
-// authorization server let in who it says.
+// OAuth configures an OAuth 2.1 resource server, which accepts the JWT access
+// tokens of one authorization server.
 type OAuth struct {
-	Issuer   string   // whose tokens are good
-	Audience string   // that they must be made for
-	Resource string   // the URL that clients know the server by
-	JWKSURL  string   // of the issuer's keys; "" means what its metadata say
+	Issuer   string   // of accepted tokens
+	Audience string   // that tokens must have
+	Resource string   // public URL of this server
+	JWKSURL  string   // of the issuer's keys; "": taken from its metadata
 	Scopes   []string // that a token must have, all of them
 	Client   *http.Client
 }
 
-// algorithms are those that a token may be signed by: with a key that only
-// the issuer has. None and those with a shared secret are not among them.
-var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+// algorithms are the accepted signature algorithms, all of them asymmetric: "none"
+// and HMAC must not be accepted.
+var algorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512,
+	oidc.ES256, oidc.ES384, oidc.ES512,
+	oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.EdDSA,
+}
 
-// A verifier checks tokens of an authorization server.
+// A verifier checks the tokens of an authorization server.
 type verifier struct {
 	o      OAuth
 	client *http.Client
@@ -48,22 +53,23 @@ func newVerifier(o OAuth) *verifier {
 	if client == nil {
 		client = &http.Client{Timeout: 10 * time.Second}
 	}
-	// Each token with an unknown key makes the keys be fetched anew; anybody
-	// can make such tokens, so the issuer is asked only so often.
+	// A token with an unknown key ID causes the keys to be fetched again. Anyone can
+	// send such tokens, so the requests to the issuer are limited.
 	fetches := *client
-	fetches.Transport = &rateLimitedTransport{next: client.Transport, limiter: rate.NewLimiter(rate.Every(time.Second), 10)}
+	limiter := rate.NewLimiter(rate.Every(time.Second), 10)
+	fetches.Transport = &rateLimitedTransport{next: client.Transport, limiter: limiter}
 	return &verifier{o: o, client: &fetches}
 }
 
-// A rateLimitedTransport is a RoundTripper that refuses what comes too often.
+// A rateLimitedTransport fails requests that exceed the limit.
 type rateLimitedTransport struct {
-	next  http.RoundTripper
+	next    http.RoundTripper
 	limiter *rate.Limiter
 }
 
 func (s *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limiter.Allow() {
-		return nil, errors.New("the authorization server is asked too often")
+		return nil, errors.New("too many requests to the authorization server")
 	}
 	next := s.next
 	if next == nil {
@@ -72,14 +78,15 @@ func (s *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error
 	return next.RoundTrip(r)
 }
 
-// A scopeError is a good token that is not good for enough.
+// A scopeError reports a valid token without the required scopes.
 type scopeError struct{ missing []string }
 
 func (e *scopeError) Error() string {
 	return "the token lacks the scope " + strings.Join(e.missing, " ")
 }
 
-// caller returns whose token it is.
+// caller verifies the token and returns its subject as a caller. The error is a
+// *scopeError, wraps [auth.ErrInvalidToken], or says that the keys are unavailable.
 func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
 	check, err := v.tokenVerifier(ctx)
 	if err != nil {
@@ -96,7 +103,7 @@ func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
 		AtHash string   `json:"at_hash"`
 	}
 	if err := t.Claims(&claims); err != nil || t.Subject == "" || claims.Nonce != "" || claims.AtHash != "" {
-		return Caller{}, fmt.Errorf("%w: it is no access token with a subject", auth.ErrInvalidToken)
+		return Caller{}, fmt.Errorf("%w: not an access token with a subject", auth.ErrInvalidToken)
 	}
 	have := append(strings.Fields(claims.Scope), claims.Scp...)
 	var missing []string
@@ -111,7 +118,8 @@ func (v *verifier) caller(ctx context.Context, token string) (Caller, error) {
 	return Caller{Name: "oauth:" + t.Subject + "@" + t.Issuer, OAuth: true}, nil
 }
 
-// tokenVerifier returns what checks signatures, once it is known where the keys are.
+// tokenVerifier returns the verifier of signatures. The first call discovers the
+// location of the keys; failures are not cached.
 func (v *verifier) tokenVerifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -125,14 +133,15 @@ func (v *verifier) tokenVerifier(ctx context.Context) (*oidc.IDTokenVerifier, er
 			return nil, fmt.Errorf("finding the keys of %s: %w", v.o.Issuer, err)
 		}
 	}
-	// The set outlives the request that first needs it.
+	// The key set outlives the request that needs it first.
 	set := oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), v.client), keys)
-	v.verifier = oidc.NewVerifier(v.o.Issuer, set, &oidc.Config{ClientID: v.o.Audience, SupportedSigningAlgs: algorithms})
+	conf := &oidc.Config{ClientID: v.o.Audience, SupportedSigningAlgs: algorithms}
+	v.verifier = oidc.NewVerifier(v.o.Issuer, set, conf)
 	return v.verifier, nil
 }
 
-// discover returns where the issuer's keys are, by its metadata (RFC 8414, or
-// OpenID Connect's).
+// discover returns the URL of the issuer's keys, from its metadata (RFC 8414 or
+// OpenID Connect Discovery).
 func (v *verifier) discover(ctx context.Context) (string, error) {
 	issuer, err := url.Parse(v.o.Issuer)
 	if err != nil {
@@ -176,10 +185,10 @@ func (v *verifier) metadata(ctx context.Context, u string) (keys string, err err
 		return "", fmt.Errorf("%s: %w", u, err)
 	}
 	if meta.Issuer != v.o.Issuer || meta.JWKSURI == "" {
-		return "", fmt.Errorf("%s: it is the metadata of %q and names the keys %q", u, meta.Issuer, meta.JWKSURI)
+		return "", fmt.Errorf("%s: unexpected issuer %q or missing jwks_uri (%q)", u, meta.Issuer, meta.JWKSURI)
 	}
 	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != hostOf(v.o.Issuer) {
-		return "", fmt.Errorf("%s: the keys are at %q, which can be changed on the way", u, meta.JWKSURI)
+		return "", fmt.Errorf("%s: jwks_uri %q is not https", u, meta.JWKSURI)
 	}
 	return meta.JWKSURI, nil
 }
@@ -192,16 +201,16 @@ func hostOf(u string) string {
 	return p.Host
 }
 
-// metadataPath is where clients look for what lets them in (RFC 9728).
+// metadataPath is the location of protected resource metadata (RFC 9728).
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// MountMetadata adds to mux what anybody may ask of the door: the metadata that tell a
-// client where to get a token.
-func (d *Authenticator) MountMetadata(mux *http.ServeMux) {
-	if d.oauth == nil {
+// MountMetadata adds the protected resource metadata to mux, which tells clients
+// where to get a token. It needs no authentication. Without OAuth it does nothing.
+func (a *Authenticator) MountMetadata(mux *http.ServeMux) {
+	if a.oauth == nil {
 		return
 	}
-	o := d.oauth.o
+	o := a.oauth.o
 	h := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource:               o.Resource,
 		AuthorizationServers:   []string{o.Issuer},
@@ -209,17 +218,17 @@ func (d *Authenticator) MountMetadata(mux *http.ServeMux) {
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           "toolgate",
 	})
-	closed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	noCORS := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&sameOrigin{w}, r)
 	})
-	mux.Handle(metadataPath, closed)
+	mux.Handle(metadataPath, noCORS)
 	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
-		mux.Handle(metadataPath+strings.TrimSuffix(u.Path, "/"), closed)
+		mux.Handle(metadataPath+strings.TrimSuffix(u.Path, "/"), noCORS)
 	}
 }
 
-// A sameOrigin takes the headers away that would open a response to pages of
-// other origins.
+// A sameOrigin removes the CORS headers, which would let pages of other origins
+// read the response.
 type sameOrigin struct{ http.ResponseWriter }
 
 func (s *sameOrigin) WriteHeader(status int) {
@@ -240,7 +249,7 @@ func (s *sameOrigin) drop() {
 	}
 }
 
-// metadataURL is where the metadata of the resource are.
+// metadataURL returns the URL of the resource's metadata.
 func (o OAuth) metadataURL() string {
 	u, err := url.Parse(o.Resource)
 	if err != nil {

@@ -2,5 +2,5 @@ package httpauth
 
 import "runtime"
 
-// windows has other ways than permission bits to say who may read a file.
+// windows does not use permission bits for access control.
 const windows = runtime.GOOS == "windows"

@@ -12,27 +12,26 @@ import (
 	"strings"
 )
 
-// A Token lets its holder in. The token itself is not kept: a hash is enough
-// to know it by, and of a random one it tells nothing.
+// A Token identifies a caller by a secret, of which only the hash is stored.
 type Token struct {
 	Name string
 	Hash [sha256.Size]byte
 }
 
-// MinToken is the least length of a token that a user may choose.
+// MinToken is the minimum length of a token, in bytes.
 const MinToken = 20
 
 // NewToken returns a random token.
 func NewToken() string { return "tg_" + rand.Text() + rand.Text() }
 
-// TokenOf returns the Token for a secret.
+// TokenOf returns the Token with the hash of secret.
 func TokenOf(name, secret string) Token {
 	return Token{Name: name, Hash: sha256.Sum256([]byte(secret))}
 }
 
 const hashPrefix = "sha256:"
 
-// HashText returns t's hash as it stands in the config.
+// HashText returns t's hash as written in the config: "sha256:" and 64 hex digits.
 func (t Token) HashText() string { return hashPrefix + hex.EncodeToString(t.Hash[:]) }
 
 // ParseToken returns the Token with a hash from the config.
@@ -41,14 +40,15 @@ func ParseToken(name, hash string) (Token, error) {
 	digits, ok := strings.CutPrefix(hash, hashPrefix)
 	b, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(b) != len(t.Hash) {
-		return Token{}, fmt.Errorf("the hash of token %q is not sha256: and 64 hex digits; make one with `toolgate http token add`", name)
+		return Token{}, fmt.Errorf("the hash of token %q is not sha256: and 64 hex digits; "+
+			"make one with `toolgate http token add`", name)
 	}
 	copy(t.Hash[:], b)
 	return t, nil
 }
 
-// match returns the token that secret is. It takes the same time whichever
-// it is, and whether it is one.
+// match returns the token with this secret. Its run time does not depend on
+// whether and which token matches.
 func match(tokens []Token, secret string) (Token, bool) {
 	given := sha256.Sum256([]byte(secret))
 	found := -1
@@ -61,8 +61,8 @@ func match(tokens []Token, secret string) (Token, bool) {
 	return tokens[found], true
 }
 
-// LoadOrCreateToken returns the token in the file at path, made there for its owner
-// alone if it is missing.
+// LoadOrCreateToken returns the token in the file at path. If the file is missing,
+// it creates one with a random token and mode 0600.
 func LoadOrCreateToken(path string) (string, error) {
 	for {
 		b, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func LoadOrCreateToken(path string) (string, error) {
 			if token := strings.TrimSpace(string(b)); len(token) >= MinToken {
 				return token, ownOnly(path)
 			}
-			return "", fmt.Errorf("%s holds no token; remove it and a new one is made", path)
+			return "", fmt.Errorf("%s holds no token; remove the file to create a new one", path)
 		}
 		if !errors.Is(err, os.ErrNotExist) {
 			return "", err
@@ -80,7 +80,7 @@ func LoadOrCreateToken(path string) (string, error) {
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			continue // another process has just made it
+			continue // another process has just created it
 		}
 		if err != nil {
 			return "", err
@@ -91,14 +91,15 @@ func LoadOrCreateToken(path string) (string, error) {
 	}
 }
 
-// ownOnly refuses a file that others may read.
+// ownOnly returns an error if other users can read the file.
 func ownOnly(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	if others := info.Mode().Perm() & 0o077; others != 0 && !windows {
-		return fmt.Errorf("%s may be read by others (mode %o); chmod 600 it, or remove it and a new one is made", path, info.Mode().Perm())
+		return fmt.Errorf("%s may be read by others (mode %o); chmod 600 it, or remove it to create a new one",
+			path, info.Mode().Perm())
 	}
 	return nil
 }
