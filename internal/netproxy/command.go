@@ -34,7 +34,7 @@ func Environ(command string, hosts policy.Hosts) []string {
 	} {
 		env = append(env, name+"=http://"+at)
 	}
-	direct := strings.Join(direct(hosts), ",")
+	direct := strings.Join(noProxy(hosts), ",")
 	return append(env,
 		"RSYNC_PROXY="+at,
 		"NO_PROXY="+direct, "no_proxy="+direct, "npm_config_noproxy="+direct,
@@ -42,8 +42,8 @@ func Environ(command string, hosts policy.Hosts) []string {
 	)
 }
 
-// direct returns what is reached without the proxy: the command's own servers.
-func direct(hosts policy.Hosts) []string {
+// noProxy returns what is reached without the proxy: the command's own servers.
+func noProxy(hosts policy.Hosts) []string {
 	return slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(host string) bool {
 		return slices.ContainsFunc(hosts.Allow, func(pattern string) bool {
 			return pattern == host || strings.HasPrefix(pattern, host+":") || strings.HasPrefix(pattern, "["+host+"]")
@@ -61,7 +61,7 @@ func Uses(ctx context.Context, command string, since time.Time) ([]policy.HostUs
 	}
 	req.SetBasicAuth(command, "x")
 	req.Header.Set("Proxy-Authorization", req.Header.Get("Authorization"))
-	res, err := inside.RoundTrip(req)
+	res, err := proxyTransport.RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking the proxy about its hosts: %w", err)
 	}
@@ -74,5 +74,5 @@ func Uses(ctx context.Context, command string, since time.Time) ([]policy.HostUs
 	return uses, err
 }
 
-// inside reaches the proxy itself, whatever the environment says.
-var inside = &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second}
+// proxyTransport reaches the proxy itself, whatever the environment says.
+var proxyTransport = &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second}

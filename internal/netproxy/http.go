@@ -24,14 +24,14 @@ import (
 // closed.
 type clientConn struct {
 	net.Conn
-	first []byte // read already, to be read again
-	gone  func() // called once it is closed
+	prefix []byte // read already, to be read again
+	onClose  func() // called once it is closed
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
-	if len(c.first) > 0 {
-		n := copy(b, c.first)
-		c.first = c.first[n:]
+	if len(c.prefix) > 0 {
+		n := copy(b, c.prefix)
+		c.prefix = c.prefix[n:]
 		return n, nil
 	}
 	return c.Conn.Read(b)
@@ -39,23 +39,23 @@ func (c *clientConn) Read(b []byte) (int, error) {
 
 func (c *clientConn) Close() error {
 	err := c.Conn.Close()
-	c.gone()
+	c.onClose()
 	return err
 }
 
-// handedConns is a listener of connections that were accepted elsewhere.
-type handedConns struct {
+// connListener is a listener of connections that were accepted elsewhere.
+type connListener struct {
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newHandedConns() *handedConns {
-	return &handedConns{conns: make(chan net.Conn), closed: make(chan struct{})}
+func newConnListener() *connListener {
+	return &connListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// hand reports whether somebody has taken c.
-func (h *handedConns) hand(c net.Conn) bool {
+// deliver reports whether somebody has taken c.
+func (h *connListener) deliver(c net.Conn) bool {
 	select {
 	case h.conns <- c:
 		return true
@@ -64,7 +64,7 @@ func (h *handedConns) hand(c net.Conn) bool {
 	}
 }
 
-func (h *handedConns) Accept() (net.Conn, error) {
+func (h *connListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.conns:
 		return c, nil
@@ -73,17 +73,17 @@ func (h *handedConns) Accept() (net.Conn, error) {
 	}
 }
 
-func (h *handedConns) Close() error {
+func (h *connListener) Close() error {
 	h.once.Do(func() { close(h.closed) })
 	return nil
 }
 
-func (h *handedConns) Addr() net.Addr { return &net.TCPAddr{} }
+func (h *connListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// setUpHTTP makes the server for HTTP. A request is read and written anew by
+// initHTTP makes the server for HTTP. A request is read and written anew by
 // the standard library, in full: what two readers could take for two different
 // requests does not pass.
-func (p *Proxy) setUpHTTP() {
+func (p *Proxy) initHTTP() {
 	p.transport = &http.Transport{
 		Proxy:                  nil,
 		DialContext:            p.dialForTransport,
@@ -98,14 +98,14 @@ func (p *Proxy) setUpHTTP() {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.Host = r.Out.URL.Host },
 		Transport: p.transport,
 		ModifyResponse: func(r *http.Response) error {
-			if who, ok := r.Request.Context().Value(askerKey{}).(asker); ok {
-				p.reached(who, who.target)
+			if who, ok := r.Request.Context().Value(requesterKey{}).(requester); ok {
+				p.recordReached(who, who.target)
 			}
 			return nil
 		},
 		FlushInterval: -1,
 		ErrorLog:      discard,
-		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { answerError(w, err) },
+		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { writeError(w, err) },
 	}
 	p.http = &http.Server{
 		Handler:                      http.HandlerFunc(p.serveHTTP),
@@ -116,12 +116,12 @@ func (p *Proxy) setUpHTTP() {
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return p.ctx },
 	}
-	p.work.Go(func() { p.http.Serve(p.handed) }) // ends with Close
+	p.wg.Go(func() { p.http.Serve(p.httpConns) }) // ends with Close
 }
 
-// askerKey is the context key of the [asker] of a forwarded request: the
+// requesterKey is the context key of the [requester] of a forwarded request: the
 // transport dials without knowing for which request.
-type askerKey struct{}
+type requesterKey struct{}
 
 // dialForTransport connects to addr, whose name the handler has let pass.
 func (p *Proxy) dialForTransport(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -129,7 +129,7 @@ func (p *Proxy) dialForTransport(ctx context.Context, _, addr string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	who, _ := ctx.Value(askerKey{}).(asker)
+	who, _ := ctx.Value(requesterKey{}).(requester)
 	return p.connect(ctx, who, policy.HostTarget{Host: host, Port: port, Protocol: policy.ProtocolHTTP})
 }
 
@@ -143,7 +143,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Path == usesPath:
 		p.serveUses(w, r, command)
 	default:
-		answer(w, http.StatusBadRequest, "this is the proxy of toolgate's sandbox, and no server: set http_proxy and https_proxy to it")
+		writeText(w, http.StatusBadRequest, "this is the proxy of toolgate's sandbox, and no server: set http_proxy and https_proxy to it")
 	}
 }
 
@@ -164,25 +164,25 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command str
 	// As it was sent: a URL would have taken a user name off.
 	host, port, err := hostname.ParseWithPort(r.RequestURI, 0)
 	if err != nil {
-		answer(w, http.StatusBadRequest, err.Error())
+		writeText(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	t := policy.HostTarget{Host: host, Port: port, Protocol: policy.ProtocolHTTPS}
-	who, err := p.permit(r.Context(), command, t)
+	who, err := p.authorize(r.Context(), command, t)
 	if err != nil {
-		answerError(w, err)
+		writeError(w, err)
 		return
 	}
 	server, err := p.connect(r.Context(), who, t)
 	if err != nil {
-		answerError(w, err)
+		writeError(w, err)
 		return
 	}
-	p.reached(who, t)
+	p.recordReached(who, t)
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		server.Close()
-		answer(w, http.StatusInternalServerError, err.Error())
+		writeText(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	client, ok := conn.(*clientConn)
@@ -202,26 +202,26 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command str
 // serveForward passes a request for an http:// address on.
 func (p *Proxy) serveForward(w http.ResponseWriter, r *http.Request, command string) {
 	if r.URL.Scheme != "http" {
-		answer(w, http.StatusBadRequest, fmt.Sprintf("only http:// addresses are passed on, and not %s://; other protocols go through CONNECT or SOCKS5", r.URL.Scheme))
+		writeText(w, http.StatusBadRequest, fmt.Sprintf("only http:// addresses are passed on, and not %s://; other protocols go through CONNECT or SOCKS5", r.URL.Scheme))
 		return
 	}
 	if r.URL.User != nil {
-		answer(w, http.StatusBadRequest, "an address with a user name in it is not passed on; send a header instead")
+		writeText(w, http.StatusBadRequest, "an address with a user name in it is not passed on; send a header instead")
 		return
 	}
 	host, port, err := hostname.ParseWithPort(r.URL.Host, 80)
 	if err != nil {
-		answer(w, http.StatusBadRequest, err.Error())
+		writeText(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	t := policy.HostTarget{Host: host, Port: port, Protocol: policy.ProtocolHTTP}
-	who, err := p.permit(r.Context(), command, t)
+	who, err := p.authorize(r.Context(), command, t)
 	if err != nil {
-		answerError(w, err)
+		writeError(w, err)
 		return
 	}
 	r.URL.Host = t.String()
-	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), askerKey{}, who)))
+	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requesterKey{}, who)))
 }
 
 // usesPath is where a worker asks what one of its commands reached.
@@ -230,28 +230,28 @@ const usesPath = "/uses"
 func (p *Proxy) serveUses(w http.ResponseWriter, r *http.Request, command string) {
 	since, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	if err != nil || command == "" {
-		answer(w, http.StatusBadRequest, "name the command and a time")
+		writeText(w, http.StatusBadRequest, "name the command and a time")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(marshalUses(p.usesOf(command, time.Unix(0, since))))
 }
 
-// answerError tells a program why there is no connection.
-func answerError(w http.ResponseWriter, err error) {
+// writeError tells a program why there is no connection.
+func writeError(w http.ResponseWriter, err error) {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		w.Header().Set("X-Proxy-Error", "blocked-by-policy")
-		answer(w, http.StatusForbidden, refusal.Error())
+		writeText(w, http.StatusForbidden, refusal.Error())
 		return
 	}
 	status := http.StatusBadGateway
 	if errors.Is(err, context.DeadlineExceeded) {
 		status = http.StatusGatewayTimeout
 	}
-	answer(w, status, err.Error())
+	writeText(w, status, err.Error())
 }
 
-func answer(w http.ResponseWriter, status int, text string) {
+func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
@@ -262,10 +262,10 @@ func answer(w http.ResponseWriter, status int, text string) {
 // a server, until both have said that they are done or one of them fails.
 func (p *Proxy) tunnel(client *clientConn, early []byte, server net.Conn) {
 	defer server.Close()
-	if !p.keep(server) {
+	if !p.track(server) {
 		return
 	}
-	defer p.forget(server)
+	defer p.untrack(server)
 	if len(early) > 0 {
 		if _, err := server.Write(early); err != nil {
 			return

@@ -71,15 +71,15 @@ type Proxy struct {
 	http      *http.Server
 	forward   http.Handler
 	transport *http.Transport
-	handed    *handedConns // connections that speak HTTP
+	httpConns    *connListener // connections that speak HTTP
 	ctx       context.Context
 	cancel    context.CancelFunc
 	slots     chan struct{}
-	work      sync.WaitGroup
+	wg      sync.WaitGroup
 
-	record  record
-	asking  asking
-	machine machine
+	history  history
+	questions  questions
+	localAddrs localAddrs
 
 	mu     sync.Mutex
 	closed bool
@@ -102,9 +102,9 @@ func New(o Options) *Proxy {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Proxy{o: o, handed: newHandedConns(), slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
+	p := &Proxy{o: o, httpConns: newConnListener(), slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.setUpHTTP()
+	p.initHTTP()
 	return p
 }
 
@@ -135,15 +135,15 @@ func (p *Proxy) Serve(l net.Listener) error {
 			continue
 		}
 		c := &clientConn{Conn: conn}
-		c.gone = sync.OnceFunc(func() {
-			p.forget(c)
+		c.onClose = sync.OnceFunc(func() {
+			p.untrack(c)
 			<-p.slots
 		})
-		if !p.keep(c) {
+		if !p.track(c) {
 			c.Close()
 			return net.ErrClosed
 		}
-		p.work.Go(func() { p.serve(c) }) // ends with the connection, or with Close
+		p.wg.Go(func() { p.serve(c) }) // ends with the connection, or with Close
 	}
 }
 
@@ -159,12 +159,12 @@ func (p *Proxy) Close() {
 	}
 	p.http.Close()
 	p.transport.CloseIdleConnections()
-	p.work.Wait()
+	p.wg.Wait()
 }
 
-// keep notes a connection that Close is to close. It is false when it is too
+// track notes a connection that Close is to close. It is false when it is too
 // late for that.
-func (p *Proxy) keep(c net.Conn) bool {
+func (p *Proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -174,7 +174,7 @@ func (p *Proxy) keep(c net.Conn) bool {
 	return true
 }
 
-func (p *Proxy) forget(c net.Conn) {
+func (p *Proxy) untrack(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
@@ -194,8 +194,8 @@ func (p *Proxy) serve(c *clientConn) {
 		return
 	}
 	c.SetDeadline(time.Time{})
-	c.first = first
-	if !p.handed.hand(c) {
+	c.prefix = first
+	if !p.httpConns.deliver(c) {
 		c.Close()
 	}
 }
@@ -224,17 +224,17 @@ func (p *Proxy) rules() *rules.Rules {
 	return p.o.Rules()
 }
 
-// An asker is who wants to reach something.
-type asker struct {
+// An requester is who wants to reach something.
+type requester struct {
 	command string // the name in its environment, "" when it does not say
 	target  policy.HostTarget
 	answer  string // of a person, "" when nobody was asked
 }
 
-// permit returns who asks when t may be reached as far as its name tells, and
+// authorize returns who asks when t may be reached as far as its name tells, and
 // a *[Refusal] when not.
-func (p *Proxy) permit(ctx context.Context, command string, t policy.HostTarget) (asker, error) {
-	who := asker{command: command, target: t}
+func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarget) (requester, error) {
+	who := requester{command: command, target: t}
 	d := p.o.Hosts.Decide(p.rules(), t)
 	switch d.Verdict {
 	case policy.Allow:
@@ -242,7 +242,7 @@ func (p *Proxy) permit(ctx context.Context, command string, t policy.HostTarget)
 	case policy.Ask:
 		err := errors.New("nobody can be asked")
 		if p.o.Ask != nil {
-			who.answer, err = p.asking.ask(ctx, p.ctx, t, func(ctx context.Context) (string, error) { return p.o.Ask(ctx, t, d) })
+			who.answer, err = p.questions.ask(ctx, p.ctx, t, func(ctx context.Context) (string, error) { return p.o.Ask(ctx, t, d) })
 		}
 		if err == nil {
 			return who, nil
@@ -253,32 +253,32 @@ func (p *Proxy) permit(ctx context.Context, command string, t policy.HostTarget)
 			d.Reason += ", and " + err.Error()
 		}
 	}
-	return who, p.refuse(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
+	return who, p.recordRefusal(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
 }
 
-// refuse notes r and returns it.
-func (p *Proxy) refuse(who asker, r *Refusal) error {
+// recordRefusal notes r and returns it.
+func (p *Proxy) recordRefusal(who requester, r *Refusal) error {
 	p.o.Log.Info("host refused", "host", r.Target.Host, "port", r.Target.Port, "protocol", r.Target.Protocol, "why", r.Reason)
-	p.record.add(who.command, policy.HostUse{HostTarget: r.Target, Refused: true, Reason: r.Reason, Hint: r.Hint, Rule: r.Rule, Asked: who.answer})
+	p.history.add(who.command, policy.HostUse{HostTarget: r.Target, Refused: true, Reason: r.Reason, Hint: r.Hint, Rule: r.Rule, Asked: who.answer})
 	return r
 }
 
-// reached notes that t was reached.
-func (p *Proxy) reached(who asker, t policy.HostTarget) {
+// recordReached notes that t was reached.
+func (p *Proxy) recordReached(who requester, t policy.HostTarget) {
 	p.o.Log.Debug("host reached", "host", t.Host, "port", t.Port, "protocol", t.Protocol)
-	p.record.add(who.command, policy.HostUse{HostTarget: t, Asked: who.answer})
+	p.history.add(who.command, policy.HostUse{HostTarget: t, Asked: who.answer})
 }
 
 // connect connects to t, which permit has let pass.
-func (p *Proxy) connect(ctx context.Context, who asker, t policy.HostTarget) (net.Conn, error) {
+func (p *Proxy) connect(ctx context.Context, who requester, t policy.HostTarget) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := p.dialAny(ctx, t)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		return nil, p.refuse(who, refusal)
+		return nil, p.recordRefusal(who, refusal)
 	}
 	if err != nil {
-		p.record.add(who.command, policy.HostUse{HostTarget: t, Failed: err.Error(), Asked: who.answer})
+		p.history.add(who.command, policy.HostUse{HostTarget: t, Failed: err.Error(), Asked: who.answer})
 	}
 	return conn, err
 }
@@ -291,7 +291,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	}
 	var refusal *Refusal
 	var failed error
-	rules, own := p.rules(), p.machine.addresses()
+	rules, own := p.rules(), p.localAddrs.get()
 	for i, addr := range addrs {
 		if d := p.o.Hosts.DecideAddress(rules, t, addr, own[addr.Unmap()]); d.Verdict != policy.Allow {
 			refusal = &Refusal{t, d.Reason, d.Hint, d.Rule}
@@ -312,7 +312,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	return nil, fmt.Errorf("looking up %s: it has no address", t.Host)
 }
 
-// addresses returns what t may be reached at, the public ones and others.
+// get returns what t may be reached at, the public ones and others.
 func (p *Proxy) addresses(ctx context.Context, t policy.HostTarget) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(t.Host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -326,23 +326,23 @@ func (p *Proxy) addresses(ctx context.Context, t policy.HostTarget) ([]netip.Add
 	return p.o.Lookup(ctx, t.Host)
 }
 
-// A machine is the one this runs on.
-type machine struct {
+// A localAddrs is the one this runs on.
+type localAddrs struct {
 	mu   sync.Mutex
 	read time.Time
 	own  map[netip.Addr]bool
 }
 
-// machineAge is how old the addresses of a machine may be: to read them takes
+// localAddrsTTL is how old the addresses of a machine may be: to read them takes
 // as long as to connect.
-const machineAge = 10 * time.Second
+const localAddrsTTL = 10 * time.Second
 
-// addresses returns the addresses of this machine: behind a public one of them
+// get returns the addresses of this machine: behind a public one of them
 // may be what listens for its own network.
-func (m *machine) addresses() map[netip.Addr]bool {
+func (m *localAddrs) get() map[netip.Addr]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.own != nil && time.Since(m.read) < machineAge {
+	if m.own != nil && time.Since(m.read) < localAddrsTTL {
 		return m.own
 	}
 	m.own, m.read = map[netip.Addr]bool{}, time.Now()
@@ -368,31 +368,31 @@ func (p *Proxy) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Co
 // Uses returns the hosts that were reached or refused since a time, the
 // oldest first.
 func (p *Proxy) Uses(since time.Time) []policy.HostUse {
-	return p.record.list(since, func(string) bool { return true })
+	return p.history.list(since, func(string) bool { return true })
 }
 
 // usesOf is Uses for one command, and for those that did not say which they
 // are.
 func (p *Proxy) usesOf(command string, since time.Time) []policy.HostUse {
-	return p.record.list(since, func(c string) bool { return c == command || c == "" })
+	return p.history.list(since, func(c string) bool { return c == command || c == "" })
 }
 
-// A record is what happened lately.
-type record struct {
+// A history is what happened lately.
+type history struct {
 	mu   sync.Mutex
-	uses []recorded
+	uses []historyEntry
 }
 
-type recorded struct {
+type historyEntry struct {
 	command string
 	last    time.Time
 	use     policy.HostUse
 }
 
-// maxRecord bounds a record.
-const maxRecord = 1000
+// maxHistory bounds a record.
+const maxHistory = 1000
 
-func (r *record) add(command string, u policy.HostUse) {
+func (r *history) add(command string, u policy.HostUse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.Count = 1
@@ -405,13 +405,13 @@ func (r *record) add(command string, u policy.HostUse) {
 			break
 		}
 	}
-	if len(r.uses) == maxRecord {
+	if len(r.uses) == maxHistory {
 		r.uses = append(r.uses[:0], r.uses[1:]...)
 	}
-	r.uses = append(r.uses, recorded{command, time.Now(), u})
+	r.uses = append(r.uses, historyEntry{command, time.Now(), u})
 }
 
-func (r *record) list(since time.Time, of func(command string) bool) []policy.HostUse {
+func (r *history) list(since time.Time, of func(command string) bool) []policy.HostUse {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []policy.HostUse
@@ -423,9 +423,9 @@ func (r *record) list(since time.Time, of func(command string) bool) []policy.Ho
 	return list
 }
 
-// asking has one question at a time under way for each target: a program opens
+// questions has one question at a time under way for each target: a program opens
 // many connections at once.
-type asking struct {
+type questions struct {
 	mu   sync.Mutex
 	open map[policy.HostTarget]*question
 }
@@ -438,7 +438,7 @@ type question struct {
 
 // ask returns what put returns. The question goes on when ctx, that of one who
 // waits for it, ends; it ends with life.
-func (a *asking) ask(ctx, life context.Context, t policy.HostTarget, put func(context.Context) (string, error)) (string, error) {
+func (a *questions) ask(ctx, life context.Context, t policy.HostTarget, put func(context.Context) (string, error)) (string, error) {
 	a.mu.Lock()
 	q := a.open[t]
 	if q == nil {

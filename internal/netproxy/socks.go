@@ -47,7 +47,7 @@ func (p *Proxy) serveSOCKS(c *clientConn) {
 		return
 	}
 	c.SetDeadline(time.Time{}) // a person may be asked
-	who, err := p.permit(p.ctx, command, t)
+	who, err := p.authorize(p.ctx, command, t)
 	if err != nil {
 		socksReply(c, socksNotAllowed)
 		return
@@ -65,14 +65,14 @@ func (p *Proxy) serveSOCKS(c *clientConn) {
 		server.Close()
 		return
 	}
-	p.reached(who, t)
+	p.recordReached(who, t)
 	p.tunnel(c, nil, server)
 }
 
 // socksGreet agrees on a method and returns the user's name, by which a
 // command says which it is. Any password will do.
 func socksGreet(c io.ReadWriter) (user string, err error) {
-	methods, err := readCounted(c)
+	methods, err := readLengthPrefixed(c)
 	if err != nil {
 		return "", err
 	}
@@ -95,11 +95,11 @@ func socksGreet(c io.ReadWriter) (user string, err error) {
 	if _, err := io.ReadFull(c, version); err != nil {
 		return "", err
 	}
-	name, err := readCounted(c)
+	name, err := readLengthPrefixed(c)
 	if err != nil {
 		return "", err
 	}
-	if _, err := readCounted(c); err != nil {
+	if _, err := readLengthPrefixed(c); err != nil {
 		return "", err
 	}
 	_, err = c.Write([]byte{1, 0})
@@ -129,7 +129,7 @@ func socksRequest(c io.Reader) (t policy.HostTarget, code byte, err error) {
 		addr, _ := netip.AddrFromSlice(raw)
 		host = addr.String()
 	case socksDomain:
-		raw, err := readCounted(c)
+		raw, err := readLengthPrefixed(c)
 		if err != nil {
 			return t, socksFailed, err
 		}
@@ -154,8 +154,8 @@ func socksRequest(c io.Reader) (t policy.HostTarget, code byte, err error) {
 	return t, socksGranted, nil
 }
 
-// readCounted reads bytes with their number, in one byte, before them.
-func readCounted(r io.Reader) ([]byte, error) {
+// readLengthPrefixed reads bytes with their number, in one byte, before them.
+func readLengthPrefixed(r io.Reader) ([]byte, error) {
 	n := make([]byte, 1)
 	if _, err := io.ReadFull(r, n); err != nil {
 		return nil, err
