@@ -25,13 +25,13 @@ const exitBlock = 2
 
 // read returns what the hook said by its exit code and its output. An error
 // means that it did not speak the language.
-func read(e config.HookEvent, p printed) (answer, error) {
+func read(e config.HookEvent, p output) (answer, error) {
 	switch p.code {
 	case 0:
 	case exitBlock:
-		return blocked(p.stderr), nil
+		return block(p.stderr), nil
 	default:
-		return answer{}, fmt.Errorf("exit code %d: %s", p.code, said(p.stderr))
+		return answer{}, fmt.Errorf("exit code %d: %s", p.code, reasonText(p.stderr))
 	}
 	out := bytes.TrimSpace(p.stdout)
 	if len(out) == 0 || out[0] != '{' && out[0] != '[' {
@@ -40,15 +40,15 @@ func read(e config.HookEvent, p printed) (answer, error) {
 	if p.overflow {
 		return answer{}, fmt.Errorf("it printed more than %d bytes", maxStdout)
 	}
-	var w wire
+	var w hookOutput
 	if err := json.Unmarshal(out, &w); err != nil {
 		return answer{}, fmt.Errorf("its JSON is not understood: %w", err)
 	}
 	return w.answer(e)
 }
 
-// A wire is a hook's JSON.
-type wire struct {
+// A hookOutput is a hook's JSON.
+type hookOutput struct {
 	Continue   *bool  `json:"continue"`
 	StopReason string `json:"stopReason"`
 	Decision   string `json:"decision"`
@@ -78,7 +78,7 @@ type decision struct {
 // answer reads the JSON for the event. A word that is not known, or is known
 // and cannot be done here, is an error: a hook that meant to restrict
 // something must not be without effect.
-func (w wire) answer(e config.HookEvent) (answer, error) {
+func (w hookOutput) answer(e config.HookEvent) (answer, error) {
 	if w.Specific.Event != "" && w.Specific.Event != string(e) {
 		return answer{}, fmt.Errorf("it answered for %s when asked for %s", w.Specific.Event, e)
 	}
@@ -86,7 +86,7 @@ func (w wire) answer(e config.HookEvent) (answer, error) {
 	switch w.Decision {
 	case "", "approve", "allow":
 	case "block", "deny":
-		return blocked(w.Reason), nil
+		return block(w.Reason), nil
 	default:
 		return answer{}, fmt.Errorf("unknown decision %q", w.Decision)
 	}
@@ -94,47 +94,47 @@ func (w wire) answer(e config.HookEvent) (answer, error) {
 		if w.StopReason == "" {
 			w.StopReason = w.Reason
 		}
-		return blocked(w.StopReason), nil
+		return block(w.StopReason), nil
 	}
 	switch e {
 	case config.PreToolUse:
-		return w.before(a)
+		return w.preToolUse(a)
 	case config.PermissionRequest:
-		return w.permission(a)
+		return w.permissionRequest(a)
 	}
-	if a.UpdatedOutput = given(w.Specific.UpdatedOutput); a.UpdatedOutput == nil {
-		a.UpdatedOutput = given(w.Specific.UpdatedMCPOutput)
+	if a.UpdatedOutput = nonNull(w.Specific.UpdatedOutput); a.UpdatedOutput == nil {
+		a.UpdatedOutput = nonNull(w.Specific.UpdatedMCPOutput)
 	}
 	return a, nil
 }
 
-func (w wire) before(a answer) (answer, error) {
+func (w hookOutput) preToolUse(a answer) (answer, error) {
 	switch w.Specific.PermissionDecision {
 	case "", "allow":
 	case "deny":
-		return blocked(w.Specific.PermissionReason), nil
+		return block(w.Specific.PermissionReason), nil
 	case "ask":
 		return answer{}, errors.New(`permissionDecision "ask" cannot be done here; answer "deny", or leave it to the policy`)
 	default:
 		return answer{}, fmt.Errorf("unknown permissionDecision %q", w.Specific.PermissionDecision)
 	}
-	a.UpdatedInput = given(w.Specific.UpdatedInput)
+	a.UpdatedInput = nonNull(w.Specific.UpdatedInput)
 	if a.UpdatedInput != nil && w.Specific.PermissionDecision != "allow" {
 		return answer{}, errors.New(`updatedInput counts only with permissionDecision "allow"`)
 	}
 	return a, nil
 }
 
-func (w wire) permission(a answer) (answer, error) {
+func (w hookOutput) permissionRequest(a answer) (answer, error) {
 	d := w.Specific.Decision
 	if d == nil {
 		return a, nil
 	}
 	switch d.Behavior {
 	case "deny":
-		return blocked(d.Message), nil
+		return block(d.Message), nil
 	case "allow":
-		if given(d.UpdatedInput) != nil || given(d.UpdatedPermissions) != nil || d.Interrupt {
+		if nonNull(d.UpdatedInput) != nil || nonNull(d.UpdatedPermissions) != nil || d.Interrupt {
 			return answer{}, errors.New("a PermissionRequest hook can allow or deny, and change nothing")
 		}
 		a.Allowed = true
@@ -143,20 +143,20 @@ func (w wire) permission(a answer) (answer, error) {
 	return answer{}, fmt.Errorf("unknown behavior %q", d.Behavior)
 }
 
-// given returns v, nil for JSON's null.
-func given(v json.RawMessage) json.RawMessage {
+// nonNull returns v, nil for JSON's null.
+func nonNull(v json.RawMessage) json.RawMessage {
 	if string(v) == "null" {
 		return nil
 	}
 	return v
 }
 
-func blocked[T string | []byte](reason T) answer {
-	return answer{Blocked: true, Reason: said([]byte(reason))}
+func block[T string | []byte](reason T) answer {
+	return answer{Blocked: true, Reason: reasonText([]byte(reason))}
 }
 
-// said returns what a hook wrote for a reader.
-func said(b []byte) string {
+// reasonText returns what a hook wrote for a reader.
+func reasonText(b []byte) string {
 	s := strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD"))
 	if s == "" {
 		return "no reason given"

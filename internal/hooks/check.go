@@ -76,7 +76,7 @@ func (s *Set) check(h config.Hook) error {
 // checkFile returns an error if the word names a file that commands can
 // write.
 func (s *Set) checkFile(word string) error {
-	file := atHome(word)
+	file := expandHome(word)
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.opts.Dir, file)
 	}
@@ -87,9 +87,9 @@ func (s *Set) checkFile(word string) error {
 	return nil
 }
 
-// atHome returns word with the home folder for a leading ~ or $HOME, as in a
+// expandHome returns word with the home folder for a leading ~ or $HOME, as in a
 // shell.
-func atHome(word string) string {
+func expandHome(word string) string {
 	for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
 		if rest, ok := strings.CutPrefix(word, prefix); ok {
 			if home, err := os.UserHomeDir(); err == nil {

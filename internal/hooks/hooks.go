@@ -59,8 +59,8 @@ type Set struct {
 	session string
 
 	background sync.WaitGroup
-	ending     context.Context
-	end        context.CancelFunc
+	ctx     context.Context
+	cancel        context.CancelFunc
 }
 
 // New returns the hooks of c, which has been checked when it was read.
@@ -69,7 +69,7 @@ func New(c config.Hooks, o Options) *Set {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Set{config: c, opts: o, session: rand.Text()[:12]}
-	s.ending, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
@@ -89,16 +89,16 @@ func (s *Set) Install(g *gate.Gate) {
 // Close waits a little for the hooks that run in the background, and ends
 // those that take longer.
 func (s *Set) Close() {
-	defer time.AfterFunc(endWait, s.end).Stop()
+	defer time.AfterFunc(closeWait, s.cancel).Stop()
 	s.background.Wait()
 }
 
-const endWait = 2 * time.Second
+const closeWait = 2 * time.Second
 
 // Before runs the PreToolUse hooks. It may change the call's arguments and
 // add to its notes. It is a [policy.Gate]'s Before.
 func (s *Set) Before(ctx context.Context, c *gate.Call) error {
-	look := func() view { return see(*c) }
+	look := func() view { return viewOf(*c) }
 	return s.each(ctx, config.PreToolUse, look, func(h config.Hook, v view, a answer) error {
 		if a.Blocked {
 			return &gate.Refused{Reason: "blocked by a PreToolUse hook: " + a.Reason}
@@ -111,7 +111,7 @@ func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 		}
 		args, err := v.rewrite(a.UpdatedInput)
 		if err != nil {
-			return s.failed(config.PreToolUse, h, err)
+			return s.fail(config.PreToolUse, h, err)
 		}
 		c.Arguments = args
 		return nil
@@ -122,7 +122,7 @@ func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 // one that says yes. It is a [policy.Gate]'s AskHook.
 func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answer, bool, error) {
 	allowed := false
-	look := func() view { return see(c).described(q) }
+	look := func() view { return viewOf(c).withDescription(q) }
 	err := s.each(ctx, config.PermissionRequest, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
 			return &gate.Refused{Reason: "a PermissionRequest hook said no: " + a.Reason, Hint: "do not try it again in another way"}
@@ -141,7 +141,7 @@ func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answe
 // is a [policy.Gate]'s After.
 func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	notes := slices.Clone(c.Notes)
-	look := func() view { return see(c).ran(c, *out) }
+	look := func() view { return viewOf(c).withResponse(c, *out) }
 	err := s.each(ctx, config.PostToolUse, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
 			return &gate.Refused{Reason: a.Reason}
@@ -213,7 +213,7 @@ func (s *Set) each(ctx context.Context, e config.HookEvent, look func() view, us
 // inBackground runs a hook whose answer does not count.
 func (s *Set) inBackground(e config.HookEvent, h config.Hook, in []byte) {
 	s.background.Go(func() { // ends with the hook, or with Close
-		if _, err := s.run(s.ending, h, in); err != nil && s.ending.Err() == nil {
+		if _, err := s.run(s.ctx, h, in); err != nil && s.ctx.Err() == nil {
 			s.opts.Log.Warn("hook failed", "event", e, "command", h.Command, "err", err)
 		}
 	})
@@ -234,7 +234,7 @@ func (s *Set) ask(ctx context.Context, e config.HookEvent, h config.Hook, in []b
 		a, err = read(e, got)
 	}
 	if err != nil {
-		return answer{}, s.failed(e, h, err)
+		return answer{}, s.fail(e, h, err)
 	}
 	limit := h.AdditionalContextLimit
 	if limit <= 0 {
@@ -249,8 +249,8 @@ const (
 	bytesPerToken        = 4
 )
 
-// failed is what a hook that broke does to the call.
-func (s *Set) failed(e config.HookEvent, h config.Hook, why error) error {
+// fail is what a hook that broke does to the call.
+func (s *Set) fail(e config.HookEvent, h config.Hook, why error) error {
 	s.opts.Log.Warn("hook failed", "event", e, "command", h.Command, "on_failure", h.OnFailure, "err", why)
 	if h.OnFailure == "allow" {
 		return nil

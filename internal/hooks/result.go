@@ -33,9 +33,9 @@ func errorResult(s string) json.RawMessage {
 	}{[]textContent{text(s)}, true})
 }
 
-// place returns the list of the call's result that the model reads, and s as
+// contentList returns the list of the call's result that the model reads, and s as
 // an element of it. A result that holds no text has no such list.
-func place(c gate.Call, s string) (list string, element json.RawMessage) {
+func contentList(c gate.Call, s string) (list string, element json.RawMessage) {
 	switch {
 	case !c.Action.Request:
 		return "content", marshal(text(s))
@@ -54,7 +54,7 @@ func place(c gate.Call, s string) (list string, element json.RawMessage) {
 // resultOf returns the result that a hook gave: a whole result, or what is to
 // be its text.
 func resultOf(c gate.Call, v json.RawMessage) (json.RawMessage, error) {
-	list, _ := place(c, "")
+	list, _ := contentList(c, "")
 	if list == "" {
 		return nil, errors.New("a hook changed the output, and the result of " + c.Action.Tool + " holds no text")
 	}
@@ -67,14 +67,14 @@ func resultOf(c gate.Call, v json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(v, &s) != nil {
 		s = string(v)
 	}
-	_, element := place(c, s)
+	_, element := contentList(c, s)
 	return marshal(map[string][]json.RawMessage{list: {element}}), nil
 }
 
 // appendText adds a piece of text to a result, if that holds text. Every other
 // byte of it stays.
 func appendText(c gate.Call, result json.RawMessage, s string) (json.RawMessage, error) {
-	in, piece := place(c, s)
+	in, piece := contentList(c, s)
 	if in == "" {
 		return result, nil
 	}

@@ -21,17 +21,17 @@ const (
 	pipeWait = 2 * time.Second
 )
 
-// printed is what a hook that ended by itself left behind.
-type printed struct {
+// output is what a hook that ended by itself left behind.
+type output struct {
 	code           int
 	stdout, stderr []byte
 	overflow       bool // there was more on stdout
 }
 
 // run runs the hook's command. An error means that it did not end by itself.
-func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (printed, error) {
+func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (output, error) {
 	if err := s.check(h); err != nil {
-		return printed{}, err
+		return output{}, err
 	}
 	limit := h.TimeLimit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it ran longer than %v and was ended", limit))
@@ -43,15 +43,15 @@ func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (printed, error
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = pipeWait
-	ownGroup(cmd)
+	setProcessGroup(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return printed{}, context.Cause(ctx)
+		return output{}, context.Cause(ctx)
 	}
-	p := printed{stdout: stdout.kept, stderr: stderr.kept, overflow: stdout.over}
+	p := output{stdout: stdout.kept, stderr: stderr.kept, overflow: stdout.over}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if p.code = exit.ExitCode(); p.code < 0 {
-			return printed{}, fmt.Errorf("it was ended: %v: %s", exit.ProcessState, said(p.stderr))
+			return output{}, fmt.Errorf("it was ended: %v: %s", exit.ProcessState, reasonText(p.stderr))
 		}
 		return p, nil
 	}

@@ -16,8 +16,8 @@ func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
 }
 
-// ownGroup lets cmd and all that it starts be ended together.
-func ownGroup(cmd *exec.Cmd) {
+// setProcessGroup lets cmd and all that it starts be ended together.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -19,8 +19,8 @@ func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	return cmd
 }
 
-// ownGroup lets cmd and all that it starts be ended together.
-func ownGroup(cmd *exec.Cmd) {
+// setProcessGroup lets cmd and all that it starts be ended together.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
 	cmd.Cancel = func() error {
 		taskkill := filepath.Join(systemFolder(), "taskkill.exe")

@@ -34,11 +34,11 @@ var commandFields = map[string]string{
 	"exec_command":   "cmd",
 }
 
-func see(c gate.Call) view {
+func viewOf(c gate.Call) view {
 	v := view{id: c.ID, caller: c.Caller, name: c.Action.Tool, input: map[string]any{}}
 	switch field, isCommand := commandFields[c.Action.Tool]; {
 	case c.Action.Server != "":
-		v.name = "mcp__" + word(c.Action.Server) + "__" + word(c.Action.Tool)
+		v.name = "mcp__" + flatName(c.Action.Server) + "__" + flatName(c.Action.Tool)
 	case isCommand:
 		v.name, v.aliases, v.field = "Bash", []string{c.Action.Tool}, field
 	case c.Action.Tool == "apply_patch":
@@ -59,20 +59,20 @@ func see(c gate.Call) view {
 
 func (v view) names() []string { return append([]string{v.name}, v.aliases...) }
 
-// described returns v with what a person would be told.
-func (v view) described(q gate.Question) view {
+// withDescription returns v with what a person would be told.
+func (v view) withDescription(q gate.Question) view {
 	v.input["description"] = cmp.Or(q.Action.Justification, q.Reason)
 	return v
 }
 
-// ran returns v with what the run gave.
-func (v view) ran(c gate.Call, out gate.Outcome) view {
+// withResponse returns v with what the run gave.
+func (v view) withResponse(c gate.Call, out gate.Outcome) view {
 	v.response = response(c, out)
 	return v
 }
 
-// word is s as part of a flat name.
-func word(s string) string { return notInWord.ReplaceAllString(s, "_") }
+// flatName is s as part of a flat name.
+func flatName(s string) string { return notInWord.ReplaceAllString(s, "_") }
 
 var notInWord = lazyregexp.New(`[^A-Za-z0-9_]`)
 
@@ -127,7 +127,7 @@ func commandText(raw json.RawMessage) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = a
-		if !plain.MatchString(a) {
+		if !unquoted.MatchString(a) {
 			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}
@@ -136,7 +136,7 @@ func commandText(raw json.RawMessage) string {
 
 var (
 	shellName = lazyregexp.New(`^(.*/)?(ba|z|da|k)?sh$`)
-	plain     = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	unquoted     = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
 )
 
 // response is a result as hooks see it: the text of a built-in tool, and the
