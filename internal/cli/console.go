@@ -49,12 +49,12 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 	if err != nil {
 		return err
 	}
-	all, err := console.Notices(s.ConsolesDir())
+	all, err := console.Announcements(s.ConsolesDir())
 	if err != nil {
 		return err
 	}
 	type running struct {
-		console.Notice
+		console.Announcement
 		link string
 	}
 	var list []running

@@ -20,11 +20,11 @@ import (
 	"time"
 )
 
-// A Notice says where a running console is, in a file that only its owner can
+// A Announcement says where a running console is, in a file that only its owner can
 // read and that lies where no tool can. It holds a secret by which the two
 // sides know each other; what listens on that port after the gate has died
 // cannot pass for it.
-type Notice struct {
+type Announcement struct {
 	About
 	URL    string `json:"url"` // without a path, such as "http://127.0.0.1:8321"
 	Prefix string `json:"prefix"`
@@ -45,7 +45,7 @@ func (c *Console) Announce(dir, url string) (remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("telling where the console is: %w", err)
 	}
-	b, err := json.Marshal(Notice{About: c.opts.About, URL: url, Prefix: c.opts.Prefix, Secret: hex.EncodeToString(c.secret)})
+	b, err := json.Marshal(Announcement{About: c.opts.About, URL: url, Prefix: c.opts.Prefix, Secret: hex.EncodeToString(c.secret)})
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +65,14 @@ func (c *Console) Announce(dir, url string) (remove func(), err error) {
 	return func() { os.Remove(name) }, nil
 }
 
-// Notices returns what running consoles have written in dir, the newest
+// Announcements returns what running consoles have written in dir, the newest
 // first. Whether each still runs shows when it is asked for a link.
-func Notices(dir string) ([]Notice, error) {
+func Announcements(dir string) ([]Announcement, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	var all []Notice
+	var all []Announcement
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
@@ -81,13 +81,13 @@ func Notices(dir string) ([]Notice, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := Notice{file: name}
+		n := Announcement{file: name}
 		if json.Unmarshal(b, &n) != nil || n.URL == "" || n.Secret == "" {
 			continue
 		}
 		all = append(all, n)
 	}
-	slices.SortFunc(all, func(a, b Notice) int { return b.Started.Compare(a.Started) })
+	slices.SortFunc(all, func(a, b Announcement) int { return b.Started.Compare(a.Started) })
 	return all, nil
 }
 
@@ -97,7 +97,7 @@ var ErrGone = errors.New("it does not run any more")
 // Link asks the console for a link that lets one browser in. When what
 // answers does not know the secret, or nothing does, the notice is removed and
 // the error wraps [ErrGone].
-func (n Notice) Link(ctx context.Context) (string, error) {
+func (n Announcement) Link(ctx context.Context) (string, error) {
 	secret, err := hex.DecodeString(n.Secret)
 	if err != nil {
 		return "", err
@@ -159,8 +159,8 @@ func proof(secret []byte, words ...string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// giveCode gives a code to who knows the secret, which is no browser.
-func (c *Console) giveCode(w http.ResponseWriter, r *http.Request) {
+// issueCode gives a code to who knows the secret, which is no browser.
+func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) {
 	var in codeRequest
 	if _, browser := r.Header["Origin"]; browser || r.Header.Get("Sec-Fetch-Site") != "" {
 		fail(w, http.StatusForbidden, errors.New("this is not for browsers"))
@@ -170,9 +170,9 @@ func (c *Console) giveCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(in.Nonce) < 16 || !hmac.Equal([]byte(in.Proof), []byte(proof(c.secret, "ask", in.Nonce))) {
-		c.slow(w, r)
+		c.rejectCode(w, r)
 		return
 	}
-	code := c.door.code()
+	code := c.logins.newCode()
 	reply(w, codeReply{Code: code, Proof: proof(c.secret, "give", in.Nonce, code)})
 }

@@ -19,14 +19,14 @@ const maxBody = 64 << 10 // of a request
 func (c *Console) routes() {
 	p := c.opts.Prefix
 	c.mux.HandleFunc("GET "+p+"/", c.static)
-	c.mux.HandleFunc("POST "+p+"/login", change(c.login))
-	c.mux.HandleFunc("POST "+p+"/code", c.giveCode)
-	c.mux.HandleFunc("POST "+p+"/logout", change(c.logout))
-	get := func(path string, f func(http.ResponseWriter, *http.Request, *visit)) {
-		c.mux.HandleFunc("GET "+p+"/api/"+path, c.inside(f))
+	c.mux.HandleFunc("POST "+p+"/login", mutating(c.login))
+	c.mux.HandleFunc("POST "+p+"/code", c.issueCode)
+	c.mux.HandleFunc("POST "+p+"/logout", mutating(c.logout))
+	get := func(path string, f func(http.ResponseWriter, *http.Request, *browserSession)) {
+		c.mux.HandleFunc("GET "+p+"/api/"+path, c.authenticated(f))
 	}
-	post := func(path string, f func(http.ResponseWriter, *http.Request, *visit)) {
-		c.mux.HandleFunc("POST "+p+"/api/"+path, change(c.inside(f)))
+	post := func(path string, f func(http.ResponseWriter, *http.Request, *browserSession)) {
+		c.mux.HandleFunc("POST "+p+"/api/"+path, mutating(c.authenticated(f)))
 	}
 	get("about", c.about)
 	get("events", c.events)
@@ -71,9 +71,9 @@ func fail(w http.ResponseWriter, status int, err error) {
 	w.Write(b)
 }
 
-var errNotHere = errors.New("this console does not have it")
+var errUnavailable = errors.New("this console does not have it")
 
-func (c *Console) about(w http.ResponseWriter, _ *http.Request, v *visit) {
+func (c *Console) about(w http.ResponseWriter, _ *http.Request, v *browserSession) {
 	reply(w, struct {
 		About
 		Until any      `json:"until"`
@@ -101,13 +101,13 @@ func (c *Console) views() []string {
 	return list
 }
 
-// wholeID reports whether id has the form of those on the waiting list. A part
+// isFullID reports whether id has the form of those on the waiting list. A part
 // of one, which the command line takes, could by now mean another question.
-func wholeID(id string) bool {
+func isFullID(id string) bool {
 	return len(id) == 8 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	var in struct {
 		Answer gate.Answer `json:"answer"`
 	}
@@ -115,7 +115,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 		return
 	}
 	id := r.PathValue("id")
-	if c.opts.Approvals == nil || !wholeID(id) {
+	if c.opts.Approvals == nil || !isFullID(id) {
 		fail(w, http.StatusNotFound, fmt.Errorf("%w: %q", approvals.ErrUnknown, id))
 		return
 	}
@@ -133,18 +133,18 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *visit) {
 	}
 }
 
-func (c *Console) callOutput(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) callOutput(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	if c.opts.Calls == nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	text, ok := c.opts.Calls.Output(r.PathValue("id"))
 	reply(w, map[string]any{"kept": ok, "text": text})
 }
 
-func (c *Console) serverTools(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) serverTools(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	if c.opts.Servers == nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	tools, digest, err := c.opts.Servers.Tools(r.PathValue("name"))
@@ -158,11 +158,11 @@ func (c *Console) serverTools(w http.ResponseWriter, r *http.Request, _ *visit) 
 	reply(w, map[string]any{"tools": tools, "digest": digest})
 }
 
-func (c *Console) restart(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) restart(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	c.serverAction(w, r, &struct{}{}, func(name string) error { return c.opts.Servers.Restart(name) })
 }
 
-func (c *Console) accept(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) accept(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	var in struct {
 		Digest string `json:"digest"`
 	}
@@ -174,7 +174,7 @@ func (c *Console) serverAction(w http.ResponseWriter, r *http.Request, in any, d
 		return
 	}
 	if c.opts.Servers == nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	name := r.PathValue("name")
@@ -186,10 +186,10 @@ func (c *Console) serverAction(w http.ResponseWriter, r *http.Request, in any, d
 	reply(w, map[string]any{})
 }
 
-func (c *Console) sessionOutput(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) sessionOutput(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	from, err := strconv.ParseInt(r.FormValue("from"), 10, 64)
 	if c.opts.Sessions == nil || err != nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	out, err := c.opts.Sessions.Output(r.Context(), r.PathValue("worker"), r.PathValue("id"), from)
@@ -200,7 +200,7 @@ func (c *Console) sessionOutput(w http.ResponseWriter, r *http.Request, _ *visit
 	reply(w, out)
 }
 
-func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	var in struct {
 		Line int    `json:"line"`
 		Text string `json:"text"`
@@ -209,7 +209,7 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
 		return
 	}
 	if c.opts.Rules == nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	if err := c.opts.Rules.Remove(in.Line, in.Text); err != nil {
@@ -220,13 +220,13 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
 	reply(w, map[string]any{})
 }
 
-func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *visit) {
+func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *browserSession) {
 	var in gate.Memory
 	if !read(w, r, &in) {
 		return
 	}
 	if c.opts.Rules == nil {
-		fail(w, http.StatusNotFound, errNotHere)
+		fail(w, http.StatusNotFound, errUnavailable)
 		return
 	}
 	if err := c.opts.Rules.Forget(in); err != nil {

@@ -163,14 +163,14 @@ type Rules interface {
 type Console struct {
 	opts   Options
 	log    *slog.Logger
-	door   *door
+	logins   *logins
 	pages  map[string]page
 	secret []byte
 	mux    *http.ServeMux
 
 	life context.Context
 	stop context.CancelFunc
-	busy sync.WaitGroup // streams
+	streams sync.WaitGroup // streams
 }
 
 //go:embed page
@@ -178,11 +178,11 @@ var files embed.FS
 
 // A page is a static file.
 type page struct {
-	kind string
+	contentType string
 	body []byte
 }
 
-var kinds = map[string]string{
+var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -197,7 +197,7 @@ func New(o Options) *Console {
 	if o.Prefix == "" {
 		o.Prefix = "/console"
 	}
-	c := &Console{opts: o, log: o.Log, door: newDoor(o.Prefix), pages: map[string]page{}, secret: newSecret(), mux: http.NewServeMux()}
+	c := &Console{opts: o, log: o.Log, logins: newLogins(o.Prefix), pages: map[string]page{}, secret: newSecret(), mux: http.NewServeMux()}
 	c.life, c.stop = context.WithCancel(context.Background())
 	list, err := fs.ReadDir(files, "page")
 	if err != nil {
@@ -208,7 +208,7 @@ func New(o Options) *Console {
 		if err != nil {
 			panic("console.New: " + err.Error())
 		}
-		c.pages[f.Name()] = page{kinds[path.Ext(f.Name())], body}
+		c.pages[f.Name()] = page{contentTypes[path.Ext(f.Name())], body}
 	}
 	c.pages[""] = c.pages["index.html"]
 	c.routes()
@@ -218,24 +218,24 @@ func New(o Options) *Console {
 // Close ends all streams and lets nobody in any more.
 func (c *Console) Close() {
 	c.stop()
-	c.door.close()
-	c.busy.Wait()
+	c.logins.close()
+	c.streams.Wait()
 }
 
 // Link returns a link below base, such as "http://127.0.0.1:8321", that lets
 // one browser in, once and within two minutes.
 func (c *Console) Link(base string) string {
-	return base + c.opts.Prefix + "/#code=" + c.door.code()
+	return base + c.opts.Prefix + "/#code=" + c.logins.newCode()
 }
 
-// policyHeader is the page's own Content-Security-Policy: nothing inline,
+// contentSecurityPolicy is the page's own Content-Security-Policy: nothing inline,
 // nothing from elsewhere, no markup out of strings, no frame around it.
-const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policyHeader)
+	h.Set("Content-Security-Policy", contentSecurityPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -262,6 +262,6 @@ func (c *Console) static(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, errNotFound)
 		return
 	}
-	w.Header().Set("Content-Type", p.kind)
+	w.Header().Set("Content-Type", p.contentType)
 	w.Write(p.body)
 }

@@ -18,10 +18,10 @@ const (
 	maxStreams      = 6  // of a browser
 	maxStreamsAll   = 24 // of all
 	firstCalls      = 200
-	lookInterval    = 250 * time.Millisecond // at what waits
+	fastInterval    = 250 * time.Millisecond // at what waits
 	slowInterval    = time.Second            // at the rest
 	heartbeat       = 15 * time.Second
-	mostWriteTime   = 10 * time.Second // a reader that takes longer is gone
+	writeTimeout   = 10 * time.Second // a reader that takes longer is gone
 	maxEventBytes   = 8 << 20
 	callsBufferSize = 64
 )
@@ -31,13 +31,13 @@ var errTooManyStreams = errors.New("too many pages are open; close one")
 // events is the stream of server-sent events: "approvals", "servers",
 // "sessions" and "rules" carry the whole of each when it has changed, "call"
 // one call.
-func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
-	if !c.door.openStream(v, &c.busy) {
+func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSession) {
+	if !c.logins.openStream(v, &c.streams) {
 		fail(w, http.StatusTooManyRequests, errTooManyStreams)
 		return
 	}
-	defer c.busy.Done()
-	defer c.door.closeStream(v)
+	defer c.streams.Done()
+	defer c.logins.closeStream(v)
 	ctx, cancel := context.WithDeadline(r.Context(), v.until)
 	defer cancel()
 	stop := context.AfterFunc(c.life, cancel)
@@ -49,13 +49,13 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
 	rc.SetReadDeadline(time.Time{}) // a server's limit on requests must not end the stream
 	s := &stream{w: w, rc: rc, sent: map[string][]byte{}}
 	calls := c.followCalls(ctx)
-	look, slow, beat := time.NewTicker(lookInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
+	look, slow, beat := time.NewTicker(fastInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
 	defer look.Stop()
 	defer slow.Stop()
 	defer beat.Stop()
 	s.raw(": open\n\n")
-	c.sendWaiting(s)
-	c.sendRest(ctx, s)
+	c.sendApprovals(s)
+	c.sendViews(ctx, s)
 	for s.err == nil {
 		select {
 		case <-ctx.Done():
@@ -65,9 +65,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
 		case call := <-calls:
 			s.send("call", call)
 		case <-look.C:
-			c.sendWaiting(s)
+			c.sendApprovals(s)
 		case <-slow.C:
-			c.sendRest(ctx, s)
+			c.sendViews(ctx, s)
 		case <-beat.C:
 			s.raw(": still here\n\n")
 		}
@@ -76,11 +76,11 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *visit) {
 
 // openStream counts one more stream, and adds it to those that [Console.Close]
 // waits for: under the lock, or it might be after that.
-func (d *door) openStream(v *visit, busy *sync.WaitGroup) bool {
+func (d *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := 0
-	for _, other := range d.visits {
+	for _, other := range d.sessions {
 		all += other.streams
 	}
 	if d.closed || v.streams >= maxStreams || all >= maxStreamsAll {
@@ -91,7 +91,7 @@ func (d *door) openStream(v *visit, busy *sync.WaitGroup) bool {
 	return true
 }
 
-func (d *door) closeStream(v *visit) {
+func (d *logins) closeStream(v *browserSession) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v.streams--
@@ -109,7 +109,7 @@ func (c *Console) followCalls(ctx context.Context) <-chan call {
 	if c.opts.Calls == nil {
 		return calls
 	}
-	c.busy.Go(func() { // ends with ctx
+	c.streams.Go(func() { // ends with ctx
 		err := c.opts.Calls.Follow(ctx, firstCalls, func(e audit.Entry) error {
 			select {
 			case calls <- call{bytes.Clone(e.Line), e.Subject()}:
@@ -125,7 +125,7 @@ func (c *Console) followCalls(ctx context.Context) <-chan call {
 	return calls
 }
 
-func (c *Console) sendWaiting(s *stream) {
+func (c *Console) sendApprovals(s *stream) {
 	if c.opts.Approvals == nil {
 		return
 	}
@@ -136,7 +136,7 @@ func (c *Console) sendWaiting(s *stream) {
 	s.changed("approvals", map[string]any{"list": list, "error": text(err), "lifetime": int(approvals.Lifetime / time.Second)})
 }
 
-func (c *Console) sendRest(ctx context.Context, s *stream) {
+func (c *Console) sendViews(ctx context.Context, s *stream) {
 	if c.opts.Servers != nil {
 		list := c.opts.Servers.List()
 		if list == nil {
@@ -197,7 +197,7 @@ func (s *stream) raw(text string) {
 	if s.err != nil {
 		return
 	}
-	s.rc.SetWriteDeadline(time.Now().Add(mostWriteTime)) // where that is not supported the server's own holds
+	s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // where that is not supported the server's own holds
 	if _, s.err = s.w.Write([]byte(text)); s.err == nil {
 		s.err = s.rc.Flush()
 	}

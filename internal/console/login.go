@@ -17,13 +17,13 @@ import (
 
 const (
 	codeLife  = 2 * time.Minute // of a link
-	visitLife = 12 * time.Hour  // of a browser that got in
+	sessionLife = 12 * time.Hour  // of a browser that got in
 
 	maxCodes  = 16 // that wait to be used
-	maxVisits = 16 // browsers at once; one more ends the oldest
-	maxWrong  = 8  // wrong codes that are being answered at once
+	maxSessions = 16 // browsers at once; one more ends the oldest
+	maxFailing  = 8  // failing codes that are being answered at once
 
-	wrongDelay = 300 * time.Millisecond // before a wrong code is answered
+	badCodeDelay = 300 * time.Millisecond // before a wrong code is answered
 )
 
 // TokenHeader carries the half of a browser's right that scripts of the page
@@ -32,21 +32,21 @@ const TokenHeader = "X-Toolgate-Console"
 
 var (
 	errNotFound = errors.New("there is nothing here")
-	errNoVisit  = errors.New("you are not let in; run `toolgate console` and open the link that it prints")
-	errWrong    = errors.New("this link was used before, has expired, or belongs to another toolgate; run `toolgate console` for another")
+	errNotLoggedIn  = errors.New("you are not let in; run `toolgate console` and open the link that it prints")
+	errBadCode    = errors.New("this link was used before, has expired, or belongs to another toolgate; run `toolgate console` for another")
 	errBusy     = errors.New("too many wrong codes at once; try again")
 )
 
-// A door lets browsers in. Codes and tokens are kept as digests: they are
+// A logins lets browsers in. Codes and tokens are kept as digests: they are
 // looked up without telling by the time it takes how much of one was right.
-type door struct {
+type logins struct {
 	cookie string // its name; each gate has its own, since they share a host
 	prefix string
-	wrong  chan struct{}
+	failing  chan struct{}
 
 	mu     sync.Mutex
 	codes  map[digest]time.Time // until when each is good
-	visits map[digest]*visit    // by cookie
+	sessions map[digest]*browserSession    // by cookie
 	closed bool
 }
 
@@ -54,29 +54,29 @@ type digest [sha256.Size]byte
 
 func digestOf(s string) digest { return sha256.Sum256([]byte(s)) }
 
-// A visit is one browser that was let in.
-type visit struct {
+// A browserSession is one browser that was let in.
+type browserSession struct {
 	token   digest
 	until   time.Time
 	streams int           // under the door's lock
 	ended   chan struct{} // closed with it
 }
 
-func newDoor(prefix string) *door {
-	return &door{
+func newLogins(prefix string) *logins {
+	return &logins{
 		cookie: "toolgate-console-" + strings.ToLower(rand.Text()[:10]),
 		prefix: prefix,
-		wrong:  make(chan struct{}, maxWrong),
+		failing:  make(chan struct{}, maxFailing),
 		codes:  map[digest]time.Time{},
-		visits: map[digest]*visit{},
+		sessions: map[digest]*browserSession{},
 	}
 }
 
-// code returns a new code. When too many wait, the oldest is good no more.
-func (d *door) code() string {
+// newCode returns a new code. When too many wait, the oldest is good no more.
+func (d *logins) newCode() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sweep()
+	d.expire()
 	for len(d.codes) >= maxCodes {
 		var oldest digest
 		var at time.Time
@@ -94,43 +94,43 @@ func (d *door) code() string {
 	return text
 }
 
-// sweep forgets what has expired.
-func (d *door) sweep() {
+// expire forgets what has expired.
+func (d *logins) expire() {
 	now := time.Now()
 	for k, until := range d.codes {
 		if !now.Before(until) {
 			delete(d.codes, k)
 		}
 	}
-	for k, v := range d.visits {
+	for k, v := range d.sessions {
 		if !now.Before(v.until) {
 			d.end(k)
 		}
 	}
 }
 
-func (d *door) end(k digest) {
-	if v, ok := d.visits[k]; ok {
+func (d *logins) end(k digest) {
+	if v, ok := d.sessions[k]; ok {
 		close(v.ended)
-		delete(d.visits, k)
+		delete(d.sessions, k)
 	}
 }
 
-// enter exchanges a code for a visit, and reports false when the code is not
+// redeem exchanges a code for a visit, and reports false when the code is not
 // good. A code is spent by the first who brings it.
-func (d *door) enter(code string) (cookie, token string, ok bool) {
+func (d *logins) redeem(code string) (cookie, token string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sweep()
+	d.expire()
 	k := digestOf(code)
 	if _, good := d.codes[k]; !good || d.closed {
 		return "", "", false
 	}
 	delete(d.codes, k)
-	for len(d.visits) >= maxVisits {
+	for len(d.sessions) >= maxSessions {
 		var oldest digest
 		var at time.Time
-		for k, v := range d.visits {
+		for k, v := range d.sessions {
 			if at.IsZero() || v.until.Before(at) {
 				oldest, at = k, v.until
 			}
@@ -138,22 +138,22 @@ func (d *door) enter(code string) (cookie, token string, ok bool) {
 		d.end(oldest)
 	}
 	cookie, token = rand.Text(), rand.Text()
-	d.visits[digestOf(cookie)] = &visit{token: digestOf(token), until: time.Now().Add(visitLife), ended: make(chan struct{})}
+	d.sessions[digestOf(cookie)] = &browserSession{token: digestOf(token), until: time.Now().Add(sessionLife), ended: make(chan struct{})}
 	return cookie, token, true
 }
 
-// visit returns the visit that r belongs to, nil for none. Both halves must be
+// browserSession returns the visit that r belongs to, nil for none. Both halves must be
 // there.
-func (d *door) visit(r *http.Request) (*visit, digest) {
+func (d *logins) session(r *http.Request) (*browserSession, digest) {
 	cookie, err := r.Cookie(d.cookie)
 	if err != nil || cookie.Value == "" {
 		return nil, digest{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sweep()
+	d.expire()
 	k := digestOf(cookie.Value)
-	v := d.visits[k]
+	v := d.sessions[k]
 	token := digestOf(r.Header.Get(TokenHeader))
 	if v == nil || subtle.ConstantTimeCompare(token[:], v.token[:]) != 1 {
 		return nil, digest{}
@@ -161,25 +161,25 @@ func (d *door) visit(r *http.Request) (*visit, digest) {
 	return v, k
 }
 
-func (d *door) leave(k digest) {
+func (d *logins) logout(k digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end(k)
 }
 
-func (d *door) close() {
+func (d *logins) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
 	clear(d.codes)
-	for k := range d.visits {
+	for k := range d.sessions {
 		d.end(k)
 	}
 }
 
 // setCookie gives or, with "", takes the cookie.
-func (d *door) setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	age := int(visitLife / time.Second)
+func (d *logins) setCookie(w http.ResponseWriter, r *http.Request, value string) {
+	age := int(sessionLife / time.Second)
 	if value == "" {
 		age = -1
 	}
@@ -197,39 +197,39 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	cookie, token, ok := c.door.enter(in.Code)
+	cookie, token, ok := c.logins.redeem(in.Code)
 	if !ok {
-		c.slow(w, r)
+		c.rejectCode(w, r)
 		return
 	}
 	c.log.Info("console: a browser was let in", "from", r.RemoteAddr)
-	c.door.setCookie(w, r, cookie)
-	reply(w, map[string]any{"token": token, "until": time.Now().Add(visitLife)})
+	c.logins.setCookie(w, r, cookie)
+	reply(w, map[string]any{"token": token, "until": time.Now().Add(sessionLife)})
 }
 
-// slow refuses after a while.
-func (c *Console) slow(w http.ResponseWriter, r *http.Request) {
+// rejectCode refuses after a while.
+func (c *Console) rejectCode(w http.ResponseWriter, r *http.Request) {
 	select {
-	case c.door.wrong <- struct{}{}:
-		defer func() { <-c.door.wrong }()
+	case c.logins.failing <- struct{}{}:
+		defer func() { <-c.logins.failing }()
 	default:
 		fail(w, http.StatusTooManyRequests, errBusy)
 		return
 	}
 	c.log.Warn("console: a wrong or used code", "from", r.RemoteAddr)
 	select {
-	case <-time.After(wrongDelay):
+	case <-time.After(badCodeDelay):
 	case <-r.Context().Done():
 	}
-	fail(w, http.StatusUnauthorized, errWrong)
+	fail(w, http.StatusUnauthorized, errBadCode)
 }
 
-// inside lets through those that were let in.
-func (c *Console) inside(next func(http.ResponseWriter, *http.Request, *visit)) http.HandlerFunc {
+// authenticated lets through those that were let in.
+func (c *Console) authenticated(next func(http.ResponseWriter, *http.Request, *browserSession)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := c.door.visit(r)
+		v, _ := c.logins.session(r)
 		if v == nil {
-			fail(w, http.StatusUnauthorized, errNoVisit)
+			fail(w, http.StatusUnauthorized, errNotLoggedIn)
 			return
 		}
 		next(w, r, v)
@@ -237,20 +237,20 @@ func (c *Console) inside(next func(http.ResponseWriter, *http.Request, *visit)) 
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	v, k := c.door.visit(r)
+	v, k := c.logins.session(r)
 	if v == nil {
-		fail(w, http.StatusUnauthorized, errNoVisit)
+		fail(w, http.StatusUnauthorized, errNotLoggedIn)
 		return
 	}
-	c.door.leave(k)
-	c.door.setCookie(w, r, "")
+	c.logins.logout(k)
+	c.logins.setCookie(w, r, "")
 	reply(w, map[string]any{})
 }
 
 // checkOrigin refuses a request for a host that is not ours, as a page sends
 // whose name was bound anew to our address, and one from another origin.
 func (c *Console) checkOrigin(r *http.Request) error {
-	if !c.ours(r.Host) {
+	if !c.isOwnHost(r.Host) {
 		return fmt.Errorf("the host %q is not this one; open the address that `toolgate console` prints", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
@@ -279,9 +279,9 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// ours reports whether the Host header names us. To compare it with Origin
+// isOwnHost reports whether the Host header names us. To compare it with Origin
 // would prove nothing, since a rebound name makes both equal.
-func (c *Console) ours(host string) bool {
+func (c *Console) isOwnHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -293,9 +293,9 @@ func (c *Console) ours(host string) bool {
 	return name == "localhost" || slices.Contains(c.opts.Hosts, name)
 }
 
-// change lets through what comes from the page itself: a browser sends Origin
+// mutating lets through what comes from the page itself: a browser sends Origin
 // with whatever is no GET.
-func change(next http.HandlerFunc) http.HandlerFunc {
+func mutating(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Origin") == "" {
 			fail(w, http.StatusForbidden, errors.New("the request does not say where it comes from"))
