@@ -1,20 +1,18 @@
-// Package approvals is the waiting list: questions that no client could put to
-// its user, and the answers given to them later from another place, such as
+// Package approvals is the approval queue. It holds questions that no client could
+// put to its user, and the answers given later from elsewhere, such as
 // `toolgate approvals approve ID`.
 //
-//	list, err := approvals.Open(dir)
-//	answer, err := list.Ask(ctx, waiting) // in the gate
-//	err = list.Decide(id, policy.Once)    // from another process
+//	queue, err := approvals.Open(dir)
+//	answer, err := queue.Ask(ctx, waiting) // in the gate
+//	err = queue.Decide(id, gate.Once)      // from another process
 //
-// Each question is a file in a folder that is its owner's alone, so it does not
-// matter which process asks, which one answers, and whether the first has
-// ended by then. The folder lies where no tool can read or write it. An answer
-// is a file of its own beside it, which can be made once: of two answers the
-// first holds.
+// Each question is a file in a folder that only its owner can access, so asking and
+// answering can happen in different processes at different times. No tool can read
+// or write the folder. An answer is a second file, which is created exclusively: the
+// first answer wins.
 //
-// An answer holds for the binding it was asked under and for one call, unless
-// it is for the session or for good; it is gone once it has been used, and
-// after an hour.
+// An answer is valid for the binding of its question and for one call, unless it is
+// for the session or permanent. It is removed when used, and after an hour.
 package approvals
 
 import (
@@ -34,42 +32,42 @@ import (
 	"toolgate/policy"
 )
 
-// Lifetime is how long a question waits, and how long an answer is good.
+// Lifetime is how long a question stays in the queue, and how long an answer is valid.
 const Lifetime = time.Hour
 
-// maxPending bounds the list: a model in a loop must not fill the disk.
+// maxPending limits the queue, so that a model in a loop cannot fill the disk.
 const maxPending = 200
 
-// ErrUnknown is wrapped by errors about an id that is not on the list.
+// ErrUnknown is returned for an ID that is not in the queue.
 var ErrUnknown = errors.New("no such approval is waiting")
 
-// ErrAnswered is wrapped by the error for an answer that came second.
-var ErrAnswered = errors.New("it has been answered already")
+// ErrAnswered is returned by [Queue.Decide] if the question already has an answer.
+var ErrAnswered = errors.New("already answered")
 
-// An Entry is one question on the list.
+// An Entry is one question in the queue.
 type Entry struct {
 	ID      string      `json:"id"`
-	Binding string      `json:"binding"` // what an answer holds for
+	Binding string      `json:"binding"` // what an answer is valid for
 	Caller  string      `json:"caller"`
 	Tool    string      `json:"tool"`
 	Asked   time.Time   `json:"asked"`
-	Message string      `json:"message"`          // the question in words
+	Message string      `json:"message"`          // the question as text
 	Always  string      `json:"always,omitempty"` // the rule that "always" adds
 	Each    bool        `json:"each,omitempty"`   // an answer for the session is not offered
 	About   About       `json:"about,omitzero"`
-	Held    time.Time   `json:"held,omitzero"`    // until when a call waits for the answer; zero: none does
-	Answer  gate.Answer `json:"answer,omitempty"` // "" until somebody has answered
+	Held    time.Time   `json:"held,omitzero"`    // a call waits for the answer until then; zero: none waits
+	Answer  gate.Answer `json:"answer,omitempty"` // "" if not answered
 	Decided time.Time   `json:"decided,omitzero"`
 }
 
-// About is the question in its parts, for a list that is more than words.
+// About holds the parts of a question, for user interfaces that show more than text.
 type About struct {
 	Agent     string     `json:"agent,omitempty"` // the client program
 	Workspace string     `json:"workspace,omitempty"`
 	Stage     gate.Stage `json:"stage,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
-	Rule      string     `json:"rule,omitempty"`   // that made it a question
-	Parallel    bool       `json:"beside,omitempty"` // the client asks its user at the same time
+	Rule      string     `json:"rule,omitempty"`   // that requires the approval
+	Parallel  bool       `json:"beside,omitempty"` // the client asks its user at the same time
 
 	Server        string         `json:"server,omitempty"`
 	Command       []string       `json:"command,omitempty"`
@@ -77,17 +75,17 @@ type About struct {
 	Writes        []string       `json:"writes,omitempty"`
 	Session       string         `json:"session,omitempty"`
 	Preview       string         `json:"preview,omitempty"`       // a patch, or arguments
-	Cut           int            `json:"cut,omitempty"`           // bytes of the preview that are left out in its middle
+	Cut           int            `json:"cut,omitempty"`           // bytes left out in the middle of the preview
 	Justification string         `json:"justification,omitempty"` // the model's words
 	Denied        *policy.Denial `json:"denied,omitempty"`
 
-	// What it runs under after a yes.
+	// The profile that an approved call runs in.
 	Mode    string   `json:"mode,omitempty"`
 	Network string   `json:"network,omitempty"`
-	Roots   []string `json:"roots,omitempty"` // that may be written
+	Roots   []string `json:"roots,omitempty"` // writable
 }
 
-// maxPreview bounds what of a patch is kept, in bytes.
+// maxPreview limits the size of a preview, in bytes.
 const maxPreview = 128 << 10
 
 func about(w gate.Waiting) About {
@@ -118,30 +116,30 @@ func about(w gate.Waiting) About {
 	return b
 }
 
-// A Queue is the waiting list of one user. It may be used concurrently, also
-// by several processes.
+// A Queue is the approval queue of one user. It may be used concurrently, also by
+// several processes.
 type Queue struct {
 	dir string
 
-	// Wait is how long Ask waits for an answer; zero means 20 seconds, a
-	// negative value not at all.
+	// Wait is how long Ask waits for an answer. Zero means 20 seconds; if
+	// negative, Ask does not wait.
 	Wait time.Duration
 
-	// Format puts a question in words; it must be set before Ask.
+	// Format returns a question as text. It must be set before Ask.
 	Format func(gate.Question) string
 }
 
-// Open opens the list in dir, which is made if it is missing.
+// Open opens the queue in dir, which is created if missing.
 func Open(dir string) (*Queue, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the waiting list: %w", err)
+		return nil, fmt.Errorf("creating the approval queue: %w", err)
 	}
 	return &Queue{dir: dir}, nil
 }
 
-// Ask returns the answer to a question that was answered before, or puts it
-// on the list and waits. Its error is a *[policy.StillWaiting] when nobody has
-// answered by then, or ctx's. It is made for [policy.Gate.Later].
+// Ask returns the answer to a question. If it has not been answered before, Ask
+// queues it and waits. The error is a *[gate.StillWaiting] if nobody answers in
+// time, or that of ctx. It implements [gate.Gate.Later].
 func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	e, err := l.find(w.Binding)
 	if err != nil {
@@ -180,12 +178,11 @@ func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 	}
 }
 
-// Parallel puts a question on the list that a client is asking its user now, and
-// returns the answer, or the error of ctx. Then the question is off the list
-// again: the answer is for this call alone. It is made for
-// [policy.Gate.Parallel].
+// AskInParallel queues a question that a client is putting to its user at the same
+// time, and waits for an answer or for ctx. It removes the question before it
+// returns, so the answer is valid for this call only. It implements [gate.Gate.Beside].
 func (l *Queue) AskInParallel(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
-	w.Binding = "beside " + rand.Text() // no other call's
+	w.Binding = "beside " + rand.Text() // unique to this call
 	e, err := l.addWith(w, func(e *Entry) { e.About.Parallel = true })
 	if err != nil {
 		return gate.No, err
@@ -205,14 +202,14 @@ func (l *Queue) AskInParallel(ctx context.Context, w gate.Waiting) (gate.Answer,
 	}
 }
 
-// remove takes a question off the list, with its answer.
+// remove deletes a question and its answer.
 func (l *Queue) remove(id string) {
 	for _, kind := range []string{questionFile, answerFile, heldFile} {
 		os.Remove(l.path(id, kind))
 	}
 }
 
-// Waiting returns what waits for an answer, the oldest first.
+// Waiting returns the questions without an answer, oldest first.
 func (l *Queue) Waiting() ([]Entry, error) {
 	all, err := l.entries()
 	if err != nil {
@@ -221,8 +218,8 @@ func (l *Queue) Waiting() ([]Entry, error) {
 	return slices.DeleteFunc(all, func(e Entry) bool { return e.Answer != "" }), nil
 }
 
-// Decide answers the question with that id, or the only one whose id begins
-// with it. Errors wrap [ErrUnknown] when there is none.
+// Decide answers the question with the given ID or unique ID prefix. Errors wrap
+// [ErrUnknown] if there is no such question, and [ErrAnswered] if it has an answer.
 func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 	waiting, err := l.Waiting()
 	if err != nil {
@@ -233,14 +230,14 @@ func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: %q", ErrUnknown, id)
 	}
 	if len(waiting) > 1 {
-		return Entry{}, fmt.Errorf("%q is the beginning of %d ids", id, len(waiting))
+		return Entry{}, fmt.Errorf("%q matches %d ids", id, len(waiting))
 	}
 	e := waiting[0]
 	switch {
 	case a == gate.Always && e.Always == "":
 		return Entry{}, fmt.Errorf("%s: always is not offered for this question; answer once, session or no", e.ID)
 	case a == gate.Session && e.Each:
-		return Entry{}, fmt.Errorf("%s: this question is asked each time; answer once or no", e.ID)
+		return Entry{}, fmt.Errorf("%s: this question must be asked each time; answer once or no", e.ID)
 	case a != gate.Once && a != gate.Session && a != gate.Always && a != gate.No:
 		return Entry{}, fmt.Errorf("unknown answer %q", a)
 	}
@@ -256,7 +253,7 @@ func (l *Queue) addWith(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 		return nil, err
 	}
 	if len(waiting) >= maxPending {
-		return nil, fmt.Errorf("%d questions wait already, see `toolgate approvals list`", len(waiting))
+		return nil, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`", len(waiting))
 	}
 	e := Entry{
 		ID:      strings.ToLower(rand.Text()[:8]),
@@ -273,7 +270,7 @@ func (l *Queue) addWith(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 	return &e, l.write(e)
 }
 
-// find returns the entry for a binding, nil when there is none.
+// find returns the entry for a binding, or nil if there is none.
 func (l *Queue) find(binding string) (*Entry, error) {
 	all, err := l.entries()
 	if err != nil {
@@ -287,8 +284,8 @@ func (l *Queue) find(binding string) (*Entry, error) {
 	return nil, nil
 }
 
-// consume returns the answer to a question and spends it: of several processes
-// that wait for it, one gets it.
+// consume returns and removes the answer to a question. If several processes wait
+// for the answer, only one gets it.
 func (l *Queue) consume(id string) (gate.Answer, bool) {
 	d, ok := l.decision(id)
 	if !ok {
@@ -301,8 +298,7 @@ func (l *Queue) consume(id string) (gate.Answer, bool) {
 	return d.Answer, true
 }
 
-// entries returns every entry that has not expired, the oldest first, and
-// removes the others.
+// entries returns all live entries, oldest first, and deletes expired ones.
 func (l *Queue) entries() ([]Entry, error) {
 	names, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -317,7 +313,7 @@ func (l *Queue) entries() ([]Entry, error) {
 		}
 		e, err := l.read(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // answered and used meanwhile
+			continue // consumed in the meantime
 		}
 		since := e.Asked
 		if e.Answer != "" {
@@ -333,15 +329,15 @@ func (l *Queue) entries() ([]Entry, error) {
 	return all, nil
 }
 
-// removeStale removes what a process left that died, or an answer that came too late
-// for its question.
+// removeStale deletes an old file left behind by a dead process or by an answer that
+// came too late.
 func (l *Queue) removeStale(f fs.DirEntry) {
 	if info, err := f.Info(); err == nil && f.Type().IsRegular() && time.Since(info.ModTime()) > Lifetime {
 		os.Remove(filepath.Join(l.dir, f.Name()))
 	}
 }
 
-// Each question has a file named by its id and this, and may have the others.
+// Suffixes of the files of a question. The first always exists.
 const (
 	questionFile = "json"
 	answerFile   = "answer"
@@ -375,14 +371,13 @@ func (l *Queue) read(id string) (Entry, error) {
 	return e, nil
 }
 
-// A decision is what an answer's file holds.
+// A decision is the content of an answer file.
 type decision struct {
 	Answer  gate.Answer `json:"answer"`
 	Decided time.Time   `json:"decided"`
 }
 
-// decision returns the answer to a question, if there is one. A file that is
-// being written is none yet.
+// decision returns the answer to a question. A partly written file does not count.
 func (l *Queue) decision(id string) (d decision, ok bool) {
 	b, err := os.ReadFile(l.path(id, answerFile))
 	if err != nil || json.Unmarshal(b, &d) != nil || d.Answer == "" {
@@ -391,7 +386,7 @@ func (l *Queue) decision(id string) (d decision, ok bool) {
 	return d, true
 }
 
-// answer makes the file of an answer, if there is none.
+// answer creates the answer file. The error wraps [ErrAnswered] if it exists.
 func (l *Queue) answer(e Entry) error {
 	b, err := json.Marshal(decision{e.Answer, e.Decided})
 	if err != nil {
@@ -412,13 +407,13 @@ func (l *Queue) answer(e Entry) error {
 	return err
 }
 
-// markHeld says that a call waits. It is for those who look at the list, so what
-// goes wrong is let go.
+// markHeld records that a call waits for the answer. It only informs the user, so
+// errors are ignored.
 func (l *Queue) markHeld(id string, until time.Time) {
 	l.put(l.path(id, heldFile), []byte(until.Format(time.RFC3339Nano)))
 }
 
-// write puts e in its file, whole or not at all.
+// write stores e atomically.
 func (l *Queue) write(e Entry) error {
 	b, err := json.Marshal(e)
 	if err != nil {

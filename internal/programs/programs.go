@@ -1,13 +1,13 @@
-// Package programs finds the programs that toolgate itself starts outside the
-// sandbox: hooks, servers, a browser. None comes from a folder that commands
-// in the sandbox can write, wherever such a folder stands in PATH.
+// Package programs finds the programs that toolgate itself runs outside the sandbox,
+// such as hooks, servers and browsers. It never returns a program in a folder that
+// sandboxed commands can write to, even if that folder is in PATH.
 //
 //	f := programs.Finder{Dir: workspace, Writable: []string{workspace, "/tmp"}}
 //	cmd.Env = f.Env(os.Environ())
 //	cmd.Path, err = f.Find("python3", os.Environ())
 //
-// It judges by paths and symlinks. A second mount of a writable folder at
-// another path is not seen.
+// The check uses paths and symlinks. It does not detect a second mount of a writable
+// folder at another path.
 package programs
 
 import (
@@ -23,17 +23,17 @@ import (
 
 // A Finder finds programs. It may be used concurrently.
 type Finder struct {
-	Dir      string   // relative paths count from here
-	Writable []string // folders that commands can write, absolute and without symlinks
+	Dir      string   // base of relative paths
+	Writable []string // folders that commands can write to; absolute, without symlinks
 
-	// Kept reports whether commands cannot write the path although it lies in
-	// a folder of Writable. nil keeps nothing.
+	// Kept reports whether a path in a writable folder is read-only all the
+	// same. If nil, none is.
 	Kept func(path string) bool
 }
 
-// A WritableError says that commands can write the program.
+// A WritableError reports a program that sandboxed commands can write to.
 type WritableError struct {
-	Name string // as it was asked for
+	Name string // as requested
 	Path string // the program
 }
 
@@ -44,9 +44,8 @@ func (e *WritableError) Error() string {
 	return fmt.Sprintf("%s is only at %s, in a folder that commands can write", e.Name, e.Path)
 }
 
-// Find returns the absolute path of the program name: a path, or a name that
-// is looked up in the PATH of env. The error is a *[WritableError] if commands
-// can write the program.
+// Find returns the absolute path of a program. The name is a path, or is looked up in
+// the PATH of env. The error is a *[WritableError] if commands can write to the program.
 func (f Finder) Find(name string, env []string) (string, error) {
 	if isPath(name) {
 		file := f.abs(name)
@@ -74,8 +73,7 @@ func (f Finder) Find(name string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: program not found in PATH", name)
 }
 
-// Env returns env with a PATH that has no relative folder and none that
-// commands can write.
+// Env returns env with relative and writable folders removed from PATH.
 func (f Finder) Env(env []string) []string {
 	clean := make([]string, 0, len(env)+1)
 	for _, v := range env {
@@ -86,13 +84,13 @@ func (f Finder) Env(env []string) []string {
 		clean = append(clean, v)
 	}
 	if runtime.GOOS == "windows" {
-		// Without it cmd.exe looks in its working folder first.
+		// Otherwise cmd.exe searches its working folder first.
 		clean = append(clean, "NoDefaultCurrentDirectoryInExePath=1")
 	}
 	return clean
 }
 
-// clean is [Finder.Env] for the value of PATH.
+// clean removes relative and writable folders from the value of PATH.
 func (f Finder) clean(path string) string {
 	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
 		return !filepath.IsAbs(dir) || f.CanWrite(dir)
@@ -100,12 +98,12 @@ func (f Finder) clean(path string) string {
 	return strings.Join(dirs, string(os.PathListSeparator))
 }
 
-// maxLinks is how many symlinks a path may lead through, as on Linux.
+// maxLinks limits the symlinks followed in one path, as on Linux.
 const maxLinks = 40
 
-// CanWrite reports whether commands can write the path or replace what it
-// leads to: a symlink on the way that lies in a writable folder counts. So
-// does a path with too many links.
+// CanWrite reports whether commands can write to the path or replace what it refers
+// to, because a symlink on the way is in a writable folder. It also returns true for
+// a path with too many symlinks.
 func (f Finder) CanWrite(path string) bool {
 	path = f.abs(path)
 	at := filepath.VolumeName(path) + string(filepath.Separator)
@@ -114,7 +112,7 @@ func (f Finder) CanWrite(path string) bool {
 		name := rest[0]
 		rest = rest[1:]
 		if name == ".." {
-			if at != f.Dir && f.below(at) { // what stands here could be made a link
+			if at != f.Dir && f.below(at) { // this folder could be replaced by a symlink
 				return true
 			}
 			at = filepath.Dir(at)
@@ -138,7 +136,7 @@ func (f Finder) CanWrite(path string) bool {
 	return f.below(at)
 }
 
-// below reports whether the path, which has no symlinks, can be written.
+// below reports whether a path without symlinks is writable.
 func (f Finder) below(path string) bool {
 	in := slices.ContainsFunc(f.Writable, func(root string) bool {
 		rel, err := filepath.Rel(root, path)
@@ -147,7 +145,7 @@ func (f Finder) below(path string) bool {
 	return in && (f.Kept == nil || !f.Kept(path))
 }
 
-// abs does not clean the path: behind a symlink ".." means another folder.
+// abs makes path absolute without cleaning it: after a symlink, ".." means another folder.
 func (f Finder) abs(path string) string {
 	if !filepath.IsAbs(path) {
 		path = f.Dir + string(filepath.Separator) + path
@@ -155,17 +153,17 @@ func (f Finder) abs(path string) string {
 	return path
 }
 
-// parts returns the names in a path. Unlike [filepath.Clean] it keeps "..",
-// which a symlink before it gives another meaning.
+// parts splits a path into names. Unlike [filepath.Clean] it keeps "..", whose meaning
+// depends on a symlink before it.
 func parts(path string) []string {
 	names := strings.Split(filepath.ToSlash(path), "/")
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" || name == "." })
 }
 
-// isPath reports whether a program is named by a path.
+// isPath reports whether name is a path rather than a name to look up.
 func isPath(name string) bool { return filepath.Base(name) != name }
 
-// pathOf returns the value of PATH in env, where the last one counts.
+// pathOf returns the value of PATH in env. The last one wins.
 func pathOf(env []string) string {
 	for _, v := range slices.Backward(env) {
 		if key, value, _ := strings.Cut(v, "="); isPathVariable(key) {
