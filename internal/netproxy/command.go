@@ -14,13 +14,12 @@ import (
 	"toolgate/policy"
 )
 
-// Environ returns the variables by which a command's programs find the proxy.
-// Command is a name for the command that no other has, by which [Uses] tells
-// its hosts from those of others; "" gives none.
+// Environ returns the environment variables that point a command's programs to the
+// proxy. If command is not "", it identifies the command in calls of [Uses]; it must
+// be unique.
 //
-// All of them name HTTP: some programs end at a SOCKS address that they have no
-// library for. Loopback is not proxied, it is the command's own, unless hosts
-// lists it.
+// All variables contain an HTTP proxy: some programs fail on a SOCKS address if they
+// lack a library for it. The command's own loopback is not proxied unless hosts lists it.
 func Environ(command string, hosts policy.Hosts) []string {
 	at := policy.ProxyAddress
 	if command != "" {
@@ -30,7 +29,8 @@ func Environ(command string, hosts policy.Hosts) []string {
 	for _, name := range []string{
 		"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "FTP_PROXY", "ftp_proxy",
 		"WS_PROXY", "ws_proxy", "WSS_PROXY", "wss_proxy",
-		"npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY", "CARGO_HTTP_PROXY", "BUNDLE_HTTP_PROXY", "BUNDLE_HTTPS_PROXY",
+		"npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
+		"PIP_PROXY", "CARGO_HTTP_PROXY", "BUNDLE_HTTP_PROXY", "BUNDLE_HTTPS_PROXY",
 	} {
 		env = append(env, name+"=http://"+at)
 	}
@@ -42,7 +42,8 @@ func Environ(command string, hosts policy.Hosts) []string {
 	)
 }
 
-// noProxy returns what is reached without the proxy: the command's own servers.
+// noProxy returns the hosts that are reached without the proxy: the loopback names
+// that hosts does not list.
 func noProxy(hosts policy.Hosts) []string {
 	return slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(host string) bool {
 		return slices.ContainsFunc(hosts.Allow, func(pattern string) bool {
@@ -51,8 +52,8 @@ func noProxy(hosts policy.Hosts) []string {
 	})
 }
 
-// Uses asks the proxy, from inside the sandbox, which hosts command reached or
-// was refused since a time.
+// Uses asks the proxy, from inside the sandbox, which hosts the command reached or was
+// denied since the given time.
 func Uses(ctx context.Context, command string, since time.Time) ([]policy.HostUse, error) {
 	address := fmt.Sprintf("http://%s%s?since=%d", policy.ProxyAddress, usesPath, since.UnixNano())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -63,16 +64,16 @@ func Uses(ctx context.Context, command string, since time.Time) ([]policy.HostUs
 	req.Header.Set("Proxy-Authorization", req.Header.Get("Authorization"))
 	res, err := proxyTransport.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking the proxy about its hosts: %w", err)
+		return nil, fmt.Errorf("requesting the hosts used from the proxy: %w", err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("asking the proxy about its hosts: %s", res.Status)
+		return nil, fmt.Errorf("requesting the hosts used from the proxy: %s", res.Status)
 	}
 	var uses []policy.HostUse
 	err = json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&uses)
 	return uses, err
 }
 
-// proxyTransport reaches the proxy itself, whatever the environment says.
+// proxyTransport connects to the proxy itself, ignoring the environment.
 var proxyTransport = &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second}

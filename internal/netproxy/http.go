@@ -20,12 +20,11 @@ import (
 	"toolgate/policy"
 )
 
-// A clientConn is a connection of a command. It gives its slot back when it is
-// closed.
+// A clientConn is a connection from a command. Closing it releases its slot.
 type clientConn struct {
 	net.Conn
-	prefix []byte // read already, to be read again
-	onClose  func() // called once it is closed
+	prefix  []byte // already read, returned again by Read
+	onClose func() // called after closing
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
@@ -43,7 +42,7 @@ func (c *clientConn) Close() error {
 	return err
 }
 
-// connListener is a listener of connections that were accepted elsewhere.
+// A connListener is a [net.Listener] for connections accepted elsewhere.
 type connListener struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -54,7 +53,7 @@ func newConnListener() *connListener {
 	return &connListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// deliver reports whether somebody has taken c.
+// deliver passes c to Accept. It returns false if the listener is closed.
 func (h *connListener) deliver(c net.Conn) bool {
 	select {
 	case h.conns <- c:
@@ -80,9 +79,8 @@ func (h *connListener) Close() error {
 
 func (h *connListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// initHTTP makes the server for HTTP. A request is read and written anew by
-// the standard library, in full: what two readers could take for two different
-// requests does not pass.
+// initHTTP sets up the HTTP server. The standard library parses and rewrites every
+// request in full, which prevents request smuggling.
 func (p *Proxy) initHTTP() {
 	p.transport = &http.Transport{
 		Proxy:                  nil,
@@ -119,11 +117,11 @@ func (p *Proxy) initHTTP() {
 	p.wg.Go(func() { p.http.Serve(p.httpConns) }) // ends with Close
 }
 
-// requesterKey is the context key of the [requester] of a forwarded request: the
-// transport dials without knowing for which request.
+// requesterKey is the context key of a forwarded request's [requester], which the
+// transport needs for dialing.
 type requesterKey struct{}
 
-// dialForTransport connects to addr, whose name the handler has let pass.
+// dialForTransport connects to addr, whose name has been authorized.
 func (p *Proxy) dialForTransport(ctx context.Context, _, addr string) (net.Conn, error) {
 	host, port, err := hostname.ParseWithPort(addr, 0)
 	if err != nil {
@@ -143,12 +141,13 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Path == usesPath:
 		p.serveUses(w, r, command)
 	default:
-		writeText(w, http.StatusBadRequest, "this is the proxy of toolgate's sandbox, and no server: set http_proxy and https_proxy to it")
+		writeText(w, http.StatusBadRequest,
+			"this is the proxy of toolgate's sandbox, not a server: set http_proxy and https_proxy to it")
 	}
 }
 
-// commandOf returns which command a request comes from, "" when it does not
-// say. Nothing depends on it but who is told of a refusal.
+// commandOf returns the command that a request comes from, or "" if unknown. It only
+// determines who is told of a refusal.
 func commandOf(r *http.Request) string {
 	_, encoded, _ := strings.Cut(r.Header.Get("Proxy-Authorization"), " ")
 	text, err := base64.StdEncoding.DecodeString(encoded)
@@ -159,9 +158,9 @@ func commandOf(r *http.Request) string {
 	return name
 }
 
-// serveConnect makes a tunnel.
+// serveConnect opens a tunnel.
 func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command string) {
-	// As it was sent: a URL would have taken a user name off.
+	// The raw target: parsing it as a URL would drop a user name.
 	host, port, err := hostname.ParseWithPort(r.RequestURI, 0)
 	if err != nil {
 		writeText(w, http.StatusBadRequest, err.Error())
@@ -187,7 +186,7 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command str
 	}
 	client, ok := conn.(*clientConn)
 	if !ok {
-		panic("bug: a connection that was not accepted here")
+		panic("bug: unexpected connection type")
 	}
 	defer client.Close()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
@@ -199,14 +198,15 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command str
 	p.tunnel(client, bytes.Clone(early), server)
 }
 
-// serveForward passes a request for an http:// address on.
+// serveForward forwards a request for an http:// URL.
 func (p *Proxy) serveForward(w http.ResponseWriter, r *http.Request, command string) {
 	if r.URL.Scheme != "http" {
-		writeText(w, http.StatusBadRequest, fmt.Sprintf("only http:// addresses are passed on, and not %s://; other protocols go through CONNECT or SOCKS5", r.URL.Scheme))
+		writeText(w, http.StatusBadRequest, fmt.Sprintf(
+			"cannot forward %s:// addresses, only http://; use CONNECT or SOCKS5 for other protocols", r.URL.Scheme))
 		return
 	}
 	if r.URL.User != nil {
-		writeText(w, http.StatusBadRequest, "an address with a user name in it is not passed on; send a header instead")
+		writeText(w, http.StatusBadRequest, "cannot forward an address with a user name; send a header instead")
 		return
 	}
 	host, port, err := hostname.ParseWithPort(r.URL.Host, 80)
@@ -224,20 +224,20 @@ func (p *Proxy) serveForward(w http.ResponseWriter, r *http.Request, command str
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requesterKey{}, who)))
 }
 
-// usesPath is where a worker asks what one of its commands reached.
+// usesPath is the path at which a worker asks which hosts one of its commands used.
 const usesPath = "/uses"
 
 func (p *Proxy) serveUses(w http.ResponseWriter, r *http.Request, command string) {
 	since, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	if err != nil || command == "" {
-		writeText(w, http.StatusBadRequest, "name the command and a time")
+		writeText(w, http.StatusBadRequest, "command and time are required")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(marshalUses(p.usesOf(command, time.Unix(0, since))))
 }
 
-// writeError tells a program why there is no connection.
+// writeError tells a program why it gets no connection.
 func writeError(w http.ResponseWriter, err error) {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		w.Header().Set("X-Proxy-Error", "blocked-by-policy")
@@ -258,8 +258,8 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintf(w, "toolgate: %s\n", text)
 }
 
-// tunnel copies between a client, of whose bytes some were read already, and
-// a server, until both have said that they are done or one of them fails.
+// tunnel copies in both directions between client and server until both sides are
+// done or one fails. It closes server. early holds client bytes read before.
 func (p *Proxy) tunnel(client *clientConn, early []byte, server net.Conn) {
 	defer server.Close()
 	if !p.track(server) {
@@ -272,15 +272,15 @@ func (p *Proxy) tunnel(client *clientConn, early []byte, server net.Conn) {
 		}
 	}
 	var back sync.WaitGroup
-	back.Go(func() { // ends with either connection
+	back.Go(func() { // ends when either connection does
 		copyOneWay(client.Conn, server)
 	})
 	copyOneWay(server, client.Conn)
 	back.Wait()
 }
 
-// copyOneWay copies until the source is done, and says so to the other side.
-// What fails ends both ways: the connections are closed.
+// copyOneWay copies until EOF and then closes the write side of to. On failure it
+// closes both connections, which ends the other direction too.
 func copyOneWay(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })

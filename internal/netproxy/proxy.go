@@ -1,20 +1,20 @@
-// Package netproxy is the proxy through which confined commands reach the hosts
-// that the policy allows, and no others.
+// Package netproxy is the proxy through which sandboxed commands reach the network
+// hosts that the policy allows.
 //
 //	p := netproxy.New(netproxy.Options{Hosts: profile.Hosts, Rules: book.Rules})
 //	go p.Serve(cmd.Listener()) // of a sandbox.Cmd
 //	defer p.Close()
 //
-// It runs in the gate and takes HTTP with absolute addresses, HTTP CONNECT and
-// SOCKS5 on one listener, told apart by the first byte. A name is decided on
-// as it was asked for, then each address that it leads to, and it is the
-// decided address that is connected to: nothing is looked up twice.
+// It runs in the gate. On one listener it serves HTTP with absolute URLs, HTTP CONNECT
+// and SOCKS5, distinguished by the first byte. It checks the requested name and then
+// each address that the name resolves to, and connects to the checked address: a name
+// is never resolved twice.
 //
 // # Limits
 //
-// What is said to an allowed host is not looked at. Whoever may reach a host
-// that keeps what strangers send it may send it anything, and behind some
-// names stand many servers. UDP is not passed on.
+// The proxy does not inspect traffic to an allowed host. A command can send any data
+// to a host that stores what others upload, and one name can stand for many servers.
+// UDP is not supported.
 package netproxy
 
 import (
@@ -37,19 +37,19 @@ import (
 	"toolgate/policy/rules"
 )
 
-// Options say what a Proxy lets through. The zero value lets nothing through.
+// Options configure a Proxy. The zero value denies every host.
 type Options struct {
 	Hosts policy.Hosts
-	Rules func() *rules.Rules // nil: there are none
+	Rules func() *rules.Rules // nil: no rules
 
-	// Ask asks a person about a host where a rule says so, and returns the
-	// answer, with no error for yes. Nil: nobody can be asked.
+	// Ask asks a person about a host for which a rule requires it. It returns
+	// the answer, and an error unless that is yes. Nil: the host is denied.
 	Ask func(context.Context, policy.HostTarget, policy.HostDecision) (answer string, err error)
 
-	// Lookup returns the addresses of a name; nil asks the system.
+	// Lookup resolves a name; nil uses the system resolver.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
-	// Dial connects to an address; nil asks the system.
+	// Dial connects to an address; nil uses a [net.Dialer].
 	Dial func(context.Context, netip.AddrPort) (net.Conn, error)
 
 	Log *slog.Logger // nil: nothing is logged
@@ -71,22 +71,22 @@ type Proxy struct {
 	http      *http.Server
 	forward   http.Handler
 	transport *http.Transport
-	httpConns    *connListener // connections that speak HTTP
+	httpConns *connListener // connections that use HTTP
 	ctx       context.Context
 	cancel    context.CancelFunc
 	slots     chan struct{}
-	wg      sync.WaitGroup
+	wg        sync.WaitGroup
 
-	history  history
+	history    history
 	questions  questions
 	localAddrs localAddrs
 
 	mu     sync.Mutex
 	closed bool
-	conns  map[net.Conn]bool // to be closed by Close
+	conns  map[net.Conn]bool // open connections, closed by Close
 }
 
-// New returns a Proxy. Close it.
+// New returns a Proxy. The caller must close it.
 func New(o Options) *Proxy {
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
@@ -108,8 +108,8 @@ func New(o Options) *Proxy {
 	return p
 }
 
-// Serve accepts connections from l until l or the Proxy is closed, and closes
-// l.
+// Serve accepts connections from l until l or the Proxy is closed. It closes l and
+// returns [net.ErrClosed].
 func (p *Proxy) Serve(l net.Listener) error {
 	defer l.Close()
 	stop := context.AfterFunc(p.ctx, func() { l.Close() })
@@ -126,7 +126,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 			if errors.Is(err, net.ErrClosed) || p.ctx.Err() != nil {
 				return net.ErrClosed
 			}
-			// Out of descriptors, for one: others end and give theirs back.
+			// Temporary, such as being out of file descriptors.
 			p.o.Log.Warn("accepting a connection of a command", "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -147,7 +147,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	}
 }
 
-// Close ends all connections and waits for that.
+// Close closes all connections and waits until they are served.
 func (p *Proxy) Close() {
 	p.cancel()
 	p.mu.Lock()
@@ -162,8 +162,7 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// track notes a connection that Close is to close. It is false when it is too
-// late for that.
+// track registers a connection for Close. It returns false if the proxy is closed.
 func (p *Proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +179,7 @@ func (p *Proxy) untrack(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// serve tells by the first byte what a client speaks.
+// serve detects the protocol by the first byte.
 func (p *Proxy) serve(c *clientConn) {
 	c.SetDeadline(time.Now().Add(headerTimeout))
 	first := make([]byte, 1)
@@ -200,12 +199,12 @@ func (p *Proxy) serve(c *clientConn) {
 	}
 }
 
-// A Refusal says that a host was refused, and why.
+// A Refusal is the error for a host that the policy denies.
 type Refusal struct {
 	Target policy.HostTarget
 	Reason string
-	Hint   string // what would allow it, may be empty
-	Rule   string // what decided, may be empty
+	Hint   string // what would allow it; may be empty
+	Rule   string // the rule that decided; may be empty
 }
 
 func (r *Refusal) Error() string {
@@ -224,15 +223,15 @@ func (p *Proxy) rules() *rules.Rules {
 	return p.o.Rules()
 }
 
-// An requester is who wants to reach something.
+// A requester is a command that wants to reach a host.
 type requester struct {
-	command string // the name in its environment, "" when it does not say
+	command string // the name from its environment, "" if unknown
 	target  policy.HostTarget
-	answer  string // of a person, "" when nobody was asked
+	answer  string // of a person, "" if nobody was asked
 }
 
-// authorize returns who asks when t may be reached as far as its name tells, and
-// a *[Refusal] when not.
+// authorize checks the name of t. It returns the requester if t is allowed, and a
+// *[Refusal] otherwise.
 func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarget) (requester, error) {
 	who := requester{command: command, target: t}
 	d := p.o.Hosts.Decide(p.rules(), t)
@@ -242,7 +241,8 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 	case policy.Ask:
 		err := errors.New("nobody can be asked")
 		if p.o.Ask != nil {
-			who.answer, err = p.questions.ask(ctx, p.ctx, t, func(ctx context.Context) (string, error) { return p.o.Ask(ctx, t, d) })
+			put := func(ctx context.Context) (string, error) { return p.o.Ask(ctx, t, d) }
+			who.answer, err = p.questions.ask(ctx, p.ctx, t, put)
 		}
 		if err == nil {
 			return who, nil
@@ -256,20 +256,23 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 	return who, p.recordRefusal(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
 }
 
-// recordRefusal notes r and returns it.
+// recordRefusal logs and records r, and returns it.
 func (p *Proxy) recordRefusal(who requester, r *Refusal) error {
-	p.o.Log.Info("host refused", "host", r.Target.Host, "port", r.Target.Port, "protocol", r.Target.Protocol, "why", r.Reason)
-	p.history.add(who.command, policy.HostUse{HostTarget: r.Target, Refused: true, Reason: r.Reason, Hint: r.Hint, Rule: r.Rule, Asked: who.answer})
+	t := r.Target
+	p.o.Log.Info("host refused", "host", t.Host, "port", t.Port, "protocol", t.Protocol, "why", r.Reason)
+	p.history.add(who.command, policy.HostUse{
+		HostTarget: t, Refused: true, Reason: r.Reason, Hint: r.Hint, Rule: r.Rule, Asked: who.answer,
+	})
 	return r
 }
 
-// recordReached notes that t was reached.
+// recordReached logs and records that t was reached.
 func (p *Proxy) recordReached(who requester, t policy.HostTarget) {
 	p.o.Log.Debug("host reached", "host", t.Host, "port", t.Port, "protocol", t.Protocol)
 	p.history.add(who.command, policy.HostUse{HostTarget: t, Asked: who.answer})
 }
 
-// connect connects to t, which permit has let pass.
+// connect connects to t, which has been authorized.
 func (p *Proxy) connect(ctx context.Context, who requester, t policy.HostTarget) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -283,7 +286,7 @@ func (p *Proxy) connect(ctx context.Context, who requester, t policy.HostTarget)
 	return conn, err
 }
 
-// dialAny connects to one of the addresses of t that may be reached.
+// dialAny connects to the first allowed address of t that accepts.
 func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, error) {
 	addrs, err := p.addresses(ctx, t)
 	if err != nil {
@@ -309,10 +312,10 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	case refusal != nil:
 		return nil, refusal
 	}
-	return nil, fmt.Errorf("looking up %s: it has no address", t.Host)
+	return nil, fmt.Errorf("looking up %s: no addresses", t.Host)
 }
 
-// get returns what t may be reached at, the public ones and others.
+// addresses resolves t.
 func (p *Proxy) addresses(ctx context.Context, t policy.HostTarget) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(t.Host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -321,24 +324,23 @@ func (p *Proxy) addresses(ctx context.Context, t policy.HostTarget) ([]netip.Add
 	case t.Host == "localhost":
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	case strings.Contains(t.Host, "."):
-		return p.o.Lookup(ctx, t.Host+".") // rooted: no search domain is tried
+		return p.o.Lookup(ctx, t.Host+".") // fully qualified: no search domains
 	}
 	return p.o.Lookup(ctx, t.Host)
 }
 
-// A localAddrs is the one this runs on.
+// localAddrs caches the addresses of this machine.
 type localAddrs struct {
 	mu   sync.Mutex
 	read time.Time
 	own  map[netip.Addr]bool
 }
 
-// localAddrsTTL is how old the addresses of a machine may be: to read them takes
-// as long as to connect.
+// localAddrsTTL is how long the addresses are cached: reading them takes as long as connecting.
 const localAddrsTTL = 10 * time.Second
 
-// get returns the addresses of this machine: behind a public one of them
-// may be what listens for its own network.
+// get returns the addresses of this machine. Even a public one may belong to a service
+// that is meant for the local network only.
 func (m *localAddrs) get() map[netip.Addr]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,7 +348,7 @@ func (m *localAddrs) get() map[netip.Addr]bool {
 		return m.own
 	}
 	m.own, m.read = map[netip.Addr]bool{}, time.Now()
-	list, _ := net.InterfaceAddrs() // none: the others are refused all the same
+	list, _ := net.InterfaceAddrs() // if it fails, private addresses are still refused
 	for _, a := range list {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			m.own[prefix.Addr().Unmap()] = true
@@ -355,7 +357,7 @@ func (m *localAddrs) get() map[netip.Addr]bool {
 	return m.own
 }
 
-// dial connects to one of left addresses that are still to be tried.
+// dial connects to addr, with an equal share of the remaining time for each of left addresses.
 func (p *Proxy) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -365,19 +367,17 @@ func (p *Proxy) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Co
 	return p.o.Dial(ctx, addr)
 }
 
-// Uses returns the hosts that were reached or refused since a time, the
-// oldest first.
+// Uses returns the hosts that were reached or refused since the given time, oldest first.
 func (p *Proxy) Uses(since time.Time) []policy.HostUse {
 	return p.history.list(since, func(string) bool { return true })
 }
 
-// usesOf is Uses for one command, and for those that did not say which they
-// are.
+// usesOf is [Proxy.Uses] for one command, including uses by unidentified commands.
 func (p *Proxy) usesOf(command string, since time.Time) []policy.HostUse {
 	return p.history.list(since, func(c string) bool { return c == command || c == "" })
 }
 
-// A history is what happened lately.
+// A history holds the most recent uses of hosts.
 type history struct {
 	mu   sync.Mutex
 	uses []historyEntry
@@ -389,7 +389,7 @@ type historyEntry struct {
 	use     policy.HostUse
 }
 
-// maxHistory bounds a record.
+// maxHistory limits the number of entries in a history.
 const maxHistory = 1000
 
 func (r *history) add(command string, u policy.HostUse) {
@@ -423,8 +423,8 @@ func (r *history) list(since time.Time, of func(command string) bool) []policy.H
 	return list
 }
 
-// questions has one question at a time under way for each target: a program opens
-// many connections at once.
+// questions coalesces questions about the same target: a program opens many
+// connections at once.
 type questions struct {
 	mu   sync.Mutex
 	open map[policy.HostTarget]*question
@@ -436,9 +436,11 @@ type question struct {
 	err    error
 }
 
-// ask returns what put returns. The question goes on when ctx, that of one who
-// waits for it, ends; it ends with life.
-func (a *questions) ask(ctx, life context.Context, t policy.HostTarget, put func(context.Context) (string, error)) (string, error) {
+// ask returns the result of put, joining a pending question about t if there is one.
+// The question continues when ctx ends, because others may wait for it; it ends with life.
+func (a *questions) ask(
+	ctx, life context.Context, t policy.HostTarget, put func(context.Context) (string, error),
+) (string, error) {
 	a.mu.Lock()
 	q := a.open[t]
 	if q == nil {
@@ -466,7 +468,7 @@ func (a *questions) ask(ctx, life context.Context, t policy.HostTarget, put func
 	}
 }
 
-// marshalUses writes uses for [Uses].
+// marshalUses encodes uses for [Uses].
 func marshalUses(uses []policy.HostUse) []byte {
 	b, err := json.Marshal(uses)
 	if err != nil {

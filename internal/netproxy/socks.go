@@ -12,8 +12,7 @@ import (
 	"toolgate/policy"
 )
 
-// SOCKS5 as RFC 1928 has it, and user names as RFC 1929 does: of its commands
-// CONNECT alone.
+// SOCKS5 (RFC 1928) with user names (RFC 1929). Of its commands only CONNECT is supported.
 const (
 	socksVersion = 5
 
@@ -69,8 +68,8 @@ func (p *Proxy) serveSOCKS(c *clientConn) {
 	p.tunnel(c, nil, server)
 }
 
-// socksGreet agrees on a method and returns the user's name, by which a
-// command says which it is. Any password will do.
+// socksGreet negotiates an authentication method and returns the user name, which
+// identifies the command. Any password is accepted.
 func socksGreet(c io.ReadWriter) (user string, err error) {
 	methods, err := readLengthPrefixed(c)
 	if err != nil {
@@ -106,15 +105,14 @@ func socksGreet(c io.ReadWriter) (user string, err error) {
 	return string(name), err
 }
 
-// socksRequest reads what is to be connected to. Code is the reply for an
-// error.
+// socksRequest reads a request and returns its target. If err is not nil, code is the reply.
 func socksRequest(c io.Reader) (t policy.HostTarget, code byte, err error) {
 	head := make([]byte, 4) // version, command, reserved, address type
 	if _, err := io.ReadFull(c, head); err != nil {
 		return t, socksFailed, err
 	}
 	if head[0] != socksVersion || head[2] != 0 {
-		return t, socksFailed, errors.New("no SOCKS5 request")
+		return t, socksFailed, errors.New("not a SOCKS5 request")
 	}
 	var host string
 	switch head[3] {
@@ -154,7 +152,7 @@ func socksRequest(c io.Reader) (t policy.HostTarget, code byte, err error) {
 	return t, socksGranted, nil
 }
 
-// readLengthPrefixed reads bytes with their number, in one byte, before them.
+// readLengthPrefixed reads a byte string that is preceded by its length in one byte.
 func readLengthPrefixed(r io.Reader) ([]byte, error) {
 	n := make([]byte, 1)
 	if _, err := io.ReadFull(r, n); err != nil {
@@ -165,7 +163,7 @@ func readLengthPrefixed(r io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// socksReply answers a request. The address it was connected from is not told.
+// socksReply answers a request. It does not reveal the local address of the connection.
 func socksReply(w io.Writer, code byte) error {
 	_, err := w.Write([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
 	return err
