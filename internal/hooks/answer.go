@@ -10,21 +10,20 @@ import (
 	"toolgate/internal/config"
 )
 
-// An answer is what a hook said. The zero value is that it has nothing to say.
+// An answer is the result of a hook. The zero value changes nothing.
 type answer struct {
 	Blocked       bool
-	Allowed       bool   // to a PermissionRequest
+	Allowed       bool   // by a PermissionRequest hook
 	Reason        string // of Blocked
-	Context       string // for the model
+	Context       string // text for the model
 	UpdatedInput  json.RawMessage
 	UpdatedOutput json.RawMessage
 }
 
-// exitBlock is the exit code that objects.
+// exitBlock is the exit code of a hook that blocks the call.
 const exitBlock = 2
 
-// read returns what the hook said by its exit code and its output. An error
-// means that it did not speak the language.
+// read parses the answer from a hook's exit code and output.
 func read(e config.HookEvent, p output) (answer, error) {
 	switch p.code {
 	case 0:
@@ -35,19 +34,19 @@ func read(e config.HookEvent, p output) (answer, error) {
 	}
 	out := bytes.TrimSpace(p.stdout)
 	if len(out) == 0 || out[0] != '{' && out[0] != '[' {
-		return answer{}, nil // words that are no JSON are for nobody
+		return answer{}, nil // other output is ignored
 	}
 	if p.overflow {
 		return answer{}, fmt.Errorf("it printed more than %d bytes", maxStdout)
 	}
 	var w hookOutput
 	if err := json.Unmarshal(out, &w); err != nil {
-		return answer{}, fmt.Errorf("its JSON is not understood: %w", err)
+		return answer{}, fmt.Errorf("invalid JSON: %w", err)
 	}
 	return w.answer(e)
 }
 
-// A hookOutput is a hook's JSON.
+// A hookOutput is the JSON that a hook prints.
 type hookOutput struct {
 	Continue   *bool  `json:"continue"`
 	StopReason string `json:"stopReason"`
@@ -66,7 +65,7 @@ type hookOutput struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// A decision is the answer to a PermissionRequest.
+// A decision is the part of a [hookOutput] that answers a PermissionRequest.
 type decision struct {
 	Behavior           string          `json:"behavior"`
 	Message            string          `json:"message"`
@@ -75,12 +74,11 @@ type decision struct {
 	Interrupt          bool            `json:"interrupt"`
 }
 
-// answer reads the JSON for the event. A word that is not known, or is known
-// and cannot be done here, is an error: a hook that meant to restrict
-// something must not be without effect.
+// answer interprets the JSON for the event. An unknown or unsupported value is an
+// error, because a hook that is meant to restrict something must not be ignored.
 func (w hookOutput) answer(e config.HookEvent) (answer, error) {
 	if w.Specific.Event != "" && w.Specific.Event != string(e) {
-		return answer{}, fmt.Errorf("it answered for %s when asked for %s", w.Specific.Event, e)
+		return answer{}, fmt.Errorf("hookEventName is %s, but the event is %s", w.Specific.Event, e)
 	}
 	a := answer{Context: w.Specific.Context}
 	switch w.Decision {
@@ -114,13 +112,14 @@ func (w hookOutput) preToolUse(a answer) (answer, error) {
 	case "deny":
 		return block(w.Specific.PermissionReason), nil
 	case "ask":
-		return answer{}, errors.New(`permissionDecision "ask" cannot be done here; answer "deny", or leave it to the policy`)
+		return answer{}, errors.New(
+			`permissionDecision "ask" is not supported; answer "deny" or leave it to the policy`)
 	default:
 		return answer{}, fmt.Errorf("unknown permissionDecision %q", w.Specific.PermissionDecision)
 	}
 	a.UpdatedInput = nonNull(w.Specific.UpdatedInput)
 	if a.UpdatedInput != nil && w.Specific.PermissionDecision != "allow" {
-		return answer{}, errors.New(`updatedInput counts only with permissionDecision "allow"`)
+		return answer{}, errors.New(`updatedInput requires permissionDecision "allow"`)
 	}
 	return a, nil
 }
@@ -135,7 +134,7 @@ func (w hookOutput) permissionRequest(a answer) (answer, error) {
 		return block(d.Message), nil
 	case "allow":
 		if nonNull(d.UpdatedInput) != nil || nonNull(d.UpdatedPermissions) != nil || d.Interrupt {
-			return answer{}, errors.New("a PermissionRequest hook can allow or deny, and change nothing")
+			return answer{}, errors.New("a PermissionRequest hook can only allow or deny, not change the call")
 		}
 		a.Allowed = true
 		return a, nil
@@ -143,7 +142,7 @@ func (w hookOutput) permissionRequest(a answer) (answer, error) {
 	return answer{}, fmt.Errorf("unknown behavior %q", d.Behavior)
 }
 
-// nonNull returns v, nil for JSON's null.
+// nonNull returns v, or nil if it is null.
 func nonNull(v json.RawMessage) json.RawMessage {
 	if string(v) == "null" {
 		return nil
@@ -155,7 +154,7 @@ func block[T string | []byte](reason T) answer {
 	return answer{Blocked: true, Reason: reasonText([]byte(reason))}
 }
 
-// reasonText returns what a hook wrote for a reader.
+// reasonText returns the text that a hook wrote, shortened.
 func reasonText(b []byte) string {
 	s := strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD"))
 	if s == "" {

@@ -14,7 +14,7 @@ import (
 	"toolgate/policy/shell"
 )
 
-// Check returns what is wrong with each hook that would not run.
+// Check returns an error for each hook that would not run.
 func (s *Set) Check() []error {
 	var faults []error
 	for _, e := range []config.HookEvent{config.PreToolUse, config.PermissionRequest, config.PostToolUse} {
@@ -32,20 +32,19 @@ func (s *Set) Check() []error {
 // RunsScripts reports whether arguments of the program name files that it runs.
 func RunsScripts(program string) bool { return scriptRunners.MatchString(filepath.Base(program)) }
 
-// scriptRunners are programs whose arguments name files that they run.
+// scriptRunners matches programs that run the files named in their arguments.
 var scriptRunners = lazyregexp.New(
 	`^((python|pypy)[0-9.]*|node|deno|bun|tsx|ts-node|ruby|perl|php|lua|sh|bash|dash|ksh|zsh|fish|source|\.)$`)
 
-// check returns an error if the hook's command names a program, or a script
-// for one, that commands in the sandbox can write. What a word stands for is
-// judged by the text: one that is only known when the hook runs is not judged.
+// check returns an error if the hook runs a program or script that sandboxed commands
+// can write to. It is static: words that are expanded at run time are not checked.
 func (s *Set) check(h config.Hook) error {
 	if s.opts.Check != nil {
 		if err := s.opts.Check(); err != nil {
 			return err
 		}
 	}
-	if runtime.GOOS == "windows" { // cmd.exe is not read
+	if runtime.GOOS == "windows" { // the syntax of cmd.exe is not parsed
 		return nil
 	}
 	env := os.Environ()
@@ -73,8 +72,7 @@ func (s *Set) check(h config.Hook) error {
 	return nil
 }
 
-// checkFile returns an error if the word names a file that commands can
-// write.
+// checkFile returns an error if the word names a file that commands can write to.
 func (s *Set) checkFile(word string) error {
 	file := expandHome(word)
 	if !filepath.IsAbs(file) {
@@ -87,8 +85,7 @@ func (s *Set) checkFile(word string) error {
 	return nil
 }
 
-// expandHome returns word with the home folder for a leading ~ or $HOME, as in a
-// shell.
+// expandHome expands a leading ~, $HOME or ${HOME}, as a shell does.
 func expandHome(word string) string {
 	for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
 		if rest, ok := strings.CutPrefix(word, prefix); ok {

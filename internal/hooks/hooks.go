@@ -1,25 +1,24 @@
-// Package hooks runs the user's own programs around calls, as Codex does:
-// before a call is decided, before a person is asked, and after a run.
+// Package hooks runs the user's hooks, which are programs that Codex also supports:
+// before a call is decided, before a person is asked, and after a call has run.
 //
 //	set := hooks.New(config.Hooks, hooks.Options{Dir: workspace, Log: log})
 //	defer set.Close()
 //	set.Install(gate)
 //
-// A hook is told of the call by JSON on its stdin. It objects with exit code 2
-// and a reason on stderr, or with JSON on stdout, which can also rewrite the
-// arguments, add text for the model and answer for the person. Hooks of one
-// event run one after the other in the config's order; each sees the arguments
-// as the one before left them, and the first that objects ends it.
+// A hook gets the call as JSON on stdin. It blocks the call with exit code 2 and a
+// reason on stderr, or with JSON on stdout, which can also rewrite the arguments, add
+// text for the model, or answer for the person. The hooks of an event run one after the
+// other in the order of the config. Each sees the arguments as left by the previous one,
+// and the first that blocks ends the sequence.
 //
-// Unlike Codex's, a hook that breaks, runs out of time or answers with JSON
-// that is not understood counts as an objection, unless its on_failure is
-// "allow". What a hook allows, the policy still decides: only the answer to
-// PermissionRequest takes the place of a person's.
+// Unlike in Codex, a hook that crashes, times out or prints invalid JSON blocks the
+// call, unless its on_failure is "allow". A hook cannot override the policy: only the
+// answer to PermissionRequest replaces a person's.
 //
-// Hooks run in the workspace, with the gate's environment and outside the
-// sandbox: they come from the user's config alone, never from a workspace. Nor
-// do their programs: PATH has no folder that commands in the sandbox can write,
-// and a command that names a program or script there does not run.
+// Hooks run in the workspace, with the gate's environment and outside the sandbox. They
+// are configured only in the user's config, never in a workspace. Their PATH contains no
+// folder that sandboxed commands can write to, and a hook whose program or script is in
+// such a folder does not run.
 package hooks
 
 import (
@@ -40,30 +39,30 @@ import (
 	"toolgate/policy"
 )
 
-// Options say where hooks run and what they are told.
+// Options configure a [Set].
 type Options struct {
 	Dir      string // the workspace
 	Approval policy.Approval
 	Log      *slog.Logger // nil: nothing is logged
-	Check    func() error // why no hook may run now; may be nil
+	Check    func() error // an error means that no hook may run now; may be nil
 
 	Programs programs.Finder // where hooks find programs
-	// AnyPath lets a hook name by its path a file that commands can write.
+	// AnyPath allows hooks to name a file by path even if commands can write to it.
 	AnyPath bool
 }
 
-// A Set is the hooks of a gate. Close it. It may be used concurrently.
+// A Set is the hooks of a gate. The caller must close it. It may be used concurrently.
 type Set struct {
 	config  config.Hooks
 	opts    Options
 	session string
 
 	background sync.WaitGroup
-	ctx     context.Context
-	cancel        context.CancelFunc
+	ctx        context.Context
+	cancel     context.CancelFunc
 }
 
-// New returns the hooks of c, which has been checked when it was read.
+// New returns the hooks of c, which must have been validated.
 func New(c config.Hooks, o Options) *Set {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -73,7 +72,7 @@ func New(c config.Hooks, o Options) *Set {
 	return s
 }
 
-// Install gives the gate the functions for which there are hooks.
+// Install sets the gate's functions for events that have hooks.
 func (s *Set) Install(g *gate.Gate) {
 	if len(s.config.PreToolUse) > 0 {
 		g.Before = s.Before
@@ -86,8 +85,7 @@ func (s *Set) Install(g *gate.Gate) {
 	}
 }
 
-// Close waits a little for the hooks that run in the background, and ends
-// those that take longer.
+// Close waits up to two seconds for background hooks and then kills them.
 func (s *Set) Close() {
 	defer time.AfterFunc(closeWait, s.cancel).Stop()
 	s.background.Wait()
@@ -95,8 +93,8 @@ func (s *Set) Close() {
 
 const closeWait = 2 * time.Second
 
-// Before runs the PreToolUse hooks. It may change the call's arguments and
-// add to its notes. It is a [policy.Gate]'s Before.
+// Before runs the PreToolUse hooks. It may change the call's arguments and add notes.
+// It implements [gate.Gate.Before].
 func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 	look := func() view { return viewOf(*c) }
 	return s.each(ctx, config.PreToolUse, look, func(h config.Hook, v view, a answer) error {
@@ -118,14 +116,17 @@ func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 	})
 }
 
-// Ask runs the PermissionRequest hooks. One that says no is the answer, else
-// one that says yes. It is a [policy.Gate]'s AskHook.
+// Ask runs the PermissionRequest hooks. A hook that denies wins over one that allows.
+// It implements [gate.Gate.AskHook].
 func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answer, bool, error) {
 	allowed := false
 	look := func() view { return viewOf(c).withDescription(q) }
 	err := s.each(ctx, config.PermissionRequest, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
-			return &gate.Refused{Reason: "a PermissionRequest hook said no: " + a.Reason, Hint: "do not try it again in another way"}
+			return &gate.Refused{
+				Reason: "a PermissionRequest hook said no: " + a.Reason,
+				Hint:   "do not try it again in another way",
+			}
 		}
 		allowed = allowed || a.Allowed
 		return nil
@@ -136,9 +137,8 @@ func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answe
 	return gate.Once, true, nil
 }
 
-// After adds the notes of the PreToolUse hooks to what the run gave, and runs
-// the PostToolUse hooks, which may add text or put their own in its place. It
-// is a [policy.Gate]'s After.
+// After runs the PostToolUse hooks, which may add text or replace the result, and then
+// appends the notes of all hooks. It implements [gate.Gate.After].
 func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	notes := slices.Clone(c.Notes)
 	look := func() view { return viewOf(c).withResponse(c, *out) }
@@ -159,9 +159,9 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 		return nil
 	})
 	if no, ok := errors.AsType[*gate.Refused](err); ok {
-		// The call has run: that must not be lost with its output.
+		// The model must know that the call has run.
 		why := "the call has run, and a PostToolUse hook keeps its output back: " + no.Reason
-		if c.Action.Request { // its result has no form for an error
+		if c.Action.Request { // its result cannot express an error
 			return &gate.Refused{Reason: why}
 		}
 		out.Result = errorResult(why)
@@ -173,16 +173,18 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	}
 	for _, n := range notes {
 		if out.Result, err = appendText(c, out.Result, n); err != nil {
-			return fmt.Errorf("adding a hook's words to the result: %w", err)
+			return fmt.Errorf("adding a hook's text to the result: %w", err)
 		}
 	}
 	return nil
 }
 
-// each asks the hooks of the event that are for the call's tool, in order,
-// and hands their answers to use, until one of it errs. look shows the call
-// as it is by then. Hooks that are async run on their own.
-func (s *Set) each(ctx context.Context, e config.HookEvent, look func() view, use func(config.Hook, view, answer) error) error {
+// each runs the event's hooks that match the call, in order, and passes their answers
+// to use until it returns an error. look returns the current view of the call. Async
+// hooks run in the background.
+func (s *Set) each(
+	ctx context.Context, e config.HookEvent, look func() view, use func(config.Hook, view, answer) error,
+) error {
 	names := look().names()
 	for _, g := range s.config.For(e) {
 		if !g.Matches(names...) {
@@ -210,7 +212,7 @@ func (s *Set) each(ctx context.Context, e config.HookEvent, look func() view, us
 	return nil
 }
 
-// inBackground runs a hook whose answer does not count.
+// inBackground runs a hook whose answer is ignored.
 func (s *Set) inBackground(e config.HookEvent, h config.Hook, in []byte) {
 	s.background.Go(func() { // ends with the hook, or with Close
 		if _, err := s.run(s.ctx, h, in); err != nil && s.ctx.Err() == nil {
@@ -219,8 +221,8 @@ func (s *Set) inBackground(e config.HookEvent, h config.Hook, in []byte) {
 	})
 }
 
-// ask runs one hook and reads its answer. What goes wrong is a
-// *[policy.Refused], or nothing where the config says so.
+// ask runs one hook and returns its answer. If the hook fails, the error is a
+// *[gate.Refused], or nil if the config says so.
 func (s *Set) ask(ctx context.Context, e config.HookEvent, h config.Hook, in []byte) (answer, error) {
 	if h.StatusMessage != "" {
 		s.opts.Log.Info(h.StatusMessage, "event", e)
@@ -249,7 +251,7 @@ const (
 	bytesPerToken        = 4
 )
 
-// fail is what a hook that broke does to the call.
+// fail logs that a hook failed, and returns the error for the call.
 func (s *Set) fail(e config.HookEvent, h config.Hook, why error) error {
 	s.opts.Log.Warn("hook failed", "event", e, "command", h.Command, "on_failure", h.OnFailure, "err", why)
 	if h.OnFailure == "allow" {
@@ -257,11 +259,11 @@ func (s *Set) fail(e config.HookEvent, h config.Hook, why error) error {
 	}
 	return &gate.Refused{
 		Reason: fmt.Sprintf("a %s hook of the user's failed, which counts as no: %v", e, why),
-		Hint:   `only the user can mend it, or set on_failure = "allow" for it`,
+		Hint:   `only the user can fix it, or set on_failure = "allow" for it`,
 	}
 }
 
-// stdin is what a hook is told, in Codex's words.
+// stdin returns the JSON that a hook gets, in Codex's schema.
 func (s *Set) stdin(e config.HookEvent, v view) ([]byte, error) {
 	mode := "default"
 	if s.opts.Approval == policy.Never {
@@ -284,15 +286,15 @@ func (s *Set) stdin(e config.HookEvent, v view) ([]byte, error) {
 		Tool: v.name, Input: v.input, Response: v.response, ID: v.id,
 	})
 	if err != nil {
-		return nil, &gate.Refused{Reason: "its arguments cannot be shown to a hook: " + err.Error()}
+		return nil, &gate.Refused{Reason: "encoding its arguments for a hook: " + err.Error()}
 	}
 	return in, nil
 }
 
-// cut shortens text to n bytes and says so.
+// cut truncates text to n bytes and appends a note.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return strings.ToValidUTF8(text[:n], "") + fmt.Sprintf("\n[%d bytes of the hook's words left out]", len(text)-n)
+	return strings.ToValidUTF8(text[:n], "") + fmt.Sprintf("\n[%d bytes of the hook's text left out]", len(text)-n)
 }

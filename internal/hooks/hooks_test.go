@@ -163,17 +163,17 @@ func TestPreToolUse(t *testing.T) {
 
 		{"breaks", "echo oops >&2; exit 1", "failed, which counts as no: exit code 1: oops"},
 		{"is not there", "/no/such/program", "failed, which counts as no: exit code 127"},
-		{"is killed", "kill -9 $$", "failed, which counts as no: it was ended"},
-		{"bad JSON", `echo '{"decision":'`, "failed, which counts as no: its JSON is not understood"},
-		{"JSON of another shape", `echo '[1]'`, "its JSON is not understood"},
+		{"is killed", "kill -9 $$", "failed, which counts as no: ended by signal"},
+		{"bad JSON", `echo '{"decision":'`, "failed, which counts as no: invalid JSON"},
+		{"JSON of another shape", `echo '[1]'`, "invalid JSON"},
 		{"unknown decision", `echo '{"decision":"perhaps"}'`, `unknown decision "perhaps"`},
 		{"unknown permission", `echo '{"hookSpecificOutput":{"permissionDecision":"Deny"}}'`, `unknown permissionDecision "Deny"`},
-		{"ask", `echo '{"hookSpecificOutput":{"permissionDecision":"ask"}}'`, `"ask" cannot be done here`},
-		{"rewrite without allow", `echo '{"hookSpecificOutput":{"updatedInput":{"command":"x"}}}'`, "updatedInput counts only"},
+		{"ask", `echo '{"hookSpecificOutput":{"permissionDecision":"ask"}}'`, `"ask" is not supported`},
+		{"rewrite without allow", `echo '{"hookSpecificOutput":{"updatedInput":{"command":"x"}}}'`, "updatedInput requires"},
 		{"rewrite with a list", `echo '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":["x"]}}}'`, "updatedInput.command is not a string"},
-		{"answers for another event", `echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse"}}'`, "it answered for PostToolUse"},
+		{"answers for another event", `echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse"}}'`, "hookEventName is PostToolUse"},
 		{"prints too much JSON", `printf '{"reason":"'; head -c 2000000 /dev/zero | tr '\0' x; printf '"}'`, "it printed more than"},
-		{"out of time", "sleep 600", "it ran longer than"},
+		{"out of time", "sleep 600", "timed out after"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			more := ""
@@ -386,7 +386,7 @@ func TestWordsOfAPreToolUseHookReachTheModel(t *testing.T) {
 	h.result = `{ "content" : [ ] }`
 	out, err := h.call("shell", `{"command":["ls"]}`)
 	require.NoError(t, err)
-	require.Equal(t, `{ "content" : [ {"type":"text","text":"1234\n[5 bytes of the hook's words left out]"}] }`, string(out.Result))
+	require.Equal(t, `{ "content" : [ {"type":"text","text":"1234\n[5 bytes of the hook's text left out]"}] }`, string(out.Result))
 }
 
 func TestPermissionRequest(t *testing.T) {
@@ -404,7 +404,7 @@ func TestPermissionRequest(t *testing.T) {
 		{"nothing to say", "exit 0", "", "person"},
 		{"breaks", "exit 1", "", "counts as no"},
 		{"breaks and may", "exit 1", `on_failure = "allow"`, "person"},
-		{"allow with more", says(`{"behavior":"allow","updatedInput":{}}`), "", "can allow or deny"},
+		{"allow with more", says(`{"behavior":"allow","updatedInput":{}}`), "", "can only allow or deny"},
 		{"unknown", says(`{"behavior":"Allow"}`), "", "unknown behavior"},
 		{"no behavior", says(`{}`), "", "unknown behavior"},
 	} {

@@ -16,7 +16,7 @@ type textContent struct {
 
 func text(s string) textContent { return textContent{Type: "text", Text: s} }
 
-// marshal is for what always marshals.
+// marshal encodes values that cannot fail to encode.
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -25,7 +25,7 @@ func marshal(v any) json.RawMessage {
 	return b
 }
 
-// errorResult returns a result that says that something went wrong.
+// errorResult returns a CallToolResult with an error text.
 func errorResult(s string) json.RawMessage {
 	return marshal(struct {
 		Content []textContent `json:"content"`
@@ -33,8 +33,8 @@ func errorResult(s string) json.RawMessage {
 	}{[]textContent{text(s)}, true})
 }
 
-// contentList returns the list of the call's result that the model reads, and s as
-// an element of it. A result that holds no text has no such list.
+// contentList returns the key of the list in the call's result that the model reads,
+// and s as an element of it. The key is "" if the result holds no text.
 func contentList(c gate.Call, s string) (list string, element json.RawMessage) {
 	switch {
 	case !c.Action.Request:
@@ -45,18 +45,17 @@ func contentList(c gate.Call, s string) (list string, element json.RawMessage) {
 		var in struct {
 			URI string `json:"uri"`
 		}
-		_ = json.Unmarshal(c.Arguments, &in) // they have been read before
+		_ = json.Unmarshal(c.Arguments, &in) // validated before
 		return "contents", marshal(map[string]string{"uri": in.URI, "mimeType": "text/plain", "text": s})
 	}
 	return "", nil
 }
 
-// resultOf returns the result that a hook gave: a whole result, or what is to
-// be its text.
+// resultOf returns the result that a hook provided: v is a whole result or its text.
 func resultOf(c gate.Call, v json.RawMessage) (json.RawMessage, error) {
 	list, _ := contentList(c, "")
 	if list == "" {
-		return nil, errors.New("a hook changed the output, and the result of " + c.Action.Tool + " holds no text")
+		return nil, errors.New("a hook changed the output, but the result of " + c.Action.Tool + " holds no text")
 	}
 	var whole map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -71,8 +70,7 @@ func resultOf(c gate.Call, v json.RawMessage) (json.RawMessage, error) {
 	return marshal(map[string][]json.RawMessage{list: {element}}), nil
 }
 
-// appendText adds a piece of text to a result, if that holds text. Every other
-// byte of it stays.
+// appendText adds s to the result if it can hold text. All other bytes are preserved.
 func appendText(c gate.Call, result json.RawMessage, s string) (json.RawMessage, error) {
 	in, piece := contentList(c, s)
 	if in == "" {

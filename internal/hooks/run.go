@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	maxStdout = 1 << 20  // bytes of a hook's answer
-	maxStderr = 64 << 10 // bytes of its reason
+	maxStdout = 1 << 20  // bytes
+	maxStderr = 64 << 10 // bytes
 
-	// pipeWait is how long a process that the hook left behind may hold its
-	// streams open.
+	// pipeWait is how long a process that the hook left behind may keep the
+	// hook's streams open.
 	pipeWait = 2 * time.Second
 )
 
-// output is what a hook that ended by itself left behind.
+// An output is the result of a hook that exited by itself.
 type output struct {
 	code           int
 	stdout, stderr []byte
-	overflow       bool // there was more on stdout
+	overflow       bool // stdout was truncated
 }
 
-// run runs the hook's command. An error means that it did not end by itself.
+// run runs the hook's command. It returns an error if the command does not start or
+// does not exit by itself.
 func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (output, error) {
 	if err := s.check(h); err != nil {
 		return output{}, err
 	}
 	limit := h.TimeLimit()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it ran longer than %v and was ended", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %v", limit))
 	defer cancel()
 	stdout, stderr := &bounded{max: maxStdout}, &bounded{max: maxStderr}
 	cmd := s.shellCommand(ctx, h)
@@ -51,17 +52,17 @@ func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (output, error)
 	p := output{stdout: stdout.kept, stderr: stderr.kept, overflow: stdout.over}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if p.code = exit.ExitCode(); p.code < 0 {
-			return output{}, fmt.Errorf("it was ended: %v: %s", exit.ProcessState, reasonText(p.stderr))
+			return output{}, fmt.Errorf("ended by %v: %s", exit.ProcessState, reasonText(p.stderr))
 		}
 		return p, nil
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it ended well; what it started goes on and keeps its streams
+		err = nil // the hook succeeded; a process that it started keeps the streams open
 	}
 	return p, err
 }
 
-// bounded keeps the first bytes written to it.
+// bounded is a writer that keeps the first max bytes.
 type bounded struct {
 	kept []byte
 	max  int

@@ -10,13 +10,13 @@ import (
 	"toolgate/internal/config"
 )
 
-// shellCommand hands the command to sh. Not to the user's login shell, as
-// Codex does: a profile that prints something would break every answer.
+// shellCommand runs the command with sh. Codex uses the user's login shell, but a
+// profile that prints something would break every answer.
 func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
 }
 
-// setProcessGroup lets cmd and all that it starts be ended together.
+// setProcessGroup makes cmd.Cancel kill cmd and all of its children.
 func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

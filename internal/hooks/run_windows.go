@@ -12,14 +12,15 @@ import (
 	"toolgate/internal/config"
 )
 
-// shellCommand hands the command to cmd, unquoted: cmd has its own rules.
+// shellCommand passes the command to cmd.exe unquoted, because cmd.exe has its own
+// quoting rules.
 func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(systemFolder(), "cmd.exe"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`}
 	return cmd
 }
 
-// setProcessGroup lets cmd and all that it starts be ended together.
+// setProcessGroup makes cmd.Cancel kill cmd and all of its children.
 func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
 	cmd.Cancel = func() error {
@@ -32,7 +33,7 @@ func setProcessGroup(cmd *exec.Cmd) {
 	}
 }
 
-// systemFolder returns the folder of the system's own programs.
+// systemFolder returns the folder of the system's programs.
 func systemFolder() string {
 	return filepath.Join(cmp.Or(os.Getenv("SystemRoot"), `C:\Windows`), "System32")
 }

@@ -11,21 +11,20 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// A view is a call as hooks see it: under Codex's names, with a command or a
+// A view is a call as presented to hooks: with Codex's tool names, and a command or
 // patch as one string, "command".
 type view struct {
 	id       string
 	caller   string
 	name     string
-	aliases  []string // matchers may name it so too
-	field    string   // our argument that is shown as "command", "" for none
+	aliases  []string // other names that matchers may use
+	field    string   // the argument presented as "command", "" for none
 	input    map[string]any
-	sent     map[string]json.RawMessage // our arguments
+	sent     map[string]json.RawMessage // the original arguments
 	response any
 }
 
-// commandFields are the tools that run a command, with the argument that
-// holds it.
+// commandFields maps tools that run a command to the argument that holds it.
 var commandFields = map[string]string{
 	"shell":          "command",
 	"shell_command":  "command",
@@ -45,7 +44,7 @@ func viewOf(c gate.Call) view {
 		v.aliases, v.field = []string{"Edit", "Write"}, "input"
 	}
 	if json.Unmarshal(c.Arguments, &v.sent) != nil {
-		v.sent = nil // no arguments at all; others were refused before
+		v.sent = nil // no arguments; invalid ones were rejected before
 	}
 	for k, raw := range v.sent {
 		v.input[k] = raw
@@ -59,26 +58,26 @@ func viewOf(c gate.Call) view {
 
 func (v view) names() []string { return append([]string{v.name}, v.aliases...) }
 
-// withDescription returns v with what a person would be told.
+// withDescription adds the text that a person would see.
 func (v view) withDescription(q gate.Question) view {
 	v.input["description"] = cmp.Or(q.Action.Justification, q.Reason)
 	return v
 }
 
-// withResponse returns v with what the run gave.
+// withResponse adds the result of the run.
 func (v view) withResponse(c gate.Call, out gate.Outcome) view {
 	v.response = response(c, out)
 	return v
 }
 
-// flatName is s as part of a flat name.
+// flatName returns s as part of a flat tool name.
 func flatName(s string) string { return notInWord.ReplaceAllString(s, "_") }
 
 var notInWord = lazyregexp.New(`[^A-Za-z0-9_]`)
 
-// rewrite returns our arguments for what a hook wants in their place. A
-// command keeps the arguments beside it that the hook does not name; any
-// other call is replaced whole.
+// rewrite converts a hook's updatedInput to arguments of the tool. For a command,
+// arguments that the hook does not mention are kept; for other calls all arguments are
+// replaced.
 func (v view) rewrite(updated json.RawMessage) (json.RawMessage, error) {
 	var want map[string]json.RawMessage
 	if err := json.Unmarshal(updated, &want); err != nil || want == nil {
@@ -102,7 +101,7 @@ func (v view) rewrite(updated json.RawMessage) (json.RawMessage, error) {
 	if v.field != "command" {
 		delete(args, "command")
 	}
-	// A command that stays as it is stays in its own form, which may be a list.
+	// An unchanged command keeps its original form, which may be a list.
 	args[v.field] = v.sent[v.field]
 	if given && command != v.input["command"] {
 		args[v.field] = text
@@ -110,8 +109,8 @@ func (v view) rewrite(updated json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
-// commandText is the command as a person would type it: a script as it is, a
-// list as words, and a list that hands a script to a shell as that script.
+// commandText returns the command as a person would type it: a script unchanged, a list
+// as quoted words, and a list that passes a script to a shell as that script.
 func commandText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -136,11 +135,11 @@ func commandText(raw json.RawMessage) string {
 
 var (
 	shellName = lazyregexp.New(`^(.*/)?(ba|z|da|k)?sh$`)
-	unquoted     = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	unquoted  = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
 )
 
-// response is a result as hooks see it: the text of a built-in tool, and the
-// whole result of another server's.
+// response returns a result as presented to hooks: the text of a built-in tool, or the
+// whole result of a downstream server.
 func response(c gate.Call, out gate.Outcome) any {
 	if c.Action.Server != "" && json.Valid(out.Result) {
 		return out.Result
