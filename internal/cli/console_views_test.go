@@ -334,9 +334,9 @@ func consoleAndOthers(t *testing.T, b *chrome) {
 	p.do(chromedp.Reload())
 	p.see("#link.open")
 	eval[any](p, `document.getElementById("logout").click()`)
-	p.see("#view-door")
+	p.see("#view-login")
 	p.do(chromedp.Reload())
-	p.see("#view-door")
+	p.see("#view-login")
 	p.forget("401")
 	p.atEase()
 }

@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// A Announcement says where a running console is, in a file that only its owner can
-// read and that lies where no tool can. It holds a secret by which the two
-// sides know each other; what listens on that port after the gate has died
-// cannot pass for it.
+// An Announcement is a file that says where a console is running. Only its owner can
+// read it, and no tool can. It contains a secret with which console and client
+// authenticate each other, so that another process that later listens on the same port
+// cannot impersonate the console.
 type Announcement struct {
 	About
-	URL    string `json:"url"` // without a path, such as "http://127.0.0.1:8321"
+	URL    string `json:"url"` // without path, such as "http://127.0.0.1:8321"
 	Prefix string `json:"prefix"`
 	Secret string `json:"secret"`
 
@@ -35,23 +35,28 @@ type Announcement struct {
 
 func newSecret() []byte {
 	b := make([]byte, 32)
-	rand.Read(b) // does not fail
+	rand.Read(b) // never fails
 	return b
 }
 
-// Announce writes the file in dir that says that the console is at url, and
-// returns what removes it.
+// Announce writes a file in dir that says that the console is at url, and returns a
+// function that removes it.
 func (c *Console) Announce(dir, url string) (remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("telling where the console is: %w", err)
+		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
-	b, err := json.Marshal(Announcement{About: c.opts.About, URL: url, Prefix: c.opts.Prefix, Secret: hex.EncodeToString(c.secret)})
+	b, err := json.Marshal(Announcement{
+		About:  c.opts.About,
+		URL:    url,
+		Prefix: c.opts.Prefix,
+		Secret: hex.EncodeToString(c.secret),
+	})
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, "new-*") // 0600
+	f, err := os.CreateTemp(dir, "new-*") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("telling where the console is: %w", err)
+		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
 	name := filepath.Join(dir, strings.ToLower(rand.Text()[:12])+".json")
 	_, err = f.Write(b)
@@ -60,13 +65,13 @@ func (c *Console) Announce(dir, url string) (remove func(), err error) {
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return nil, fmt.Errorf("telling where the console is: %w", err)
+		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
 	return func() { os.Remove(name) }, nil
 }
 
-// Announcements returns what running consoles have written in dir, the newest
-// first. Whether each still runs shows when it is asked for a link.
+// Announcements returns the announcements in dir, newest first. Some of the consoles may
+// have ended; [Announcement.Link] finds out.
 func Announcements(dir string) ([]Announcement, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -76,7 +81,7 @@ func Announcements(dir string) ([]Announcement, error) {
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it has just ended
+			continue // the console has just ended
 		}
 		if err != nil {
 			return nil, err
@@ -91,12 +96,12 @@ func Announcements(dir string) ([]Announcement, error) {
 	return all, nil
 }
 
-// ErrGone says that a console has ended without removing its notice.
-var ErrGone = errors.New("it does not run any more")
+// ErrGone is returned for a console that ended without removing its announcement.
+var ErrGone = errors.New("no longer running")
 
-// Link asks the console for a link that lets one browser in. When what
-// answers does not know the secret, or nothing does, the notice is removed and
-// the error wraps [ErrGone].
+// Link requests a login link for one browser from the console. If nothing answers, or
+// something that does not know the secret, it removes the announcement and returns an
+// error that wraps [ErrGone].
 func (n Announcement) Link(ctx context.Context) (string, error) {
 	secret, err := hex.DecodeString(n.Secret)
 	if err != nil {
@@ -118,8 +123,8 @@ func (n Announcement) Link(ctx context.Context) (string, error) {
 	direct := &http.Client{Transport: &http.Transport{
 		Proxy:             nil,
 		DisableKeepAlives: true,
-		// The certificate is made out to the name that others know the server
-		// by, and not to the loopback. Who is there shows by the secret.
+		// The certificate is for the server's public name, not for the loopback
+		// address. The secret authenticates the console.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := direct.Do(req)
@@ -131,13 +136,14 @@ func (n Announcement) Link(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer res.Body.Close()
-	var give codeReply
+	var got codeReply
 	b, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err != nil || res.StatusCode != http.StatusOK || json.Unmarshal(b, &give) != nil || !hmac.Equal([]byte(give.Proof), []byte(proof(secret, "give", ask.Nonce, give.Code))) {
+	ok := err == nil && res.StatusCode == http.StatusOK && json.Unmarshal(b, &got) == nil
+	if !ok || !hmac.Equal([]byte(got.Proof), []byte(proof(secret, "give", ask.Nonce, got.Code))) {
 		os.Remove(n.file)
 		return "", fmt.Errorf("%w: something else answers at %s", ErrGone, n.URL)
 	}
-	return n.URL + n.Prefix + "/#code=" + give.Code, nil
+	return n.URL + n.Prefix + "/#code=" + got.Code, nil
 }
 
 type codeRequest struct {
@@ -150,7 +156,7 @@ type codeReply struct {
 	Proof string `json:"proof"`
 }
 
-// proof shows that one knows the secret, without telling it.
+// proof returns an HMAC of the words, which proves knowledge of the secret.
 func proof(secret []byte, words ...string) string {
 	m := hmac.New(sha256.New, secret)
 	for _, w := range words {
@@ -159,11 +165,11 @@ func proof(secret []byte, words ...string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// issueCode gives a code to who knows the secret, which is no browser.
+// issueCode returns a login code to a local client that knows the secret.
 func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) {
 	var in codeRequest
 	if _, browser := r.Header["Origin"]; browser || r.Header.Get("Sec-Fetch-Site") != "" {
-		fail(w, http.StatusForbidden, errors.New("this is not for browsers"))
+		fail(w, http.StatusForbidden, errors.New("not for browsers"))
 		return
 	}
 	if !read(w, r, &in) {

@@ -14,7 +14,7 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-const maxBody = 64 << 10 // of a request
+const maxBody = 64 << 10 // bytes of a request
 
 func (c *Console) routes() {
 	p := c.opts.Prefix
@@ -40,7 +40,8 @@ func (c *Console) routes() {
 	post("rules/forget", c.forget)
 }
 
-// read reads a request's JSON strictly, and answers itself when it cannot.
+// read decodes a JSON request strictly. If that fails, it writes the error response and
+// returns false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -48,7 +49,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		return false
 	}
 	if rawjson.Unique(body) != nil || rawjson.UnmarshalKnown(body, v) != nil {
-		fail(w, http.StatusBadRequest, errors.New("the request is not what is expected here"))
+		fail(w, http.StatusBadRequest, errors.New("invalid request"))
 		return false
 	}
 	return true
@@ -57,7 +58,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 func reply(w http.ResponseWriter, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		fail(w, http.StatusInternalServerError, fmt.Errorf("bug: the answer does not marshal: %w", err))
+		fail(w, http.StatusInternalServerError, fmt.Errorf("bug: encoding the response: %w", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -71,7 +72,7 @@ func fail(w http.ResponseWriter, status int, err error) {
 	w.Write(b)
 }
 
-var errUnavailable = errors.New("this console does not have it")
+var errUnavailable = errors.New("not available in this console")
 
 func (c *Console) about(w http.ResponseWriter, _ *http.Request, v *browserSession) {
 	reply(w, struct {
@@ -81,7 +82,7 @@ func (c *Console) about(w http.ResponseWriter, _ *http.Request, v *browserSessio
 	}{c.opts.About, v.until, c.views()})
 }
 
-// views returns the names of the views that there are.
+// views returns the names of the available views.
 func (c *Console) views() []string {
 	var list []string
 	for _, v := range []struct {
@@ -101,8 +102,8 @@ func (c *Console) views() []string {
 	return list
 }
 
-// isFullID reports whether id has the form of those on the waiting list. A part
-// of one, which the command line takes, could by now mean another question.
+// isFullID reports whether id is a complete approval ID. The command line accepts a
+// prefix, but by now that could match another question.
 func isFullID(id string) bool {
 	return len(id) == 8 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }

@@ -1,20 +1,19 @@
-// Package console is the page on which a person sees what waits for a yes and
-// what happened, and answers: a handler that can be mounted on any server.
+// Package console is a web page that shows pending approvals and past calls, and on which
+// a person answers. It is an [http.Handler].
 //
-//	c := console.New(console.Options{Approvals: list, Calls: record})
+//	c := console.New(console.Options{Approvals: queue, Calls: record})
 //	defer c.Close()
 //	mux.Handle("/console/", c)
-//	link := c.Link("http://127.0.0.1:8321") // lets one browser in, once
+//	link := c.Link("http://127.0.0.1:8321") // logs one browser in, once
 //
-// The page is static and asks nobody but this server for anything. A browser
-// gets in with a code that is good once and for two minutes, and from then on
-// shows two things with each request: a cookie that no script can read, and a
-// token that no other origin can. Either alone is worth nothing, because
-// cookies do not tell the ports of a host apart. Requests that name a host which is
-// not ours, or come from another origin, are refused before anything else.
+// The page is static and contacts no other server. A browser logs in with a single-use
+// code that is valid for two minutes. After that, each request needs a cookie that
+// scripts cannot read and a token that other origins cannot read. Neither suffices alone,
+// because cookies are shared between the ports of a host. Requests with a foreign Host or
+// from another origin are rejected first.
 //
-// What a model wrote is text on this page, never markup, and characters that
-// hide or turn others are shown by their number.
+// The page shows text from a model as text, never as markup, and shows invisible and
+// bidirectional control characters as code points.
 package console
 
 import (
@@ -35,12 +34,11 @@ import (
 	"toolgate/internal/gate"
 )
 
-// Options configure a [Console]. A view whose source is nil says that it is
-// not to be had here.
+// Options configure a [Console]. A view whose source is nil is not available.
 type Options struct {
 	About     About
-	Prefix    string   // path that it is mounted at, "/console" when empty
-	Hosts     []string // names, beside those of the loopback, that it may be reached by
+	Prefix    string   // path at which it is mounted, default "/console"
+	Hosts     []string // allowed host names, besides the loopback
 	Approvals Approvals
 	Calls     Calls
 	Servers   Servers
@@ -49,7 +47,7 @@ type Options struct {
 	Log       *slog.Logger // nil: nothing is logged
 }
 
-// About is what the page says of the gate it belongs to.
+// About describes the gate that the console belongs to.
 type About struct {
 	Version   string    `json:"version"`
 	Workspace string    `json:"workspace,omitempty"`
@@ -57,23 +55,23 @@ type About struct {
 	Started   time.Time `json:"started,omitzero"`
 }
 
-// Approvals are the questions that wait; *[approvals.List] is one.
+// Approvals is the approval queue, as implemented by *[approvals.Queue].
 type Approvals interface {
 	Waiting() ([]approvals.Entry, error)
 	Decide(id string, a gate.Answer) (approvals.Entry, error)
 }
 
-// Calls are the record of calls.
+// Calls is the record of calls.
 type Calls interface {
-	// Follow calls each with the last so many calls, oldest first, and with
-	// those that come, until ctx ends or each errs.
+	// Follow calls each for the last calls, oldest first, and then for every new
+	// call, until ctx ends or each returns an error.
 	Follow(ctx context.Context, last int, each func(audit.Entry) error) error
 
-	// Output returns what a call answered, as far as it was kept.
+	// Output returns the result of a call if it was kept. It may be truncated.
 	Output(id string) (text string, ok bool)
 }
 
-// A Server is a downstream server in the list.
+// A Server is a downstream server.
 type Server struct {
 	Name    string   `json:"name"`
 	State   string   `json:"state"`
@@ -82,11 +80,11 @@ type Server struct {
 	Faults  []string `json:"faults,omitempty"`
 	Level   string   `json:"level,omitempty"`
 	Version string   `json:"version,omitempty"`
-	Changed int      `json:"changed"` // tools to be looked at
+	Changed int      `json:"changed"` // tools to be reviewed
 }
 
-// A ServerTool is one tool of a server, with what was seen of it before when
-// it has changed.
+// A ServerTool is one tool of a server. Before is its last accepted definition, if it
+// has changed.
 type ServerTool struct {
 	Name    string          `json:"name"`
 	Changed bool            `json:"changed,omitempty"`
@@ -99,19 +97,18 @@ type ServerTool struct {
 type Servers interface {
 	List() []Server
 
-	// Tools returns a server's tools, and a digest of all that is returned.
+	// Tools returns a server's tools and a digest of them.
 	Tools(name string) (tools []ServerTool, digest string, err error)
 
-	// Accept accepts the tools that Tools returned with the digest, and
-	// nothing else.
+	// Accept accepts the tools if their digest is still that returned by Tools.
 	Accept(name, digest string) error
 
 	Restart(name string) error
 }
 
-// A Session is a command that runs on, or whose output is kept.
+// A Session is a command that runs in the background or whose output is kept.
 type Session struct {
-	Worker  string `json:"worker"` // names the worker among all
+	Worker  string `json:"worker"` // unique ID of the worker
 	ID      string `json:"id"`
 	Caller  string `json:"caller"`
 	Mode    string `json:"mode"` // sandbox mode of the worker
@@ -121,7 +118,7 @@ type Session struct {
 	Command string `json:"command"`
 }
 
-// An Output is a part of what a session printed.
+// An Output is part of a session's output.
 type Output struct {
 	Text  string `json:"text"`
 	From  int64  `json:"from"`
@@ -130,17 +127,17 @@ type Output struct {
 	Lost  int64  `json:"lost,omitempty"` // bytes before To that were not kept
 }
 
-// Sessions are the commands of the workers.
+// Sessions are the sessions of all workers.
 type Sessions interface {
 	List(context.Context) []Session
 	Output(ctx context.Context, worker, id string, from int64) (Output, error)
 }
 
-// A RuleFile is one file of rules.
+// A RuleFile is one rule file.
 type RuleFile struct {
 	Name  string `json:"name"`
 	Text  string `json:"text"`
-	Kept  bool   `json:"kept,omitempty"` // "always" writes to it, and lines can be removed
+	Kept  bool   `json:"kept,omitempty"` // the answer "always" writes to it, and lines can be removed
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -148,29 +145,29 @@ type RuleFile struct {
 type Rules interface {
 	Files() ([]RuleFile, error)
 
-	// Remove removes a line, counted from 1, of the file that "always" writes
-	// to, if it still has that text.
+	// Remove removes a line from the file that "always" writes to, if the line
+	// still has that text. Lines count from 1.
 	Remove(line int, text string) error
 
-	// Remembered returns the answers that hold for a session, and Forget
-	// takes one back.
+	// Remembered returns the answers that are valid for a session. Forget
+	// revokes one.
 	Remembered() []gate.Memory
 	Forget(gate.Memory) error
 }
 
-// A Console serves the page and what it asks for. Close it. It may be used
+// A Console serves the page and its API. The caller must close it. It may be used
 // concurrently.
 type Console struct {
 	opts   Options
 	log    *slog.Logger
-	logins   *logins
+	logins *logins
 	pages  map[string]page
 	secret []byte
 	mux    *http.ServeMux
 
-	life context.Context
-	stop context.CancelFunc
-	streams sync.WaitGroup // streams
+	life    context.Context
+	stop    context.CancelFunc
+	streams sync.WaitGroup // open event streams
 }
 
 //go:embed page
@@ -179,7 +176,7 @@ var files embed.FS
 // A page is a static file.
 type page struct {
 	contentType string
-	body []byte
+	body        []byte
 }
 
 var contentTypes = map[string]string{
@@ -189,7 +186,7 @@ var contentTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// New returns a console.
+// New returns a Console.
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -197,11 +194,18 @@ func New(o Options) *Console {
 	if o.Prefix == "" {
 		o.Prefix = "/console"
 	}
-	c := &Console{opts: o, log: o.Log, logins: newLogins(o.Prefix), pages: map[string]page{}, secret: newSecret(), mux: http.NewServeMux()}
+	c := &Console{
+		opts:   o,
+		log:    o.Log,
+		logins: newLogins(o.Prefix),
+		pages:  map[string]page{},
+		secret: newSecret(),
+		mux:    http.NewServeMux(),
+	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	list, err := fs.ReadDir(files, "page")
 	if err != nil {
-		panic("console.New: " + err.Error()) // it is in the binary
+		panic("console.New: " + err.Error()) // embedded in the binary
 	}
 	for _, f := range list {
 		body, err := files.ReadFile("page/" + f.Name())
@@ -215,23 +219,23 @@ func New(o Options) *Console {
 	return c
 }
 
-// Close ends all streams and lets nobody in any more.
+// Close ends all streams and sessions and rejects further requests.
 func (c *Console) Close() {
 	c.stop()
 	c.logins.close()
 	c.streams.Wait()
 }
 
-// Link returns a link below base, such as "http://127.0.0.1:8321", that lets
-// one browser in, once and within two minutes.
+// Link returns a login link for one browser. It is valid once and for two minutes. Base
+// is a URL without path, such as "http://127.0.0.1:8321".
 func (c *Console) Link(base string) string {
 	return base + c.opts.Prefix + "/#code=" + c.logins.newCode()
 }
 
-// contentSecurityPolicy is the page's own Content-Security-Policy: nothing inline,
-// nothing from elsewhere, no markup out of strings, no frame around it.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// contentSecurityPolicy forbids inline code, external resources, markup from strings and framing.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -244,18 +248,18 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	h.Set("Cache-Control", "no-store")
 	if err := c.checkOrigin(r); err != nil {
-		c.log.Warn("console: a request was refused", "why", err, "from", r.RemoteAddr)
+		c.log.Warn("console: request refused", "why", err, "from", r.RemoteAddr)
 		fail(w, http.StatusForbidden, err)
 		return
 	}
-	if c.life.Err() != nil { // no page must take it for a refusal
+	if c.life.Err() != nil { // 503, so that the page does not log out
 		fail(w, http.StatusServiceUnavailable, errors.New("toolgate is ending"))
 		return
 	}
 	c.mux.ServeHTTP(w, r)
 }
 
-// static serves the page's files, which hold nothing secret.
+// static serves the files of the page, which contain nothing secret.
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
 	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, c.opts.Prefix+"/")]
 	if !ok {

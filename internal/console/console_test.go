@@ -660,7 +660,7 @@ func TestAddresses(t *testing.T) {
 		require.Equal(t, ok, err == nil, "%s: %v", address, err)
 	}
 	_, _, err := newFixture(t).Serve("0.0.0.0:0", t.TempDir())
-	require.ErrorContains(t, err, "only addresses of the loopback are served")
+	require.ErrorContains(t, err, "not a loopback address")
 }
 
 // A header that never ends, or is too long, does not stay.

@@ -15,22 +15,21 @@ import (
 )
 
 const (
-	maxStreams      = 6  // of a browser
-	maxStreamsAll   = 24 // of all
+	maxStreams      = 6  // of one browser
+	maxStreamsAll   = 24 // in total
 	firstCalls      = 200
-	fastInterval    = 250 * time.Millisecond // at what waits
-	slowInterval    = time.Second            // at the rest
+	fastInterval    = 250 * time.Millisecond // between checks for approvals
+	slowInterval    = time.Second            // between checks of the other views
 	heartbeat       = 15 * time.Second
-	writeTimeout   = 10 * time.Second // a reader that takes longer is gone
+	writeTimeout    = 10 * time.Second // for one event
 	maxEventBytes   = 8 << 20
 	callsBufferSize = 64
 )
 
 var errTooManyStreams = errors.New("too many pages are open; close one")
 
-// events is the stream of server-sent events: "approvals", "servers",
-// "sessions" and "rules" carry the whole of each when it has changed, "call"
-// one call.
+// events serves server-sent events. "approvals", "servers", "sessions" and "rules" each
+// carry a whole view when it has changed; "call" carries one call.
 func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSession) {
 	if !c.logins.openStream(v, &c.streams) {
 		fail(w, http.StatusTooManyRequests, errTooManyStreams)
@@ -46,7 +45,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Time{}) // a server's limit on requests must not end the stream
+	rc.SetReadDeadline(time.Time{}) // the server's read timeout must not end the stream
 	s := &stream{w: w, rc: rc, sent: map[string][]byte{}}
 	calls := c.followCalls(ctx)
 	look, slow, beat := time.NewTicker(fastInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
@@ -74,16 +73,16 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 	}
 }
 
-// openStream counts one more stream, and adds it to those that [Console.Close]
-// waits for: under the lock, or it might be after that.
-func (d *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// openStream counts a new stream and adds it to busy under the lock, so that
+// [Console.Close] cannot miss it.
+func (l *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	all := 0
-	for _, other := range d.sessions {
+	for _, other := range l.sessions {
 		all += other.streams
 	}
-	if d.closed || v.streams >= maxStreams || all >= maxStreamsAll {
+	if l.closed || v.streams >= maxStreams || all >= maxStreamsAll {
 		return false
 	}
 	v.streams++
@@ -91,19 +90,19 @@ func (d *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
 	return true
 }
 
-func (d *logins) closeStream(v *browserSession) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (l *logins) closeStream(v *browserSession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	v.streams--
 }
 
-// A call is one event of the record, with what a line can show of it.
+// A call is one event of the record with a short description.
 type call struct {
 	Event   json.RawMessage `json:"event"`
 	Subject string          `json:"subject"`
 }
 
-// followCalls returns the calls of the record, until ctx ends.
+// followCalls returns a channel with the calls of the record. It ends with ctx.
 func (c *Console) followCalls(ctx context.Context) <-chan call {
 	calls := make(chan call, callsBufferSize)
 	if c.opts.Calls == nil {
@@ -119,7 +118,7 @@ func (c *Console) followCalls(ctx context.Context) <-chan call {
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			c.log.Warn("console: the record is not followed", "err", err)
+			c.log.Warn("console: following the record", "err", err)
 		}
 	})
 	return calls
@@ -133,7 +132,9 @@ func (c *Console) sendApprovals(s *stream) {
 	if list == nil {
 		list = []approvals.Entry{}
 	}
-	s.changed("approvals", map[string]any{"list": list, "error": text(err), "lifetime": int(approvals.Lifetime / time.Second)})
+	s.changed("approvals", map[string]any{
+		"list": list, "error": text(err), "lifetime": int(approvals.Lifetime / time.Second),
+	})
 }
 
 func (c *Console) sendViews(ctx context.Context, s *stream) {
@@ -156,7 +157,9 @@ func (c *Console) sendViews(ctx context.Context, s *stream) {
 		if list == nil {
 			list = []RuleFile{}
 		}
-		s.changed("rules", map[string]any{"list": list, "error": text(err), "remembered": c.opts.Rules.Remembered()})
+		s.changed("rules", map[string]any{
+			"list": list, "error": text(err), "remembered": c.opts.Rules.Remembered(),
+		})
 	}
 }
 
@@ -167,15 +170,15 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A stream writes events to one browser.
+// A stream writes server-sent events to one browser.
 type stream struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
-	sent map[string][]byte // the last of each
+	sent map[string][]byte // last data by event
 	err  error
 }
 
-// changed sends v unless it was the last that was sent.
+// changed sends v unless it equals the last data of this event.
 func (s *stream) changed(event string, v any) {
 	b, err := json.Marshal(v)
 	if err == nil && bytes.Equal(s.sent[event], b) {
@@ -186,9 +189,11 @@ func (s *stream) changed(event string, v any) {
 }
 
 func (s *stream) send(event string, v any) {
-	b, err := json.Marshal(v) // on one line
+	b, err := json.Marshal(v) // no line breaks
 	if err != nil || len(b) > maxEventBytes {
-		b, _ = json.Marshal(map[string]any{"list": []any{}, "error": fmt.Sprintf("%d bytes are too many to be shown", len(b))})
+		b, _ = json.Marshal(map[string]any{
+			"list": []any{}, "error": fmt.Sprintf("too large to show (%d bytes)", len(b)),
+		})
 	}
 	s.raw("event: " + event + "\ndata: " + string(b) + "\n\n")
 }
@@ -197,7 +202,7 @@ func (s *stream) raw(text string) {
 	if s.err != nil {
 		return
 	}
-	s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // where that is not supported the server's own holds
+	s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // if unsupported, the server's write timeout applies
 	if _, s.err = s.w.Write([]byte(text)); s.err == nil {
 		s.err = s.rc.Flush()
 	}

@@ -16,144 +16,149 @@ import (
 )
 
 const (
-	codeLife  = 2 * time.Minute // of a link
-	sessionLife = 12 * time.Hour  // of a browser that got in
+	codeLife    = 2 * time.Minute // of a login link
+	sessionLife = 12 * time.Hour  // of a logged-in browser
 
-	maxCodes  = 16 // that wait to be used
-	maxSessions = 16 // browsers at once; one more ends the oldest
+	maxCodes    = 16 // unused
+	maxSessions = 16 // a new one ends the oldest
 	maxFailing  = 8  // failing codes that are being answered at once
 
-	badCodeDelay = 300 * time.Millisecond // before a wrong code is answered
+	badCodeDelay = 300 * time.Millisecond // before an invalid code is rejected
 )
 
-// TokenHeader carries the half of a browser's right that scripts of the page
-// hold.
+// TokenHeader is the request header with the token that the page's scripts hold. A
+// request needs it in addition to the cookie.
 const TokenHeader = "X-Toolgate-Console"
 
 var (
-	errNotFound = errors.New("there is nothing here")
-	errNotLoggedIn  = errors.New("you are not let in; run `toolgate console` and open the link that it prints")
-	errBadCode    = errors.New("this link was used before, has expired, or belongs to another toolgate; run `toolgate console` for another")
-	errBusy     = errors.New("too many wrong codes at once; try again")
+	errNotFound    = errors.New("not found")
+	errNotLoggedIn = errors.New("not logged in; run `toolgate console` and open the link that it prints")
+	errBadCode     = errors.New("this link was used before, has expired, or belongs to another toolgate; " +
+		"run `toolgate console` for another")
+	errBusy = errors.New("too many invalid codes at once; try again")
 )
 
-// A logins lets browsers in. Codes and tokens are kept as digests: they are
-// looked up without telling by the time it takes how much of one was right.
+// logins keeps the login codes and browser sessions. Codes and tokens are stored as
+// digests, so that the time of a lookup reveals nothing about them.
 type logins struct {
-	cookie string // its name; each gate has its own, since they share a host
-	prefix string
-	failing  chan struct{}
+	cookie  string // cookie name, unique to each gate because they share a host
+	prefix  string
+	failing chan struct{}
 
-	mu     sync.Mutex
-	codes  map[digest]time.Time // until when each is good
-	sessions map[digest]*browserSession    // by cookie
-	closed bool
+	mu       sync.Mutex
+	codes    map[digest]time.Time       // expiry by code
+	sessions map[digest]*browserSession // by cookie
+	closed   bool
 }
 
 type digest [sha256.Size]byte
 
 func digestOf(s string) digest { return sha256.Sum256([]byte(s)) }
 
-// A browserSession is one browser that was let in.
+// A browserSession is one logged-in browser.
 type browserSession struct {
 	token   digest
 	until   time.Time
-	streams int           // under the door's lock
-	ended   chan struct{} // closed with it
+	streams int           // protected by logins.mu
+	ended   chan struct{} // closed when the session ends
 }
 
 func newLogins(prefix string) *logins {
 	return &logins{
-		cookie: "toolgate-console-" + strings.ToLower(rand.Text()[:10]),
-		prefix: prefix,
+		cookie:   "toolgate-console-" + strings.ToLower(rand.Text()[:10]),
+		prefix:   prefix,
 		failing:  make(chan struct{}, maxFailing),
-		codes:  map[digest]time.Time{},
+		codes:    map[digest]time.Time{},
 		sessions: map[digest]*browserSession{},
 	}
 }
 
-// newCode returns a new code. When too many wait, the oldest is good no more.
-func (d *logins) newCode() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
-	for len(d.codes) >= maxCodes {
+// newCode returns a new code. If there are too many, the oldest becomes invalid.
+func (l *logins) newCode() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire()
+	for len(l.codes) >= maxCodes {
 		var oldest digest
 		var at time.Time
-		for k, until := range d.codes {
+		for k, until := range l.codes {
 			if at.IsZero() || until.Before(at) {
 				oldest, at = k, until
 			}
 		}
-		delete(d.codes, oldest)
+		delete(l.codes, oldest)
 	}
 	text := rand.Text()
-	if !d.closed {
-		d.codes[digestOf(text)] = time.Now().Add(codeLife)
+	if !l.closed {
+		l.codes[digestOf(text)] = time.Now().Add(codeLife)
 	}
 	return text
 }
 
-// expire forgets what has expired.
-func (d *logins) expire() {
+// expire removes expired codes and sessions.
+func (l *logins) expire() {
 	now := time.Now()
-	for k, until := range d.codes {
+	for k, until := range l.codes {
 		if !now.Before(until) {
-			delete(d.codes, k)
+			delete(l.codes, k)
 		}
 	}
-	for k, v := range d.sessions {
+	for k, v := range l.sessions {
 		if !now.Before(v.until) {
-			d.end(k)
+			l.end(k)
 		}
 	}
 }
 
-func (d *logins) end(k digest) {
-	if v, ok := d.sessions[k]; ok {
+func (l *logins) end(k digest) {
+	if v, ok := l.sessions[k]; ok {
 		close(v.ended)
-		delete(d.sessions, k)
+		delete(l.sessions, k)
 	}
 }
 
-// redeem exchanges a code for a visit, and reports false when the code is not
-// good. A code is spent by the first who brings it.
-func (d *logins) redeem(code string) (cookie, token string, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
+// redeem exchanges a code for a session. A code can be redeemed once; ok is false if it
+// is invalid.
+func (l *logins) redeem(code string) (cookie, token string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire()
 	k := digestOf(code)
-	if _, good := d.codes[k]; !good || d.closed {
+	if _, good := l.codes[k]; !good || l.closed {
 		return "", "", false
 	}
-	delete(d.codes, k)
-	for len(d.sessions) >= maxSessions {
+	delete(l.codes, k)
+	for len(l.sessions) >= maxSessions {
 		var oldest digest
 		var at time.Time
-		for k, v := range d.sessions {
+		for k, v := range l.sessions {
 			if at.IsZero() || v.until.Before(at) {
 				oldest, at = k, v.until
 			}
 		}
-		d.end(oldest)
+		l.end(oldest)
 	}
 	cookie, token = rand.Text(), rand.Text()
-	d.sessions[digestOf(cookie)] = &browserSession{token: digestOf(token), until: time.Now().Add(sessionLife), ended: make(chan struct{})}
+	l.sessions[digestOf(cookie)] = &browserSession{
+		token: digestOf(token),
+		until: time.Now().Add(sessionLife),
+		ended: make(chan struct{}),
+	}
 	return cookie, token, true
 }
 
-// browserSession returns the visit that r belongs to, nil for none. Both halves must be
-// there.
-func (d *logins) session(r *http.Request) (*browserSession, digest) {
-	cookie, err := r.Cookie(d.cookie)
+// session returns the session of a request, or nil. The request must have both the
+// cookie and the token.
+func (l *logins) session(r *http.Request) (*browserSession, digest) {
+	cookie, err := r.Cookie(l.cookie)
 	if err != nil || cookie.Value == "" {
 		return nil, digest{}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire()
 	k := digestOf(cookie.Value)
-	v := d.sessions[k]
+	v := l.sessions[k]
 	token := digestOf(r.Header.Get(TokenHeader))
 	if v == nil || subtle.ConstantTimeCompare(token[:], v.token[:]) != 1 {
 		return nil, digest{}
@@ -161,35 +166,35 @@ func (d *logins) session(r *http.Request) (*browserSession, digest) {
 	return v, k
 }
 
-func (d *logins) logout(k digest) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.end(k)
+func (l *logins) logout(k digest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(k)
 }
 
-func (d *logins) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	clear(d.codes)
-	for k := range d.sessions {
-		d.end(k)
+func (l *logins) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	clear(l.codes)
+	for k := range l.sessions {
+		l.end(k)
 	}
 }
 
-// setCookie gives or, with "", takes the cookie.
-func (d *logins) setCookie(w http.ResponseWriter, r *http.Request, value string) {
+// setCookie sets the cookie, or deletes it if value is "".
+func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	age := int(sessionLife / time.Second)
 	if value == "" {
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: d.cookie, Value: value, Path: d.prefix + "/", MaxAge: age,
+		Name: l.cookie, Value: value, Path: l.prefix + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https",
 	})
 }
 
-// login exchanges a link's code for a visit.
+// login exchanges a code for a session.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Code string `json:"code"`
@@ -202,12 +207,12 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.rejectCode(w, r)
 		return
 	}
-	c.log.Info("console: a browser was let in", "from", r.RemoteAddr)
+	c.log.Info("console: browser logged in", "from", r.RemoteAddr)
 	c.logins.setCookie(w, r, cookie)
 	reply(w, map[string]any{"token": token, "until": time.Now().Add(sessionLife)})
 }
 
-// rejectCode refuses after a while.
+// rejectCode rejects an invalid code after a delay.
 func (c *Console) rejectCode(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.logins.failing <- struct{}{}:
@@ -216,7 +221,7 @@ func (c *Console) rejectCode(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusTooManyRequests, errBusy)
 		return
 	}
-	c.log.Warn("console: a wrong or used code", "from", r.RemoteAddr)
+	c.log.Warn("console: invalid login code", "from", r.RemoteAddr)
 	select {
 	case <-time.After(badCodeDelay):
 	case <-r.Context().Done():
@@ -224,7 +229,7 @@ func (c *Console) rejectCode(w http.ResponseWriter, r *http.Request) {
 	fail(w, http.StatusUnauthorized, errBadCode)
 }
 
-// authenticated lets through those that were let in.
+// authenticated wraps a handler that requires a session.
 func (c *Console) authenticated(next func(http.ResponseWriter, *http.Request, *browserSession)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := c.logins.session(r)
@@ -247,22 +252,21 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	reply(w, map[string]any{})
 }
 
-// checkOrigin refuses a request for a host that is not ours, as a page sends
-// whose name was bound anew to our address, and one from another origin.
+// checkOrigin rejects requests with a foreign Host, which come from DNS rebinding, and
+// requests from another origin.
 func (c *Console) checkOrigin(r *http.Request) error {
 	if !c.isOwnHost(r.Host) {
-		return fmt.Errorf("the host %q is not this one; open the address that `toolgate console` prints", r.Host)
+		return fmt.Errorf("unexpected host %q; open the address that `toolgate console` prints", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		// A person may come from a link elsewhere, but only to look at the
-		// page, which holds nothing.
+		// A link on another site may lead to the page, which holds no data.
 		if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 			return errors.New("the request comes from another site")
 		}
 	}
 	origin, sent := r.Header["Origin"]
 	if !sent {
-		return nil // no browser leaves it out where something is changed; see change
+		return nil // browsers always send it with POST; see mutating
 	}
 	if len(origin) != 1 || origin[0] != scheme(r)+"://"+r.Host {
 		return errors.New("the request comes from another origin")
@@ -270,8 +274,8 @@ func (c *Console) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// scheme returns how the browser reaches us, also through a proxy: no page
-// elsewhere can send that header.
+// scheme returns the URL scheme that the browser uses, also behind a proxy. Pages of
+// other origins cannot set X-Forwarded-Proto.
 func scheme(r *http.Request) string {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https"
@@ -279,8 +283,8 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// isOwnHost reports whether the Host header names us. To compare it with Origin
-// would prove nothing, since a rebound name makes both equal.
+// isOwnHost reports whether the Host header names this server. Comparing it with Origin
+// would not help, because with DNS rebinding both are equal.
 func (c *Console) isOwnHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -293,12 +297,12 @@ func (c *Console) isOwnHost(host string) bool {
 	return name == "localhost" || slices.Contains(c.opts.Hosts, name)
 }
 
-// mutating lets through what comes from the page itself: a browser sends Origin
-// with whatever is no GET.
+// mutating accepts only JSON requests with an Origin, which browsers send with every
+// POST request.
 func mutating(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Origin") == "" {
-			fail(w, http.StatusForbidden, errors.New("the request does not say where it comes from"))
+			fail(w, http.StatusForbidden, errors.New("missing Origin header"))
 			return
 		}
 		if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {

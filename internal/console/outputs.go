@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	maxOutputs     = 200      // calls whose answers are kept
-	maxOutputBytes = 16 << 10 // of one
+	maxOutputs     = 200      // calls whose results are kept
+	maxOutputBytes = 16 << 10 // of one result
 )
 
-// Outputs keeps what the last calls answered, in memory and nowhere else:
-// the record has no answers. It may be used concurrently.
+// Outputs keeps the results of the latest calls in memory only: the record does not
+// contain results. It may be used concurrently.
 type Outputs struct {
 	mu   sync.Mutex
 	text map[string]string
 	ids  []string // oldest first
 }
 
-// Keep keeps the text of a CallToolResult, shortened, and without what looks
-// like a secret, as in the record.
+// Keep stores the text of a CallToolResult, truncated and with secrets redacted as in
+// the record.
 func (o *Outputs) Keep(id string, result json.RawMessage) {
 	text := textOf(result)
 	if text == "" {
@@ -44,7 +44,7 @@ func (o *Outputs) Keep(id string, result json.RawMessage) {
 	}
 }
 
-// Get returns what a call answered.
+// Get returns the stored result of a call.
 func (o *Outputs) Get(id string) (text string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,13 +75,14 @@ func textOf(result json.RawMessage) string {
 	}
 	text := b.String()
 	if n := len(text); n > maxOutputBytes {
-		// A secret that is cut in two has no shape any more, so what is near
-		// the cut goes too.
+		// A secret that is cut in two is not recognized, so the text near the cut is
+		// dropped as well.
 		const edge = 256
 		head := audit.Redact(text[:maxOutputBytes/2+edge])
 		tail := audit.Redact(text[n-maxOutputBytes/2-edge:])
 		head, tail = head[:max(0, len(head)-edge)], tail[min(edge, len(tail)):]
-		return strings.ToValidUTF8(fmt.Sprintf("%s\n… of %d bytes the middle is not kept here …\n%s", head, n, tail), "")
+		cut := fmt.Sprintf("%s\n… of %d bytes the middle is not kept here …\n%s", head, n, tail)
+		return strings.ToValidUTF8(cut, "")
 	}
 	return strings.ToValidUTF8(audit.Redact(text), "\uFFFD")
 }

@@ -14,32 +14,31 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// maxConnections bounds what anybody on this machine can keep open.
+// maxConnections limits the connections from other processes on this machine.
 const maxConnections = 128
 
-// A ListenError is an address that a console alone is not served at.
+// A ListenError reports an address that the console does not listen on.
 type ListenError struct{ Address, Why string }
 
 func (e *ListenError) Error() string {
 	return fmt.Sprintf("console address %q: %s", e.Address, e.Why)
 }
 
-// CheckAddress returns nil when a console alone may be served at address: a
-// port of the loopback.
+// CheckAddress returns a *[ListenError] unless address is a port on a loopback address.
 func CheckAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return &ListenError{address, "it is not HOST:PORT"}
+		return &ListenError{address, "not HOST:PORT"}
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return &ListenError{address, "only addresses of the loopback are served, 127.0.0.1 or [::1]"}
+		return &ListenError{address, "not a loopback address; use 127.0.0.1 or [::1]"}
 	}
 	return nil
 }
 
-// Serve serves the console alone at address, "127.0.0.1:0" when it is empty,
-// and writes a notice into dir. It returns the URL without a path. Stop ends
-// the server and the console.
+// Serve serves the console at address, default "127.0.0.1:0", and announces it in dir.
+// It returns the URL without path. The caller must call stop, which ends the server and
+// closes the console.
 func (c *Console) Serve(address, dir string) (url string, stop func(), err error) {
 	if address == "" {
 		address = "127.0.0.1:0"
@@ -68,7 +67,7 @@ func (c *Console) Serve(address, dir string) (url string, stop func(), err error
 	var done sync.WaitGroup
 	done.Go(func() { // ends with Shutdown or Close
 		if err := srv.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-			c.log.Warn("console: not served any more", "err", err)
+			c.log.Warn("console: server ended", "err", err)
 		}
 	})
 	return url, func() {

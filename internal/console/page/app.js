@@ -98,22 +98,22 @@ function step(by) {
   all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)].focus();
 }
 
-function door(why) {
+function showLogin(why) {
   link.forget();
-  if (why) replace(byID("doorwhy"), shown(why));
+  if (why) replace(byID("login-reason"), shown(why));
   for (const tab of tabs) tab.hidden = true;
   document.querySelector("[role=tablist]").hidden = true;
-  show("door");
+  show("login");
 }
 
 const dot = byID("link");
 function state(how, why) {
   dot.className = how;
-  replace(byID("linktext"), how === "open" ? "live" : how === "closed" ? "not connected" : "not let in");
+  replace(byID("linktext"), how === "open" ? "live" : how === "closed" ? "not connected" : "not logged in");
   dot.title = why || "";
   document.body.classList.toggle("stale", how !== "open");
   if (how === "open") for (const v of Object.values(views)) v.opened?.();
-  if (how === "refused") door(why);
+  if (how === "refused") showLogin(why);
 }
 
 async function start() {
@@ -126,7 +126,7 @@ async function start() {
     show(about.views[0], true);
   } catch (err) {
     state("closed", err.message);
-    if (err instanceof link.Refused) return door(err.message);
+    if (err instanceof link.Refused) return showLogin(err.message);
   }
   await link.listen((event, data) => {
     if (event === "call") views.calls.add(data);
