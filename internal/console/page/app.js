@@ -10,7 +10,7 @@ const byID = (id) => document.getElementById(id);
 const tabs = [...document.querySelectorAll("[role=tab]")];
 const notice = byID("notice");
 
-// tell says something in passing.
+// tell shows a transient message.
 let noticeEnds = 0;
 export function tell(text, bad = false) {
   replace(notice, shown(text));
@@ -75,8 +75,7 @@ byID("logout").addEventListener("click", async () => {
   location.reload();
 });
 
-// Keys. What has the focus decides what a key means; a key that is held down
-// means nothing.
+// Keyboard shortcuts depend on the focused element. Key repeat is ignored.
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.repeat || help.open) return;
   if (e.target.closest("input, textarea, select")) {
@@ -90,7 +89,7 @@ document.addEventListener("keydown", (e) => {
   if (views[current]?.key?.(e)) e.preventDefault();
 });
 
-// step moves the focus among the entries of the view.
+// step moves the focus between the entries of the view.
 function step(by) {
   const all = [...document.querySelectorAll(`#view-${current} [data-entry]`)].filter((n) => n.checkVisibility());
   if (!all.length) return;

@@ -1,8 +1,8 @@
 import {el, replace, append, shown, oneLine, code, patch, isPatch, commandLine, left, clock} from "./dom.js";
 import {post} from "./link.js";
 
-// A person must have seen what a key or a click goes to: an entry takes no
-// answer within this time of coming, moving, or getting the focus, in ms.
+// An entry accepts no answer for this many ms after it appears, moves or gets the
+// focus, so that a person cannot answer an entry without having seen it.
 const settle = 500;
 
 const answers = [
@@ -63,8 +63,7 @@ export class Approvals {
     return true;
   }
 
-  // drop takes a card out that was answered. What stands behind it moves, and
-  // so must settle.
+// drop removes an answered card. The cards after it move, so they are disarmed.
   drop(card) {
     const focused = card.node.contains(document.activeElement);
     const next = card.node.nextElementSibling || card.node.previousElementSibling;
@@ -99,7 +98,7 @@ class Card {
       this.what(a), this.why(a), this.facts(a),
       entry.always && el("p", {class: "always"}, "Always adds: ", el("code", {}, shown(entry.always))),
       el("div", {class: "answers", role: "group", "aria-label": "Answer"}, this.buttons));
-    // A pointer that is pressed here is a choice of its own, and moves nothing.
+    // Pressing a pointer here is an explicit choice and does not move the focus.
     let pressed = false;
     this.node.addEventListener("pointerdown", () => { pressed = true; setTimeout(() => { pressed = false; }); });
     this.node.addEventListener("focusin", (e) => {
@@ -154,7 +153,7 @@ class Card {
     return el("dl", {class: "facts"}, facts.filter(([, v]) => v).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))));
   }
 
-  // arm begins the time within which no answer is taken.
+  // arm starts the time in which no answer is accepted.
   arm() {
     if (this.done) return;
     this.armedAt = performance.now() + settle;
@@ -183,7 +182,7 @@ class Card {
     }
   }
 
-  // gone is called when the question is no more on the list.
+  // gone is called when the question has left the queue.
   gone() {
     if (!this.done) {
       this.done = true;

@@ -19,7 +19,7 @@ export class Calls {
       this.none, this.body]);
   }
 
-  // opened: the stream tells the last calls anew.
+  // opened: a new stream sends the last calls again.
   opened() {}
 
   add({event, subject}) {
@@ -100,7 +100,7 @@ function sandbox(ev) {
   return ev.profile === "danger-full-access" ? "none" : `${ev.level || "?"}, ${ev.profile}`;
 }
 
-// args shows arguments; a patch in them is shown as one.
+// args renders arguments, and a patch among them as a diff.
 function args(a) {
   if (a && typeof a === "object" && typeof a.input === "string" && isPatch(a.input)) return patch(a.input);
   return code(typeof a === "string" ? a : JSON.stringify(a, null, 2));

@@ -1,7 +1,7 @@
-// Making elements. Nothing here, and nothing that uses it, turns a string into
-// markup: what a model wrote is always text.
+// Helpers that create elements. Neither they nor their callers parse strings as
+// markup: text from a model always stays text.
 
-// el makes an element: el("p", {class: "x", onclick: f}, "text", other, [more]).
+// el creates an element: el("p", {class: "x", onclick: f}, "text", other, [more]).
 export function el(name, props, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(props || {})) {
@@ -27,9 +27,9 @@ export function replace(node, ...children) {
   return append(node, children);
 }
 
-// hides matches characters that cannot be seen, or change how others are seen:
-// controls, directions, widths of zero, tags, fillers, variation selectors,
-// private use, and halves of pairs.
+// hides matches characters that are invisible or change how others are displayed:
+// control, bidirectional, zero-width, tag, filler, variation selector and private use
+// characters, and lone surrogates.
 const hides = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ue000-\uf8ff]|[\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 const names = {
@@ -39,7 +39,7 @@ const names = {
   0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
 };
 
-// shown returns text as nodes, with such characters as marks that can be seen.
+// shown returns text as nodes, with such characters replaced by visible marks.
 export function shown(text) {
   const out = [];
   let from = 0;
@@ -55,19 +55,19 @@ export function shown(text) {
   return out;
 }
 
-// oneLine is shown for a place that has one line.
+// oneLine is shown for a single line.
 export function oneLine(text, most = 300) {
   let flat = String(text ?? "").replace(/\r?\n/g, " ⏎ ");
   if (flat.length > most) flat = flat.slice(0, most) + "…";
   return shown(flat);
 }
 
-// code returns a block of text as it is.
+// code returns a block of preformatted text.
 export function code(text, props) {
   return el("pre", {tabindex: 0, dir: "ltr", ...props}, shown(text));
 }
 
-// patch returns a diff or patch with its lines coloured.
+// patch returns a diff or patch with coloured lines.
 export function patch(text, props) {
   const box = el("pre", {class: "patch", tabindex: 0, dir: "ltr", "aria-label": "patch", ...props});
   for (const line of String(text).replace(/\n$/, "").split("\n")) {
@@ -80,7 +80,7 @@ export function patch(text, props) {
   return box;
 }
 
-// isPatch reports whether text has the form of one.
+// isPatch reports whether text looks like a patch.
 export function isPatch(text) {
   return /^\*\*\* (Begin|Add|Update|Delete) /m.test(text) || /^(---|\+\+\+) /m.test(text) || /^@@/m.test(text);
 }
@@ -110,8 +110,8 @@ export function lineDiff(before, after) {
 
 const plain = /^[A-Za-z0-9@%_+=:,./-]+$/;
 
-// commandLine returns argv as a person would type it; a script given to a
-// shell is shown as it is.
+// commandLine returns argv as a person would type it. A script passed to a shell is
+// shown unquoted.
 export function commandLine(argv) {
   if (argv.length === 3 && (argv[1] === "-c" || argv[1] === "-lc")) return argv[2];
   return argv.map((w) => (plain.test(w) ? w : "'" + w.replaceAll("'", "'\\''") + "'")).join(" ");

@@ -1,4 +1,4 @@
-// The link to the gate: getting in, asking, and what the gate tells.
+// The connection to the gate: login, requests and events.
 
 const base = new URL(".", location.href).pathname;
 const tokenKey = "toolgate-console-token";
@@ -31,8 +31,8 @@ async function send(method, path, body) {
 export async function get(path) { return (await send("GET", path)).json(); }
 export async function post(path, body = {}) { return (await send("POST", path, body)).json(); }
 
-// enter exchanges the code of the link that led here, if there is one. The code
-// leaves the address at once, so that neither history nor a copy has it.
+// enter redeems the code in the URL, if there is one. It removes the code from the
+// URL at once, so that it ends up neither in the history nor in a copied link.
 export async function enter() {
   const m = /^#code=([A-Za-z0-9]+)$/.exec(location.hash);
   if (!m) return;
@@ -55,9 +55,8 @@ export function forget() {
   localStorage.removeItem(tokenKey);
 }
 
-// listen calls on(event, data) with what the gate tells, and state("open" |
-// "closed" | "refused", why) with how the link is. It goes on for good, unless
-// the gate refuses.
+// listen calls on(event, data) for each event, and state("open" | "closed" |
+// "refused", why) when the connection changes. It reconnects until refused.
 export async function listen(on, state) {
   for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
     try {

@@ -31,7 +31,7 @@ export class Rules {
         f.kept && text.trim() && this.button("Remove", () => post("api/rules/remove", {line: i + 1, text}))))));
   }
 
-  // button does what it says when it is pressed twice.
+  // button acts only when pressed twice.
   button(label, act) {
     let armed = 0;
     const b = el("button", {type: "button", class: "small", onclick: async () => {

@@ -106,7 +106,7 @@ function flags(t) {
 
 const firstLine = (def) => String(def?.description || "").split("\n")[0];
 
-// pretty returns a definition to read, its long texts on lines of their own.
+// pretty formats a definition, with long texts on lines of their own.
 function pretty(def) {
   return JSON.stringify(def ?? null, null, 2).replaceAll("\\n", "\n");
 }

@@ -65,7 +65,7 @@ export class Sessions {
   show() { this.visible = true; this.run(); }
   hide() { this.visible = false; }
 
-  // run looks at what is printed while it can be seen.
+  // run polls the output while it is visible.
   async run() {
     if (this.running) return;
     this.running = true;

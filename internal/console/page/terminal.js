@@ -1,6 +1,6 @@
-// A terminal that only shows: enough of VT100 and xterm that what a program
-// draws can be read. Whatever it does not know is left out, never obeyed: it
-// answers nothing, sets no title, opens no link.
+// A display-only terminal: enough of VT100 and xterm to make a program's output
+// readable. Unknown sequences are ignored. It sends no replies, sets no title and
+// opens no links.
 import {el, shown} from "./dom.js";
 
 const rows = 24, cols = 80, keep = 4000; // lines
@@ -16,7 +16,7 @@ export class Terminal {
     this.style = "";
   }
 
-  // A screen is its lines, of which the last 24 can be reached, and the cursor.
+  // A screen is a list of lines, of which the last 24 are addressable, and a cursor.
   fresh() { return {lines: [[]], row: 0, col: 0, top: 0, bottom: rows - 1, saved: [0, 0], alt: false}; }
 
   get base() { return Math.max(0, this.screen.lines.length - rows); }
@@ -81,7 +81,7 @@ export class Terminal {
     if (s.alt && s.lines.length > rows) { s.lines.shift(); s.row--; }
   }
 
-  // scroll moves the region up by n lines, down where n is negative.
+  // scroll moves the region up by n lines, or down if n is negative.
   scroll(n, from = this.screen.top) {
     const s = this.screen, base = this.base;
     this.line(base + s.bottom);
@@ -193,8 +193,8 @@ export class Terminal {
     this.style = [...on].sort().join(" ");
   }
 
-  // nodes returns what is to be seen. Hidden text, painted as its ground, is not
-  // hidden: only the few styles above exist.
+// nodes returns the visible content. Text in the background colour stays readable,
+// because only the few styles above are supported.
   nodes() {
     const out = [];
     for (const line of this.screen.lines) {
