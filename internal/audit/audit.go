@@ -1,18 +1,17 @@
-// Package audit keeps the record of what happened: one line of JSON a call.
+// Package audit keeps the audit log, which has one line of JSON per call.
 //
 //	log, err := audit.Open(dir)
 //	gate.Record = log.Record
 //	…
 //	err = audit.Read(dir, audit.Filter{Tool: "shell"}, func(e audit.Entry) error { … })
 //
-// The file holds what calls asked for, so it is readable by its owner alone,
-// and lies where no tool can read or write it. Secrets are taken out as far as
-// their names and shapes give them away, see [Redact], and long values are
-// cut. When the file has grown, it is put aside under a number, and the oldest
-// is dropped. Several processes may write and read it at once.
+// The log contains arguments of calls, so only its owner can read it, and no tool can read
+// or write its folder. Secrets that are recognizable by name or shape are redacted, see
+// [Redact], and long values are truncated. Large files are rotated under a number, and the
+// oldest one is deleted. Several processes may write and read the log at the same time.
 //
-// A line is written when its call has ended: what ran while the gate itself
-// was killed is not in it.
+// A line is written when its call ends: calls that run while the gate is killed are
+// missing.
 package audit
 
 import (
@@ -34,30 +33,30 @@ const (
 	lockName = "audit.lock"
 )
 
-// Options are the limits of a record. Zero values mean the defaults.
+// Options are the limits of the log. Zero values mean the defaults.
 type Options struct {
-	MaxBytes int64 // in a file before it is put aside; default 16 MiB
-	Keep     int   // files put aside; default 5
+	MaxBytes int64 // size of a file before it is rotated; default 16 MiB
+	Keep     int   // number of rotated files; default 5
 }
 
-// A Log is an open record. Close it. It may be used concurrently.
+// A Log is an open audit log. The caller must close it. It may be used concurrently.
 type Log struct {
 	path string
 	opts Options
 	lock *fileLock
 
 	mu   sync.Mutex
-	file *os.File // kept open between events, nil when it is not
+	file *os.File // kept open between events; nil if closed
 	info os.FileInfo
-	size int64 // of it when we last wrote: then its end is ours and whole
+	size int64 // of the file after our last write
 	err  error // the first write that failed
 	lost int   // events that could not be written
 }
 
-// Open opens the record in dir, which is made if it is missing.
+// Open opens the log in dir, which is created if missing.
 func Open(dir string) (*Log, error) { return OpenWith(dir, Options{}) }
 
-// OpenWith is [Open] with other limits.
+// OpenWith is [Open] with options.
 func OpenWith(dir string, o Options) (*Log, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 16 << 20
@@ -66,19 +65,20 @@ func OpenWith(dir string, o Options) (*Log, error) {
 		o.Keep = 5
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the record: %w", err)
+		return nil, fmt.Errorf("creating the folder of the audit log: %w", err)
 	}
 	l := &Log{path: filepath.Join(dir, fileName), opts: o}
 	f, err := l.open()
 	if err != nil {
-		return nil, fmt.Errorf("opening the record: %w", err)
+		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
 	defer f.Close()
-	if err := f.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("closing the record to others: %w", err)
+	err = f.Chmod(0o600)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("restricting access to the audit log: %w", err)
 	}
 	if l.lock, err = openLock(filepath.Join(dir, lockName)); err != nil {
-		return nil, fmt.Errorf("opening the record: %w", err)
+		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
 	return l, nil
 }
@@ -87,7 +87,7 @@ func (l *Log) open() (*os.File, error) {
 	return os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 }
 
-// Record appends one event. What cannot be written is reported by [Log.Close].
+// Record appends one event. [Log.Close] reports write errors.
 func (l *Log) Record(e gate.Event) {
 	line := lineOf(e)
 	l.mu.Lock()
@@ -100,66 +100,67 @@ func (l *Log) Record(e gate.Event) {
 	}
 }
 
-// encode returns the line for an event, without what must not be kept.
+// encode returns the redacted line for an event.
 func encode(e gate.Event) []byte {
 	e = clean(e)
 	line, err := json.Marshal(e)
 	if err != nil {
-		// Nothing but arguments of odd bytes can be at fault.
+		// Only invalid arguments can be the reason.
 		e.Args, e.Rewritten = nil, nil
 		if line, err = json.Marshal(e); err != nil {
-			line, _ = json.Marshal(gate.Event{Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome, Error: "the event does not marshal: " + err.Error()})
+			line, _ = json.Marshal(gate.Event{
+				Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome,
+				Error: "encoding the event: " + err.Error(),
+			})
 		}
 	}
 	return append(line, '\n')
 }
 
-// write appends line with one call, so that it stays whole whoever else
-// writes.
+// write appends line with one system call, so that lines of several processes do not mix.
 func (l *Log) write(line []byte) error {
-	unlock, alone := l.lock.take()
+	unlock, alone := l.lock.acquire()
 	defer unlock()
-	size, err := l.current()
+	size, err := l.ensureOpen()
 	if err != nil {
 		return err
 	}
 	if alone && size > 0 && size+int64(len(line)) > l.opts.MaxBytes {
-		l.drop()
-		l.rotate() // what cannot be put aside grows: better too long than lost
-		if size, err = l.current(); err != nil {
+		l.closeFile()
+		l.rotate() // if it fails, the file grows past the limit
+		if size, err = l.ensureOpen(); err != nil {
 			return err
 		}
 	}
 	last := []byte{'\n'}
-	if size > 0 && size != l.size { // somebody else wrote last
+	if size > 0 && size != l.size { // another process wrote last
 		if _, err := l.file.ReadAt(last, size-1); err != nil {
 			last[0] = '\n'
 		}
 	}
 	if last[0] != '\n' {
-		line = append([]byte{'\n'}, line...) // behind what a crash left unfinished
+		line = append([]byte{'\n'}, line...) // after a line that a crash left incomplete
 	}
 	n, err := l.file.Write(line)
 	l.size = size + int64(n)
-	if err != nil || !staysOpen {
-		err = errors.Join(err, l.drop())
+	if err != nil || !keepOpen {
+		err = errors.Join(err, l.closeFile())
 	}
 	return err
 }
 
-// staysOpen tells whether the file is kept open between events: where an open
-// file can be renamed.
-const staysOpen = runtime.GOOS != "windows"
+// keepOpen is whether the file stays open between events, where an open file can be renamed.
+const keepOpen = runtime.GOOS != "windows"
 
-// current sees to it that the file is open that has the record's name now,
-// which another process may have put aside, and returns its size.
-func (l *Log) current() (size int64, err error) {
+// ensureOpen opens the current file, which another process may have rotated, and returns
+// its size.
+func (l *Log) ensureOpen() (size int64, err error) {
 	if l.file != nil {
 		info, err := os.Stat(l.path)
 		if err == nil && os.SameFile(info, l.info) {
 			return info.Size(), nil
 		}
-		l.drop()
+		l.closeFile()
 	}
 	f, err := l.open()
 	if err != nil {
@@ -174,7 +175,7 @@ func (l *Log) current() (size int64, err error) {
 	return info.Size(), nil
 }
 
-func (l *Log) drop() error {
+func (l *Log) closeFile() error {
 	if l.file == nil {
 		return nil
 	}
@@ -183,31 +184,31 @@ func (l *Log) drop() error {
 	return err
 }
 
-// rotate puts the file aside as number 1, and the others one further, as far
-// as that can be done.
+// rotate renames the current file to number 1 and increments the numbers of the others.
+// It stops at the first error.
 func (l *Log) rotate() {
 	for n := l.opts.Keep; n > 0; n-- {
-		err := os.Rename(aside(l.path, n-1), aside(l.path, n))
+		err := os.Rename(rotatedPath(l.path, n-1), rotatedPath(l.path, n))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return // or the next would be put over this one
+			return // the next rename would overwrite this file
 		}
 	}
 }
 
-// aside is the path of the file put aside as number n; 0 is the current one.
-func aside(path string, n int) string {
+// rotatedPath returns the path of rotated file n; 0 is the current file.
+func rotatedPath(path string, n int) string {
 	if n == 0 {
 		return path
 	}
 	return path + "." + strconv.Itoa(n)
 }
 
-// Close closes the record and returns the first error there was in writing it.
+// Close closes the log and returns the first write error.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lock.close()
-	l.drop()
+	l.closeFile()
 	if l.err != nil {
 		return fmt.Errorf("%d calls are not recorded: %w", l.lost, l.err)
 	}

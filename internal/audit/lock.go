@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A fileLock keeps processes apart that write the same record.
+// A fileLock serializes the processes that use the same log.
 type fileLock struct{ file *os.File }
 
 func openLock(path string) (*fileLock, error) {
@@ -18,13 +18,13 @@ func openLock(path string) (*fileLock, error) {
 
 func (l *fileLock) close() { l.file.Close() }
 
-// lockWait is how long another process may hold the lock, which it does for
-// microseconds. One that was stopped meanwhile must not stop everybody.
+// lockWait limits the wait for another process, which normally holds the lock for
+// microseconds. A stopped process must not block all others.
 const lockWait = 2 * time.Second
 
-// take takes the lock; alone is false when it could not be had. An event is
-// written all the same then, but nothing is renamed.
-func (l *fileLock) take() (release func(), alone bool) {
+// acquire takes the lock; alone is false if it timed out. Then an event can still be
+// written, but no file may be renamed.
+func (l *fileLock) acquire() (release func(), alone bool) {
 	for give := time.Now().Add(lockWait); ; {
 		if tryLock(l.file) == nil {
 			return func() { unlock(l.file) }, true

@@ -19,22 +19,22 @@ import (
 	"toolgate/policy"
 )
 
-// An Entry is one call of the record.
+// An Entry is one call in the log.
 type Entry struct {
 	Event gate.Event
-	Line  []byte // as it stands in the file, without its end
+	Line  []byte // raw line, without newline
 }
 
-// A Filter says which calls are wanted. The zero value wants all.
+// A Filter selects calls. The zero value selects all.
 type Filter struct {
 	Since   time.Time
 	Tool    string // a tool's name, a server's, or "server/tool"
 	Outcome string
 	Caller  string
-	Last    int // only so many, the latest; 0: all
+	Last    int // only the latest ones; 0: all
 }
 
-// wants reports whether e is wanted, Last aside.
+// wants reports whether e is selected, not considering Last.
 func (f Filter) wants(e gate.Event) bool {
 	return !e.Time.Before(f.Since) &&
 		(f.Outcome == "" || e.Outcome == f.Outcome) &&
@@ -42,19 +42,17 @@ func (f Filter) wants(e gate.Event) bool {
 		(f.Tool == "" || f.Tool == e.Tool || f.Tool == e.Server && e.Server != "" || f.Tool == e.Server+"/"+e.Tool)
 }
 
-// Read calls each with the calls in the record of dir, oldest first, until it
-// errs. Lines that are no events are left out. A record that is not there yet
-// is empty.
+// Read calls each for the selected calls in the log, oldest first, until it returns an
+// error. Invalid lines are skipped. A missing log is empty.
 func Read(dir string, f Filter, each func(Entry) error) error {
 	_, err := read(dir, position{}, f, each)
 	return err
 }
 
-// followInterval is how often the record is looked at.
+// followInterval is the time between checks for new lines.
 const followInterval = 200 * time.Millisecond
 
-// Follow is [Read], and goes on with what is added until ctx ends, whose error
-// it returns.
+// Follow is [Read], continued with new calls until ctx ends. It returns the error of ctx.
 func Follow(ctx context.Context, dir string, f Filter, each func(Entry) error) error {
 	at, err := read(dir, position{}, f, each)
 	if err != nil {
@@ -75,13 +73,13 @@ func Follow(ctx context.Context, dir string, f Filter, each func(Entry) error) e
 	}
 }
 
-// A position is how far a reader has come. The zero value is the beginning.
+// A position is the progress of a reader. The zero value is the beginning.
 type position struct {
-	file   os.FileInfo // which survives that the file is put aside
-	offset int64       // behind the last whole line read
+	file   os.FileInfo // identifies the file even after rotation
+	offset int64       // after the last complete line read
 }
 
-// read reads what lies behind at, and returns where it ended.
+// read reads what follows position at and returns the new position.
 func read(dir string, at position, f Filter, each func(Entry) error) (position, error) {
 	files, err := openFrom(filepath.Join(dir, fileName), at.file)
 	defer func() {
@@ -125,29 +123,29 @@ func read(dir string, at position, f Filter, each func(Entry) error) (position, 
 	return at, nil
 }
 
-// openFrom opens the files of the record from the one given on, oldest first;
-// nil, or one that is gone, means all.
+// openFrom opens the files of the log starting with from, oldest first. If from is nil
+// or gone, it opens all.
 func openFrom(path string, from os.FileInfo) (files []*os.File, err error) {
 	lock, err := openLock(filepath.Join(filepath.Dir(path), lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nothing was recorded yet
+		return nil, nil // nothing logged yet
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the record: %w", err)
+		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	defer lock.close()
-	release, _ := lock.take() // nothing is put aside meanwhile
+	release, _ := lock.acquire() // prevents rotation
 	defer release()
 	for n := 0; ; n++ {
-		file, err := os.Open(aside(path, n))
+		file, err := os.Open(rotatedPath(path, n))
 		if errors.Is(err, fs.ErrNotExist) {
 			if n == 0 {
-				continue // a process died between putting aside and making anew
+				continue // rotated, and not yet created again
 			}
 			break
 		}
 		if err != nil {
-			return files, fmt.Errorf("reading the record: %w", err)
+			return files, fmt.Errorf("reading the audit log: %w", err)
 		}
 		files = append(files, file)
 		info, err := file.Stat()
@@ -162,16 +160,16 @@ func openFrom(path string, from os.FileInfo) (files []*os.File, err error) {
 	return files, nil
 }
 
-// lines calls use for each wanted event of r, and returns how many bytes the
-// whole lines were.
+// lines calls use for each selected event of r. It returns the number of bytes of
+// complete lines.
 func lines(r io.Reader, f Filter, use func(Entry) error) (n int64, err error) {
 	for br := bufio.NewReaderSize(r, 64<<10); ; {
 		line, err := br.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return n, nil // what has no end is being written
+			return n, nil // an incomplete line is still being written
 		}
 		if err != nil {
-			return n, fmt.Errorf("reading the record: %w", err)
+			return n, fmt.Errorf("reading the audit log: %w", err)
 		}
 		n += int64(len(line))
 		e := Entry{Line: bytes.TrimSuffix(line, []byte("\n"))}
@@ -215,11 +213,10 @@ func (e Entry) String() string {
 	return printable(strings.Join(parts, "  "))
 }
 
-// Subject returns in some words what the call was about. It is what a model
-// wrote: it must be made harmless to whatever shows it.
+// Subject returns a short description of the call. It contains text from a model, so the
+// caller must escape it.
 func (e Entry) Subject() string { return subject(e.Event) }
 
-// subject is what the call was about.
 func subject(ev gate.Event) string {
 	text := ""
 	switch a := ev.Action; {
@@ -234,9 +231,9 @@ func subject(ev gate.Event) string {
 	default:
 		text = string(ev.Args)
 	}
-	const most = 100 // characters
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most]) + "…"
+	const maxSubject = 100 // characters
+	if r := []rune(text); len(r) > maxSubject {
+		text = string(r[:maxSubject]) + "…"
 	}
 	return text
 }
@@ -251,7 +248,8 @@ func shortDuration(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// printable keeps what a model wrote from steering the terminal.
+// printable escapes control characters, so that text from a model cannot control the
+// terminal.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -260,7 +258,9 @@ func printable(s string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteByte(' ')
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029:
+		case r < ' ' || r >= 0x7f && r < 0xa0, // control
+			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069, // bidirectional
+			r == 0x2028 || r == 0x2029:                               // line and paragraph separators
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)

@@ -12,18 +12,18 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// Limits on what of a call is kept.
+// Limits on the logged parts of a call.
 const (
 	maxString   = 2 << 10 // bytes of one value
 	maxArgs     = 8 << 10 // bytes of a call's arguments
-	maxItems    = 64      // of a list
-	maxDecoded  = 1 << 20 // bytes of arguments that are looked into
-	shortString = 200     // bytes of one value, where maxArgs is passed
+	maxItems    = 64      // elements of a list
+	maxParsed   = 1 << 20 // bytes of arguments that are parsed
+	shortString = 200     // bytes of one value if the arguments exceed maxArgs
 	shortItems  = 8
 	redacted    = "[redacted]"
 )
 
-// clean returns e without secrets and without what is too long.
+// clean returns e without secrets and with long values truncated.
 func clean(e gate.Event) gate.Event {
 	e.Args, e.Rewritten = cleanArgs(e.Args), cleanArgs(e.Rewritten)
 	a := &e.Action
@@ -44,19 +44,19 @@ func clean(e gate.Event) gate.Event {
 	return e
 }
 
-// cleanArgs returns arguments for the record, nil for none.
+// cleanArgs returns arguments for the log, or nil if there are none.
 func cleanArgs(args json.RawMessage) json.RawMessage {
 	if len(args) == 0 {
 		return nil
 	}
 	note := func(what string) json.RawMessage {
-		b, _ := json.Marshal(fmt.Sprintf("%d bytes, %s", len(args), what)) // a string marshals
+		b, _ := json.Marshal(fmt.Sprintf("%d bytes, %s", len(args), what)) // never fails for a string
 		return b
 	}
-	if len(args) > maxDecoded {
+	if len(args) > maxParsed {
 		return note("not kept")
 	}
-	if staysAsItIs(args) {
+	if needsNoCleaning(args) {
 		return args
 	}
 	dec := json.NewDecoder(bytes.NewReader(args))
@@ -74,17 +74,17 @@ func cleanArgs(args json.RawMessage) json.RawMessage {
 	return note("not kept")
 }
 
-// staysAsItIs reports whether args have nothing to hide and nothing to cut, as
-// most do, where that can be told without decoding them.
-func staysAsItIs(args json.RawMessage) bool {
+// needsNoCleaning is a fast path: it reports whether args, without being decoded, can be
+// seen to contain no secrets and no long values.
+func needsNoCleaning(args json.RawMessage) bool {
 	return len(args) <= maxString && bytes.IndexByte(args, '\\') < 0 && bytes.Count(args, []byte(",")) < maxItems &&
-		!hinted(string(args)) && utf8.Valid(args) && json.Valid(args)
+		!hasHint(string(args)) && utf8.Valid(args) && json.Valid(args)
 }
 
-// limits say how much of a value is kept.
+// limits are the maximum sizes of values.
 type limits struct{ text, items int }
 
-// clean returns a copy of v for the record; name is what it is called.
+// clean returns a copy of v for the log. name is the name of the field that holds it.
 func (l limits) clean(name string, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -122,12 +122,13 @@ func (l limits) clean(name string, v any) any {
 	return v
 }
 
-// hideOptionValues hides the word behind an option with a secret's name, as in
+// hideOptionValues redacts the argument of an option with a secret's name, as in
 // ["--password", "x"].
 func hideOptionValues(list []any) []any {
 	for i := 1; i < len(list); i++ {
 		option, _ := list[i-1].(string)
-		if value, ok := list[i].(string); ok && hinted(option) && secretOption.MatchString(option) && !strings.HasPrefix(value, "-") {
+		value, ok := list[i].(string)
+		if ok && hasHint(option) && secretOption.MatchString(option) && !strings.HasPrefix(value, "-") {
 			list[i] = redacted
 		}
 	}
@@ -150,10 +151,10 @@ func cleanWords(words []string) []string {
 	return out
 }
 
-// cleanString redacts s and cuts it to about n bytes.
+// cleanString redacts s and truncates it to about n bytes.
 func cleanString(s string, n int) string {
-	// Only what can be kept is looked through. The last of a part is left out
-	// below, because a secret that is cut in two has no shape any more.
+	// Only the part that may be kept is searched. Its end is dropped below, because
+	// a secret that is cut in two is not recognized.
 	const edge = 256
 	window, whole := s, true
 	if len(s) > 2*n+edge {
@@ -173,27 +174,26 @@ func cleanString(s string, n int) string {
 	return text
 }
 
-// Redact returns text with what looks like a secret taken out: well-known
-// shapes of tokens, private keys, passwords in URLs, values of variables,
-// options, headers and fields with a secret's name. It is no proof that
-// nothing is left: a password that stands alone has no shape.
+// Redact returns text with likely secrets replaced: well-known token formats, private
+// keys, passwords in URLs, and values of variables, options, headers and fields with a
+// secret's name. It cannot recognize a password that stands alone.
 func Redact(text string) string {
 	if !mayHoldSecret(text) {
 		return text
 	}
-	text = shapes.ReplaceAllString(text, redacted)
+	text = knownTokens.ReplaceAllString(text, redacted)
 	text = urlPassword.ReplaceAllString(text, "${1}"+redacted+"${2}")
-	return named.ReplaceAllString(text, "${1}"+redacted)
+	return assignment.ReplaceAllString(text, "${1}"+redacted)
 }
 
-// mayHoldSecret is a cheap look before the expensive one. It errs on the side
-// of yes.
-func mayHoldSecret(text string) bool { return len(text) >= 6 && hinted(text) }
+// mayHoldSecret is a cheap check before the regular expressions. It may return true for
+// text without secrets.
+func mayHoldSecret(text string) bool { return len(text) >= 6 && hasHint(text) }
 
 // namesSecret reports whether a field of this name holds a secret.
-func namesSecret(name string) bool { return hinted(name) && secretName.MatchString(name) }
+func namesSecret(name string) bool { return hasHint(name) && secretName.MatchString(name) }
 
-func hinted(text string) bool {
+func hasHint(text string) bool {
 	by := hints()
 	for i := range len(text) {
 		for _, h := range by[text[i]] {
@@ -205,10 +205,14 @@ func hinted(text string) bool {
 	return false
 }
 
-// hints are what some secret holds, by the first byte in either case.
+// hints are substrings of which every recognized secret contains at least one, by first
+// byte in either case.
 var hints = sync.OnceValue(func() *[256][]string {
 	var by [256][]string
-	words := []string{"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://", "akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg."}
+	words := []string{
+		"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://",
+		"akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg.",
+	}
 	for _, kind := range []string{"p", "o", "u", "s", "r"} {
 		words = append(words, "gh"+kind+"_")
 	}
@@ -228,16 +232,17 @@ var hints = sync.OnceValue(func() *[256][]string {
 	return &by
 })
 
-const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|authorization|cookie|bearer|private[_-]?key|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|signing[_-]?key|encryption[_-]?key|token|jwt`
+const secretWords = `secret|passw(?:or)?d|passphrase|passwd|pwd|credentials?|authorization|cookie|bearer|` +
+	`private[_-]?key|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|signing[_-]?key|encryption[_-]?key|token|jwt`
 
 var (
-	// secretName is for names of fields. The last word counts: max_tokens_used
-	// is none.
+	// secretName matches names of fields. Only the last word counts:
+	// max_tokens_used is not a secret.
 	secretName = lazyregexp.New(`(?i)(?:` + secretWords + `)s?$`)
 
 	secretOption = lazyregexp.New(`(?i)^--?[a-z0-9_-]*(?:` + secretWords + `)$`)
 
-	shapes = lazyregexp.New(strings.Join([]string{
+	knownTokens = lazyregexp.New(strings.Join([]string{
 		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`,
 		`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`,                              // AWS
 		`\bgh[pousr]_[A-Za-z0-9]{20,}`,                               // GitHub
@@ -258,8 +263,9 @@ var (
 
 	urlPassword = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"]+(@)`)
 
-	// named is NAME=value, "name": "value" and --name value. A value that is
-	// a variable is none.
-	named = lazyregexp.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
+	// assignment matches NAME=value, "name": "value" and --name value, unless the
+	// value is a variable.
+	assignment = lazyregexp.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|` +
+		`(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
 		`(?:(?:bearer|basic|token)\s+)?(?:"[^"$]{3,}"|'[^']{3,}'|[^\s"'\[$;|&][^\s"';|&]{2,})`)
 )

@@ -8,28 +8,28 @@ import (
 	"sync"
 )
 
-// A family is the numbers of one name, one for each set of label values.
+// A family is a metric family: one name with a series for each combination of label values.
 type family struct {
 	name, help, kind string
 	labels           []string  // names, sorted
-	buckets          []float64 // upper bounds, ascending, of a histogram
+	buckets          []float64 // upper bounds of a histogram, ascending
 
 	mu     sync.Mutex
-	series map[string]*series // by its labels, as they are written
+	series map[string]*series // by the text of the labels
 }
 
-// A series is one counter, or one histogram.
+// A series is one counter or one histogram.
 type series struct {
 	bounds []float64
 
-	mu    sync.Mutex
-	sum   float64
-	count uint64
-	below []uint64 // how many fell into each bucket alone
+	mu     sync.Mutex
+	sum    float64
+	count  uint64
+	counts []uint64 // observations per bucket, not cumulative
 }
 
-// at returns the series with the values of f's labels, at zero when it is new.
-func (f *family) at(values []string) *series {
+// with returns the series with these label values, which is created if missing.
+func (f *family) with(values []string) *series {
 	key := f.key(values)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,13 +38,13 @@ func (f *family) at(values []string) *series {
 		if f.series == nil {
 			f.series = map[string]*series{}
 		}
-		s = &series{bounds: f.buckets, below: make([]uint64, len(f.buckets))}
+		s = &series{bounds: f.buckets, counts: make([]uint64, len(f.buckets))}
 		f.series[key] = s
 	}
 	return s
 }
 
-// key returns values as they are written between braces.
+// key returns the labels in the exposition format, without braces.
 func (f *family) key(values []string) string {
 	var b strings.Builder
 	for i, v := range values {
@@ -59,19 +59,18 @@ func (f *family) key(values []string) string {
 	return b.String()
 }
 
-// add adds v to a counter, or is one observation of v in a histogram.
+// add adds v to a counter, or observes v in a histogram.
 func (s *series) add(v float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sum += v
 	s.count++
-	if i, _ := slices.BinarySearch(s.bounds, v); i < len(s.below) {
-		s.below[i]++
+	if i, _ := slices.BinarySearch(s.bounds, v); i < len(s.counts) {
+		s.counts[i]++
 	}
 }
 
-// write writes the family in the order of its labels, so that a reading can be
-// compared with the one before. It writes nothing while there is no series.
+// write writes the family sorted by labels. A family without series is left out.
 func (f *family) write(b *bytes.Buffer) {
 	f.mu.Lock()
 	all := maps.Clone(f.series)
@@ -101,8 +100,8 @@ func (s *series) write(b *bytes.Buffer, name, labels string) {
 	}
 	var n uint64
 	for i, bound := range s.bounds {
-		n += s.below[i]
-		bucket(number(bound), n)
+		n += s.counts[i]
+		bucket(formatFloat(bound), n)
 	}
 	bucket("+Inf", s.count)
 	writeSample(b, name+"_sum", labels, s.sum)
@@ -119,11 +118,10 @@ func writeSample(b *bytes.Buffer, name, labels string, v float64) {
 	if labels != "" {
 		b.WriteString("{" + labels + "}")
 	}
-	b.WriteString(" " + number(v) + "\n")
+	b.WriteString(" " + formatFloat(v) + "\n")
 }
 
-// escape returns a label's value as it is written in quotes. The format takes
-// UTF-8 only.
+// escape escapes a label value. Invalid UTF-8 is replaced.
 func escape(v string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(v, "\uFFFD"))
 }

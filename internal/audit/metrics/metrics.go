@@ -1,17 +1,16 @@
-// Package metrics counts calls, sessions and refusals, in the form that
-// Prometheus reads.
+// Package metrics counts calls, sessions and rejected requests, and serves the counts in
+// the Prometheus text format.
 //
 //	m := metrics.New()
 //	gate.Record = m.Record
 //	mux.Handle("/metrics", m.Handler())
 //
-// Names of tools and words of the policy are labels; callers, arguments and
-// paths are not: they are many, and nobody else's business.
+// Labels are names of tools and terms of the policy. Callers, arguments and paths are not
+// labels, because they are private and unbounded.
 //
-// It is written here, and not taken from Prometheus' own library, since that
-// one and what it brings take a third of the time in which every process of
-// this program starts, commands in a sandbox included. That library's parser
-// reads what this writes in the tests.
+// The package does not use Prometheus's client library, which with its dependencies
+// takes a third of the start-up time of every toolgate process, including sandboxed
+// commands. The tests parse the output with Prometheus's parser.
 package metrics
 
 import (
@@ -25,7 +24,7 @@ import (
 	"toolgate/internal/gate"
 )
 
-// Metrics is a set of counters. It may be used concurrently.
+// Metrics is a set of metrics. It may be used concurrently.
 type Metrics struct {
 	calls    family
 	seconds  family
@@ -33,68 +32,68 @@ type Metrics struct {
 	requests family
 
 	started time.Time
-	mu      sync.Mutex // for gauges
+	mu      sync.Mutex // protects gauges
 	gauges  []gauge
 }
 
-// A gauge is a number that is asked for when the metrics are read.
+// A gauge is a metric that is computed when the metrics are read.
 type gauge struct {
 	name, help, kind string
 	value            func() float64
 }
 
-// New returns counters at zero.
+// New returns metrics with all counters at zero.
 func New() *Metrics {
 	m := &Metrics{
 		calls: family{
 			name: "toolgate_calls_total", kind: kindCounter,
-			help:   "Calls of tools, by what the policy said and what became of them.",
+			help:   "Tool calls by verdict of the policy and outcome.",
 			labels: []string{"outcome", "server", "tool", "verdict"},
 		},
 		seconds: family{
 			name: "toolgate_call_duration_seconds", kind: kindHistogram,
-			help:    "How long calls took, without the time that a person took to answer.",
+			help:    "Duration of calls, without the wait for approval.",
 			labels:  []string{"server", "tool"},
 			buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		},
 		waited: family{
 			name: "toolgate_approval_wait_seconds", kind: kindHistogram,
-			help:    "How long calls waited for a person.",
+			help:    "Time that calls waited for approval.",
 			buckets: []float64{1, 2.5, 5, 10, 20, 30, 60, 120, 300},
 		},
 		requests: family{
 			name: "toolgate_http_refused_total", kind: kindCounter,
-			help:   "Requests that were not let in, by the reason.",
+			help:   "Rejected HTTP requests by reason.",
 			labels: []string{"reason"},
 		},
 		started: time.Now(),
 	}
-	m.waited.at(nil) // shown at zero: it has no labels to be known first
-	m.gauges = append(m.gauges, m.ofProcess()...)
+	m.waited.with(nil) // has no labels, so it is shown from the start
+	m.gauges = append(m.gauges, m.processGauges()...)
 	return m
 }
 
-// Record counts a call. Calls of tools that are not there have no label of
-// their own: a client could make up any number of names.
+// Record counts a call. A call of an unknown tool has no label of its own, because a
+// client could invent any number of names.
 func (m *Metrics) Record(e gate.Event) {
-	m.calls.at([]string{e.Outcome, e.Server, e.Tool, e.Verdict}).add(1)
-	m.seconds.at([]string{e.Server, e.Tool}).add((e.Duration - e.Waited).Seconds())
+	m.calls.with([]string{e.Outcome, e.Server, e.Tool, e.Verdict}).add(1)
+	m.seconds.with([]string{e.Server, e.Tool}).add((e.Duration - e.Waited).Seconds())
 	if e.Waited > 0 {
-		m.waited.at(nil).add(e.Waited.Seconds())
+		m.waited.with(nil).add(e.Waited.Seconds())
 	}
 }
 
-// Refused counts a request that was not let in.
-func (m *Metrics) Refused(reason string) { m.requests.at([]string{reason}).add(1) }
+// Refused counts a rejected HTTP request.
+func (m *Metrics) Refused(reason string) { m.requests.with([]string{reason}).add(1) }
 
-// Gauge adds a number that is asked for whenever the metrics are read.
+// Gauge adds a gauge, named toolgate_NAME, that is computed when the metrics are read.
 func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gauges = append(m.gauges, gauge{"toolgate_" + name, help, kindGauge, value})
 }
 
-// Handler serves the metrics.
+// Handler returns a handler that serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		var b bytes.Buffer
@@ -115,13 +114,12 @@ func (m *Metrics) write(b *bytes.Buffer) {
 		writeHead(b, g.name, g.help, g.kind)
 		writeSample(b, g.name, "", g.value())
 	}
-	writeHead(b, "go_info", "The Go that this was built with.", kindGauge)
+	writeHead(b, "go_info", "Version of Go that the program was built with.", kindGauge)
 	writeSample(b, "go_info", `version="`+escape(runtime.Version())+`"`, 1)
 }
 
-// ofProcess returns what is told of this process, under the names that every
-// Go program uses.
-func (m *Metrics) ofProcess() []gauge {
+// processGauges returns the standard metrics of a Go process.
+func (m *Metrics) processGauges() []gauge {
 	memory := func(pick func(*runtime.MemStats) uint64) func() float64 {
 		return func() float64 {
 			var s runtime.MemStats
@@ -130,21 +128,26 @@ func (m *Metrics) ofProcess() []gauge {
 		}
 	}
 	gauges := []gauge{
-		{"go_goroutines", "Goroutines that exist.", kindGauge, func() float64 { return float64(runtime.NumGoroutine()) }},
-		{"go_gc_cycles_total", "Collections of garbage so far.", kindCounter, memory(func(s *runtime.MemStats) uint64 { return uint64(s.NumGC) })},
-		{"go_memstats_heap_alloc_bytes", "Bytes of the heap in use.", kindGauge, memory(func(s *runtime.MemStats) uint64 { return s.HeapAlloc })},
-		{"go_memstats_sys_bytes", "Bytes taken from the system.", kindGauge, memory(func(s *runtime.MemStats) uint64 { return s.Sys })},
-		{"process_start_time_seconds", "When the server began, in seconds since 1970.", kindGauge, func() float64 { return float64(m.started.UnixMilli()) / 1000 }},
+		{"go_goroutines", "Number of goroutines.", kindGauge,
+			func() float64 { return float64(runtime.NumGoroutine()) }},
+		{"go_gc_cycles_total", "Completed garbage collections.", kindCounter,
+			memory(func(s *runtime.MemStats) uint64 { return uint64(s.NumGC) })},
+		{"go_memstats_heap_alloc_bytes", "Heap bytes in use.", kindGauge,
+			memory(func(s *runtime.MemStats) uint64 { return s.HeapAlloc })},
+		{"go_memstats_sys_bytes", "Bytes obtained from the system.", kindGauge,
+			memory(func(s *runtime.MemStats) uint64 { return s.Sys })},
+		{"process_start_time_seconds", "Start time of the server, in seconds since 1970.", kindGauge,
+			func() float64 { return float64(m.started.UnixMilli()) / 1000 }},
 	}
-	return append(gauges, ofSystem()...)
+	return append(gauges, systemGauges()...)
 }
 
-// Kinds of metrics, as the format names them.
+// Metric types in the exposition format.
 const (
 	kindCounter   = "counter"
 	kindGauge     = "gauge"
 	kindHistogram = "histogram"
 )
 
-// number returns v as the format wants it.
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// formatFloat returns v in the exposition format.
+func formatFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

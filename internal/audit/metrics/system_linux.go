@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// ofSystem returns what Linux tells of this process.
-func ofSystem() []gauge {
+// systemGauges returns metrics of the process that Linux provides.
+func systemGauges() []gauge {
 	return []gauge{
-		{"process_cpu_seconds_total", "Processor time, of user and system, in seconds.", kindCounter, processorTime},
+		{"process_cpu_seconds_total", "User and system CPU time in seconds.", kindCounter, processorTime},
 		{"process_resident_memory_bytes", "Resident memory in bytes.", kindGauge, residentMemory},
-		{"process_open_fds", "Descriptors that are open.", kindGauge, openDescriptors},
-		{"process_max_fds", "How many descriptors may be open.", kindGauge, maxDescriptors},
+		{"process_open_fds", "Number of open file descriptors.", kindGauge, openDescriptors},
+		{"process_max_fds", "Maximum number of open file descriptors.", kindGauge, maxDescriptors},
 	}
 }
 
@@ -26,7 +26,7 @@ func processorTime() float64 {
 	return seconds(u.Utime) + seconds(u.Stime)
 }
 
-// residentMemory reads proc_pid_statm(5): the second number is in pages.
+// residentMemory reads proc_pid_statm(5), whose second field is the number of resident pages.
 func residentMemory() float64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -47,7 +47,7 @@ func openDescriptors() float64 {
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	return max(0, float64(len(names)-1)) // without the one that reads
+	return max(0, float64(len(names)-1)) // except the one just opened
 }
 
 func maxDescriptors() float64 {

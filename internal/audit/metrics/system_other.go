@@ -2,6 +2,5 @@
 
 package metrics
 
-// ofSystem returns nothing: what a system tells of a process is read on Linux
-// only.
-func ofSystem() []gauge { return nil }
+// systemGauges returns nothing: it is implemented on Linux only.
+func systemGauges() []gauge { return nil }

@@ -61,7 +61,10 @@ func Start(o Options) *Telemetry {
 		log = slog.New(slog.DiscardHandler)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", "err", err) }))
-	about := []attribute.KeyValue{attribute.String("service.name", scope), attribute.String("service.version", o.Version)}
+	about := []attribute.KeyValue{
+		attribute.String("service.name", scope),
+		attribute.String("service.version", o.Version),
+	}
 	if o.Environment != "" {
 		about = append(about, attribute.String("deployment.environment.name", o.Environment))
 	}
@@ -110,7 +113,9 @@ func (t *Telemetry) Record(e gate.Event) {
 		attrs = append(attrs, attribute.String("toolgate.client.name", e.Agent))
 	}
 	if e.Asked != "" {
-		attrs = append(attrs, attribute.String("toolgate.approval", e.Asked), attribute.String("toolgate.approval.by", e.AnsweredBy))
+		attrs = append(attrs,
+			attribute.String("toolgate.approval", e.Asked),
+			attribute.String("toolgate.approval.by", e.AnsweredBy))
 	}
 	_, span := t.tracer.Start(ctx, name,
 		trace.WithTimestamp(e.Time), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
@@ -120,7 +125,7 @@ func (t *Telemetry) Record(e gate.Event) {
 	span.End(trace.WithTimestamp(e.Time.Add(e.Duration)))
 }
 
-// conventions are the attributes that MCP's conventions ask for.
+// conventions returns the attributes required by the semantic conventions for MCP.
 func conventions(e gate.Event) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String("mcp.method.name", method(e)),
@@ -136,7 +141,7 @@ func conventions(e gate.Event) []attribute.KeyValue {
 	return attrs
 }
 
-// method is the request that the event is about.
+// method returns the MCP method of the event.
 func method(e gate.Event) string {
 	if e.Action.Request {
 		return e.Tool
@@ -144,7 +149,7 @@ func method(e gate.Event) string {
 	return "tools/call"
 }
 
-// toolName is the tool's flat name.
+// toolName returns the flat name of the tool.
 func toolName(e gate.Event) string {
 	if e.Server != "" {
 		return "mcp__" + e.Server + "__" + e.Tool
@@ -152,9 +157,8 @@ func toolName(e gate.Event) string {
 	return e.Tool
 }
 
-// errorType is "tool_error" for a result that is an error, as the conventions
-// say, else the outcome; "" when there was no error. A call that waits for its
-// answer is none.
+// errorType returns the error.type attribute: "tool_error" for a result that is an error,
+// "" for success or a suspended call, and the outcome otherwise.
 func errorType(e gate.Event) string {
 	switch e.Outcome {
 	case "ok", "suspended":
