@@ -24,7 +24,7 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 	all := map[string]MCPServer{}
 	maps.Copy(all, c.MCPServers)
 	maps.Copy(all, servers)
-	if _, msg, hint := namesFault(all); msg != "" {
+	if _, msg, hint := checkNames(all); msg != "" {
 		return nil, &Error{File: "config", Msg: msg, Hint: hint}
 	}
 	out := strings.TrimRight(string(text), "\n")
@@ -65,16 +65,16 @@ func ServerTable(name string, s MCPServer) (string, error) {
 	return strings.TrimPrefix(string(b), "[mcp_servers]\n"), nil
 }
 
-// emptySays are the lists of which an empty one is not the same as none: it
+// emptyMatters are the lists of which an empty one is not the same as none: it
 // enables no tool, and allows no host.
-var emptySays = map[string]bool{"enabled_tools": true, "allowed_domains": true}
+var emptyMatters = map[string]bool{"enabled_tools": true, "allowed_domains": true}
 
 // tableOf returns the keys of a struct that say something.
 func tableOf(v reflect.Value) map[string]any {
 	set := map[string]any{}
 	for i := range v.NumField() {
 		key, f := v.Type().Field(i).Tag.Get("toml"), v.Field(i)
-		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && !emptySays[key]) && f.Len() == 0
+		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && !emptyMatters[key]) && f.Len() == 0
 		switch {
 		case empty:
 		case f.Kind() == reflect.Struct:

@@ -111,9 +111,9 @@ func (h Hook) TimeLimit() time.Duration {
 	return 10 * time.Minute
 }
 
-// foreign returns an event of the config that never happens here, ""
+// unsupported returns an event of the config that never happens here, ""
 // when there is none.
-func (h Hooks) foreign() string {
+func (h Hooks) unsupported() string {
 	for name, groups := range map[string][]any{
 		"PreModelRequest": h.PreModelRequest, "PostModelRequest": h.PostModelRequest, "PreCompact": h.PreCompact, "PostCompact": h.PostCompact,
 		"SessionStart": h.SessionStart, "SessionEnd": h.SessionEnd, "UserPromptSubmit": h.UserPromptSubmit,
@@ -128,7 +128,7 @@ func (h Hooks) foreign() string {
 
 // checkHooks refuses what would not run as it reads.
 func (c *Config) checkHooks(text []byte, name string) error {
-	if event := c.Hooks.foreign(); event != "" {
+	if event := c.Hooks.unsupported(); event != "" {
 		return &Error{File: name, Line: lineWith(text, "hooks."+event), Msg: fmt.Sprintf("hooks.%s never run here: toolgate sees calls of tools, not the conversation", event), Hint: "remove them; the events are PreToolUse, PostToolUse, PermissionRequest"}
 	}
 	for _, event := range []HookEvent{PreToolUse, PostToolUse, PermissionRequest} {
@@ -137,7 +137,7 @@ func (c *Config) checkHooks(text []byte, name string) error {
 				return &Error{File: name, Line: lineOfValue(text, "matcher", g.Matcher), Msg: fmt.Sprintf("%s hook: matcher %q is not a regular expression: %v", event, g.Matcher, err)}
 			}
 			for _, h := range g.Hooks {
-				if e := h.fault(); e != nil {
+				if e := h.check(); e != nil {
 					e.File, e.Msg = name, fmt.Sprintf("%s hook: %s", event, e.Msg)
 					e.Line = lineOfValue(text, e.key, e.value)
 					return &e.Error
@@ -148,16 +148,16 @@ func (c *Config) checkHooks(text []byte, name string) error {
 	return nil
 }
 
-// A hookFault is an error with the setting to look for in the file.
-type hookFault struct {
+// A hookError is an error with the setting to look for in the file.
+type hookError struct {
 	Error
 	key, value string
 }
 
-// fault returns what is wrong with the hook, nil when nothing is.
-func (h Hook) fault() *hookFault {
-	fault := func(key, value, hint, format string, args ...any) *hookFault {
-		return &hookFault{Error: Error{Msg: fmt.Sprintf(format, args...), Hint: hint}, key: key, value: value}
+// check returns what is wrong with the hook, nil when nothing is.
+func (h Hook) check() *hookError {
+	fault := func(key, value, hint, format string, args ...any) *hookError {
+		return &hookError{Error: Error{Msg: fmt.Sprintf(format, args...), Hint: hint}, key: key, value: value}
 	}
 	switch {
 	case h.Type == "prompt" || h.Type == "agent" || h.Type == "mcp_tool":

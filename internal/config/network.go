@@ -97,8 +97,8 @@ func (s MCPServer) Reach() (policy.Network, policy.Hosts, error) {
 	return networkOf(s.Network, s.AllowedDomains, s.DeniedDomains)
 }
 
-// hostsFault returns what is wrong with the hosts of a server.
-func (s MCPServer) hostsFault() (msg, hint string) {
+// checkHosts returns what is wrong with the hosts of a server.
+func (s MCPServer) checkHosts() (msg, hint string) {
 	_, _, err := s.Reach()
 	if e, ok := errors.AsType[*NetworkError](err); ok {
 		return e.Error(), e.Hint

@@ -14,23 +14,23 @@ func (c *Config) checkOAuth(text []byte, file string) error {
 	if stores := []string{"", "auto", "file", "keyring"}; !slices.Contains(stores, c.MCPOAuthCredentialsStore) {
 		return bad("mcp_oauth_credentials_store", fmt.Sprintf("unknown mcp_oauth_credentials_store %q", c.MCPOAuthCredentialsStore), "it is one of: auto, file, keyring")
 	}
-	if msg := portFault(c.MCPOAuthCallbackPort); msg != "" {
+	if msg := checkPort(c.MCPOAuthCallbackPort); msg != "" {
 		return bad("mcp_oauth_callback_port", "mcp_oauth_callback_port "+msg, "")
 	}
-	if msg := callbackFault(c.MCPOAuthCallbackURL); msg != "" {
+	if msg := checkCallbackURL(c.MCPOAuthCallbackURL); msg != "" {
 		return bad("mcp_oauth_callback_url", "mcp_oauth_callback_url "+msg, "")
 	}
 	return nil
 }
 
-func portFault(port int) string {
+func checkPort(port int) string {
 	if port < 0 || port > 65535 {
 		return fmt.Sprintf("%d is no port", port)
 	}
 	return ""
 }
 
-func callbackFault(address string) string {
+func checkCallbackURL(address string) string {
 	if address == "" {
 		return ""
 	}
@@ -41,18 +41,18 @@ func callbackFault(address string) string {
 	return ""
 }
 
-// fault returns which of the keys in [mcp_servers.NAME.oauth] cannot be meant.
-func (o MCPOAuth) fault() (msg, hint string) {
+// check returns which of the keys in [mcp_servers.NAME.oauth] cannot be meant.
+func (o MCPOAuth) check() (msg, hint string) {
 	if methods := []string{"", "none", "client_secret_basic", "client_secret_post"}; !slices.Contains(methods, o.TokenEndpointAuthMethod) {
 		return fmt.Sprintf("unknown oauth.token_endpoint_auth_method %q", o.TokenEndpointAuthMethod), "it is one of: none, client_secret_basic, client_secret_post"
 	}
 	if o.ClientSecret != "" && o.ClientID == "" {
 		return "oauth has a client_secret and no client_id", "set both, or neither"
 	}
-	if msg := portFault(o.CallbackPort); msg != "" {
+	if msg := checkPort(o.CallbackPort); msg != "" {
 		return "oauth.callback_port " + msg, ""
 	}
-	if msg := callbackFault(o.CallbackURL); msg != "" {
+	if msg := checkCallbackURL(o.CallbackURL); msg != "" {
 		return "oauth.callback_url " + msg, ""
 	}
 	return "", ""

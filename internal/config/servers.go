@@ -198,19 +198,19 @@ func (s MCPServer) WithoutEffect() []string {
 // table.
 func (c *Config) checkServers(text []byte, file string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
-		if msg, hint := c.MCPServers[name].fault(name); msg != "" {
+		if msg, hint := c.MCPServers[name].check(name); msg != "" {
 			return &Error{File: file, Line: lineOfTable(text, name), Msg: fmt.Sprintf("mcp_servers.%s: %s", name, msg), Hint: hint}
 		}
 	}
-	if name, msg, hint := namesFault(c.MCPServers); msg != "" {
+	if name, msg, hint := checkNames(c.MCPServers); msg != "" {
 		return &Error{File: file, Line: lineOfTable(text, name), Msg: msg, Hint: hint}
 	}
 	return nil
 }
 
-// namesFault returns the first server whose tools another one's could be taken
+// checkNames returns the first server whose tools another one's could be taken
 // for, and why; msg is "" when there is none.
-func namesFault(servers map[string]MCPServer) (name, msg, hint string) {
+func checkNames(servers map[string]MCPServer) (name, msg, hint string) {
 	names := slices.Sorted(maps.Keys(servers))
 	names = slices.DeleteFunc(names, func(name string) bool { return !servers[name].IsEnabled() })
 	for i, b := range names {
@@ -238,41 +238,41 @@ func (s MCPServer) prefix(name string) string {
 // CheckServer returns what is wrong with a server that does not come from a
 // file, as an *[Error].
 func CheckServer(name string, s MCPServer) error {
-	if msg, hint := s.fault(name); msg != "" {
+	if msg, hint := s.check(name); msg != "" {
 		return &Error{File: name, Msg: msg, Hint: hint}
 	}
 	return nil
 }
 
-// fault returns what is wrong with s, "" when nothing is.
-func (s MCPServer) fault(name string) (msg, hint string) {
+// check returns what is wrong with s, "" when nothing is.
+func (s MCPServer) check(name string) (msg, hint string) {
 	if !validName(name) {
 		return "the name may hold letters, digits and - _ : @ / . only", "rename it"
 	}
-	stdio := []given{{"args", s.Args != nil}, {"env", s.Env != nil}, {"env_vars", s.EnvVars != nil}, {"cwd", s.Cwd != ""}, {"sandbox", s.Sandbox != nil}, {"network", s.Network}, {"allowed_domains", s.AllowedDomains != nil}, {"denied_domains", s.DeniedDomains != nil}}
-	http := []given{{"bearer_token_env_var", s.BearerTokenEnvVar != ""}, {"http_headers", s.HTTPHeaders != nil}, {"env_http_headers", s.EnvHTTPHeaders != nil}, {"http_headers_helper", s.HTTPHeadersHelper != nil}, {"auth", s.Auth != ""}, {"oauth", s.OAuth != MCPOAuth{}}, {"oauth_resource", s.OAuthResource != ""}, {"scopes", s.Scopes != nil}}
+	stdio := []keySet{{"args", s.Args != nil}, {"env", s.Env != nil}, {"env_vars", s.EnvVars != nil}, {"cwd", s.Cwd != ""}, {"sandbox", s.Sandbox != nil}, {"network", s.Network}, {"allowed_domains", s.AllowedDomains != nil}, {"denied_domains", s.DeniedDomains != nil}}
+	http := []keySet{{"bearer_token_env_var", s.BearerTokenEnvVar != ""}, {"http_headers", s.HTTPHeaders != nil}, {"env_http_headers", s.EnvHTTPHeaders != nil}, {"http_headers_helper", s.HTTPHeadersHelper != nil}, {"auth", s.Auth != ""}, {"oauth", s.OAuth != MCPOAuth{}}, {"oauth_resource", s.OAuthResource != ""}, {"scopes", s.Scopes != nil}}
 	switch {
 	case s.Command == "" && s.URL == "":
 		return "it has neither command nor url", "set command for a server to start, or url for one to connect to"
 	case s.Command != "" && s.URL != "":
 		return "it has both command and url", "keep one of them"
 	case s.Command != "":
-		if key := first(http); key != "" {
+		if key := firstSet(http); key != "" {
 			return key + " is not supported for stdio", "remove it, or set url in place of command"
 		}
 	default:
-		if key := first(stdio); key != "" {
+		if key := firstSet(stdio); key != "" {
 			return key + " is not supported for streamable_http", "remove it, or set command in place of url"
 		}
 		if !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
 			return fmt.Sprintf("url %q is not an http or https address", s.URL), ""
 		}
 	}
-	return s.wordFault()
+	return s.checkValues()
 }
 
-// wordFault returns which of the words of s is not known.
-func (s MCPServer) wordFault() (msg, hint string) {
+// checkValues returns which of the words of s is not known.
+func (s MCPServer) checkValues() (msg, hint string) {
 	modes := []string{s.DefaultToolsApprovalMode}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		modes = append(modes, s.Tools[name].ApprovalMode)
@@ -287,16 +287,16 @@ func (s MCPServer) wordFault() (msg, hint string) {
 			return "env_vars holds something that is neither a name nor a table with name", "variables come from this machine only: source is \"local\" or left out"
 		}
 	}
-	if msg, hint := s.sandboxFault(); msg != "" {
+	if msg, hint := s.checkSandbox(); msg != "" {
 		return msg, hint
 	}
-	if msg, hint := s.hostsFault(); msg != "" {
+	if msg, hint := s.checkHosts(); msg != "" {
 		return msg, hint
 	}
 	if auths := []string{"", "oauth", "chatgpt", "ema_auth"}; !slices.Contains(auths, s.Auth) {
 		return fmt.Sprintf("unknown auth %q", s.Auth), "auth is one of: oauth, chatgpt, ema_auth"
 	}
-	if msg, hint := s.OAuth.fault(); msg != "" {
+	if msg, hint := s.OAuth.check(); msg != "" {
 		return msg, hint
 	}
 	if s.Startup != "" && s.Startup != "eager" && s.Startup != "lazy" {
@@ -319,7 +319,7 @@ func (s MCPServer) wordFault() (msg, hint string) {
 	return "", ""
 }
 
-func (s MCPServer) sandboxFault() (msg, hint string) {
+func (s MCPServer) checkSandbox() (msg, hint string) {
 	hint = "sandbox is \"none\", \"read-only\", \"workspace-write\", or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
 	switch v := s.Sandbox.(type) {
 	case nil, string:
@@ -342,13 +342,13 @@ func (s MCPServer) sandboxFault() (msg, hint string) {
 	}
 }
 
-// given is a key and whether it is set.
-type given struct {
+// keySet is a key and whether it is set.
+type keySet struct {
 	key string
 	set bool
 }
 
-func first(keys []given) string {
+func firstSet(keys []keySet) string {
 	for _, k := range keys {
 		if k.set {
 			return k.key
