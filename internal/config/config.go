@@ -3,9 +3,9 @@
 //	c, err := config.Load(path) // a missing file is the zero Config
 //	err = c.Set(`sandbox_mode = "read-only"`, "-c")
 //
-// Keys are Codex's where Codex has them, so that a user can paste them from
-// ~/.codex/config.toml. A key that is not known is an error with its line:
-// a misspelt restriction must not be silently without effect.
+// Keys are the same as Codex's where Codex has them, so that users can paste them from
+// ~/.codex/config.toml. An unknown key is an error with its line number: a misspelt
+// restriction must not be ignored.
 package config
 
 import (
@@ -27,23 +27,23 @@ type Config struct {
 	ApprovalPolicy any            `toml:"approval_policy"` // default "on-request"; see [Config.Approval]
 	SandboxMode    string         `toml:"sandbox_mode"`    // default "workspace-write"
 	WorkspaceWrite WorkspaceWrite `toml:"sandbox_workspace_write"`
-	ApprovalWait   *float64       `toml:"approval_wait"`       // seconds that a call waits on the waiting list, default 20
+	ApprovalWait   *float64       `toml:"approval_wait"`       // seconds to wait for the approval queue, default 20
 	Permissions    Permissions    `toml:"permissions"`         // named profiles, by name
-	DefaultProfile string         `toml:"default_permissions"` // the one in force, instead of sandbox_mode
+	DefaultProfile string         `toml:"default_permissions"` // the selected profile, instead of sandbox_mode
 	Environment    Environment    `toml:"shell_environment_policy"`
 	Tools          Tools          `toml:"tools"`
 
 	MCP        MCP                  `toml:"mcp"`
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 
-	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // of every login; default any
-	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`      // that the browser comes back to
-	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // of Codex; here logins are in files, whatever it says
-	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // of Codex, without effect
+	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // for every login; default any
+	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`      // redirect URL
+	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // Codex's; ignored, tokens are kept in files
+	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // Codex's; ignored
 
-	Hooks   Hooks   `toml:"hooks"`   // the user's programs around calls
-	Otel    Otel    `toml:"otel"`    // where traces and metrics go
-	Console Console `toml:"console"` // the page that shows and answers
+	Hooks   Hooks   `toml:"hooks"`   // programs that run before and after calls
+	Otel    Otel    `toml:"otel"`    // where traces are sent
+	Console Console `toml:"console"` // the web console
 	HTTP    HTTP    `toml:"http"`    // callers over HTTP
 }
 
@@ -54,21 +54,21 @@ type MCP struct {
 
 // WorkspaceWrite is [sandbox_workspace_write].
 type WorkspaceWrite struct {
-	WritableRoots       []string `toml:"writable_roots"`         // beside the workspace
+	WritableRoots       []string `toml:"writable_roots"`         // besides the workspace
 	NetworkAccess       bool     `toml:"network_access"`         // commands may use the network
-	AllowedDomains      []string `toml:"allowed_domains"`        // ours: if so, these hosts only; nil: all
-	DeniedDomains       []string `toml:"denied_domains"`         // ours: and none of these
+	AllowedDomains      []string `toml:"allowed_domains"`        // ours: only these hosts; nil: all
+	DeniedDomains       []string `toml:"denied_domains"`         // ours: except these hosts
 	ExcludeTmpdirEnvVar bool     `toml:"exclude_tmpdir_env_var"` // $TMPDIR is not writable
 	ExcludeSlashTmp     bool     `toml:"exclude_slash_tmp"`      // /tmp is not writable
-	AllowGitWrites      bool     `toml:"allow_git_writes"`       // ours: .git is writable but for what runs code
+	AllowGitWrites      bool     `toml:"allow_git_writes"`       // ours: .git is writable, except files that run code
 }
 
-// An Error is a fault in the config, with the place it stands at.
+// An Error is an error in the config, with its location.
 type Error struct {
 	File string
-	Line int // 0 when it is not known
+	Line int // 0 if unknown
 	Msg  string
-	Hint string // what to do, may be empty
+	Hint string // what to do; may be empty
 }
 
 func (e *Error) Error() string {
@@ -78,8 +78,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// Load reads the file at path. A file that does not exist is the zero Config.
-// Faults are *[Error].
+// Load reads the file at path. A missing file is the zero Config. Errors are *[Error].
 func Load(path string) (Config, error) {
 	var c Config
 	text, err := os.ReadFile(path)
@@ -92,9 +91,8 @@ func Load(path string) (Config, error) {
 	return c, c.decode(text, path)
 }
 
-// Set applies one setting from the command line, KEY=VALUE with a TOML value;
-// a value that is not TOML is taken as a string, as Codex does. where names
-// the place in errors.
+// Set applies one KEY=VALUE setting from the command line. The value is TOML; like in
+// Codex, invalid TOML is taken as a string. where names the source in errors.
 func (c *Config) Set(setting, where string) error {
 	key, value, ok := strings.Cut(setting, "=")
 	if !ok || strings.TrimSpace(key) == "" {
@@ -102,7 +100,7 @@ func (c *Config) Set(setting, where string) error {
 	}
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if strings.ContainsAny(key, "\n[") || strings.Contains(value, "\n") {
-		return &Error{File: where, Msg: fmt.Sprintf("%q is not one setting", setting)}
+		return &Error{File: where, Msg: fmt.Sprintf("%q is not a single setting", setting)}
 	}
 	var probe map[string]any
 	if toml.Unmarshal([]byte("v = "+value), &probe) != nil {
@@ -124,7 +122,11 @@ func (c *Config) decode(text []byte, name string) error {
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(strict.Errors) > 0 {
 		first := strict.Errors[0]
 		line, _ := first.Position()
-		return &Error{File: name, Line: line, Msg: fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")), Hint: "see `toolgate help` and the documentation of the config file for the keys there are"}
+		return &Error{
+			File: name, Line: line,
+			Msg:  fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")),
+			Hint: "see `toolgate help` and the documentation of the config file for the known keys",
+		}
 	}
 	if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := bad.Position()
@@ -133,7 +135,7 @@ func (c *Config) decode(text []byte, name string) error {
 	return &Error{File: name, Msg: err.Error()}
 }
 
-// check refuses words that are not known, with the line they stand at.
+// check validates c. Errors contain the line of the invalid setting.
 func (c *Config) check(text []byte, name string) error {
 	if _, _, err := c.Approval(); err != nil {
 		return valueError(err, text, "approval_policy", name)
@@ -147,7 +149,11 @@ func (c *Config) check(text []byte, name string) error {
 		return networkError(err, text, name)
 	}
 	if c.SandboxMode != "" && c.DefaultProfile != "" {
-		return &Error{File: name, Line: lineOf(text, "default_permissions"), Msg: "both sandbox_mode and default_permissions are set, and they do not add to one another", Hint: "take out one of them; -s and -P on the command line say it for one run"}
+		return &Error{
+			File: name, Line: lineOf(text, "default_permissions"),
+			Msg:  "sandbox_mode and default_permissions are both set, but are mutually exclusive",
+			Hint: "remove one of them; -s and -P on the command line apply to one run",
+		}
 	}
 	if err := c.checkPermissions(text, name); err != nil {
 		return err
@@ -158,8 +164,13 @@ func (c *Config) check(text []byte, name string) error {
 	if err := c.checkOtel(text, name); err != nil {
 		return err
 	}
-	if profiles := []string{"", "auto", "default", "strict", "gemini"}; !slices.Contains(profiles, c.MCP.SchemaProfile) {
-		return &Error{File: name, Line: lineOf(text, "schema_profile"), Msg: fmt.Sprintf("unknown schema_profile %q", c.MCP.SchemaProfile), Hint: "schema_profile is one of: auto, default, strict, gemini"}
+	profiles := []string{"", "auto", "default", "strict", "gemini"}
+	if !slices.Contains(profiles, c.MCP.SchemaProfile) {
+		return &Error{
+			File: name, Line: lineOf(text, "schema_profile"),
+			Msg:  fmt.Sprintf("unknown schema_profile %q", c.MCP.SchemaProfile),
+			Hint: "schema_profile is one of: auto, default, strict, gemini",
+		}
 	}
 	if err := c.checkOAuth(text, name); err != nil {
 		return err
@@ -170,8 +181,8 @@ func (c *Config) check(text []byte, name string) error {
 	return c.checkHTTP(text, name)
 }
 
-// Approval returns the approval policy, on-request by default: a word, or
-// Codex's table of kinds of questions, {granular = {…}}.
+// Approval returns the approval policy, on-request by default. The setting is a word, or
+// Codex's table {granular = {…}} of kinds of questions.
 func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
 	var kinds policy.Kinds
 	switch v := c.ApprovalPolicy.(type) {
@@ -181,7 +192,7 @@ func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
 		a, err := policy.ParseApproval(v)
 		return a, kinds, err
 	case map[string]any:
-		// Through TOML once more, because only there are keys checked.
+		// Decoded from TOML again, because only the decoder rejects unknown keys.
 		text, err := toml.Marshal(v)
 		if err != nil {
 			return policy.Untrusted, kinds, err
@@ -191,11 +202,17 @@ func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
 		}
 		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&table)
 		if err != nil || table.Granular == nil {
-			return policy.Untrusted, kinds, &policy.ValueError{What: "approval policy table", Value: strings.TrimSpace(string(text)), Known: "granular with sandbox_approval, rules, skill_approval, request_permissions, mcp_elicitations"}
+			return policy.Untrusted, kinds, &policy.ValueError{
+				What: "approval policy table", Value: strings.TrimSpace(string(text)),
+				Known: "granular with sandbox_approval, rules, skill_approval, request_permissions, mcp_elicitations",
+			}
 		}
 		return policy.Granular, *table.Granular, nil
 	}
-	return policy.Untrusted, kinds, &policy.ValueError{What: "approval policy", Value: fmt.Sprint(c.ApprovalPolicy), Known: "untrusted, on-request, never, or a table granular"}
+	return policy.Untrusted, kinds, &policy.ValueError{
+		What: "approval policy", Value: fmt.Sprint(c.ApprovalPolicy),
+		Known: "untrusted, on-request, never, or a table granular",
+	}
 }
 
 func valueError(err error, text []byte, key, name string) error {
@@ -206,7 +223,7 @@ func valueError(err error, text []byte, key, name string) error {
 	return e
 }
 
-// lineOf returns the line that sets key, 0 when none is found.
+// lineOf returns the line that sets key, or 0 if there is none.
 func lineOf(text []byte, key string) int {
 	for i, line := range strings.Split(string(text), "\n") {
 		name, _, ok := strings.Cut(line, "=")

@@ -13,9 +13,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// AddServers returns the config text with tables for servers added at its end.
-// What stands there already keeps its bytes. Servers of the same name are an
-// error.
+// AddServers returns text with tables for servers appended. The existing text is
+// preserved byte for byte. A server that exists already is an error.
 func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 	var c Config
 	if err := c.decode(text, "config"); err != nil {
@@ -30,7 +29,11 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 	out := strings.TrimRight(string(text), "\n")
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		if _, ok := c.MCPServers[name]; ok {
-			return nil, &Error{File: "config", Msg: fmt.Sprintf("there is a server %s already", name), Hint: "remove it first, or use another name"}
+			return nil, &Error{
+				File: "config",
+				Msg:  fmt.Sprintf("there is a server %s already", name),
+				Hint: "remove it first, or use another name",
+			}
 		}
 		if err := CheckServer(name, servers[name]); err != nil {
 			return nil, err
@@ -47,12 +50,12 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 	out += "\n"
 	var after Config
 	if err := after.decode([]byte(out), "config"); err != nil {
-		return nil, fmt.Errorf("the servers cannot be added at the end: %w", err)
+		return nil, fmt.Errorf("appending the servers: %w", err)
 	}
 	return []byte(out), nil
 }
 
-// ServerTable returns the server's table as it stands in a config file.
+// ServerTable returns the server as a TOML table for the config file.
 func ServerTable(name string, s MCPServer) (string, error) {
 	set := tableOf(reflect.ValueOf(s))
 	if s.IsEnabled() {
@@ -65,16 +68,17 @@ func ServerTable(name string, s MCPServer) (string, error) {
 	return strings.TrimPrefix(string(b), "[mcp_servers]\n"), nil
 }
 
-// emptyMatters are the lists of which an empty one is not the same as none: it
-// enables no tool, and allows no host.
+// emptyMatters are the lists for which empty differs from unset: an empty one enables no
+// tool, or allows no host.
 var emptyMatters = map[string]bool{"enabled_tools": true, "allowed_domains": true}
 
-// tableOf returns the keys of a struct that say something.
+// tableOf returns the non-zero fields of a struct by key.
 func tableOf(v reflect.Value) map[string]any {
 	set := map[string]any{}
 	for i := range v.NumField() {
 		key, f := v.Type().Field(i).Tag.Get("toml"), v.Field(i)
-		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice && !emptyMatters[key]) && f.Len() == 0
+		list := f.Kind() == reflect.Map || f.Kind() == reflect.Slice && !emptyMatters[key]
+		empty := f.IsZero() || list && f.Len() == 0
 		switch {
 		case empty:
 		case f.Kind() == reflect.Struct:
@@ -92,31 +96,40 @@ func tableOf(v reflect.Value) map[string]any {
 	return set
 }
 
-// RemoveServer returns the config text without the tables of the server.
-// Everything else keeps its bytes.
+// RemoveServer returns text without the tables of the server. Everything else is
+// preserved byte for byte.
 func RemoveServer(text []byte, name string) ([]byte, error) {
 	var before Config
 	if err := before.decode(text, "config"); err != nil {
 		return nil, err
 	}
 	if _, ok := before.MCPServers[name]; !ok {
-		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is no server %s", name), Hint: "`toolgate mcp list` shows those there are"}
+		return nil, &Error{
+			File: "config",
+			Msg:  fmt.Sprintf("there is no server %s", name),
+			Hint: "`toolgate mcp list` lists the servers",
+		}
 	}
 	out := ReplaceServer(string(text), name, "")
 	var after Config
 	err := after.decode([]byte(out), "config")
 	if _, still := after.MCPServers[name]; err != nil || still || len(after.MCPServers) != len(before.MCPServers)-1 {
-		return nil, &Error{File: "config", Msg: fmt.Sprintf("the server %s is not written as a table of its own", name), Hint: "take it out by hand"}
+		return nil, &Error{
+			File: "config",
+			Msg:  fmt.Sprintf("the server %s is not written as a table of its own", name),
+			Hint: "remove it by hand",
+		}
 	}
 	return []byte(out), nil
 }
 
-// ReplaceServer returns the text of a TOML file with written in the place of the
-// tables of the server, or at its end; an empty one takes them out. Comments and empty lines behind a table's last key stay: they
-// mostly speak of what follows.
+// ReplaceServer returns TOML text with the tables of the server replaced by written, or
+// with written appended if there are none. If written is "", it removes the tables.
+// Comments and empty lines after a table's last key are kept, because they mostly
+// belong to what follows.
 func ReplaceServer(text, name, written string) string {
 	var out strings.Builder
-	var behind []string // lines since the last key of a table of ours
+	var behind []string // lines since the last key of the server's table
 	inside, done := false, written == ""
 	for line := range strings.Lines(text) {
 		t := strings.TrimSpace(line)
@@ -130,7 +143,7 @@ func ReplaceServer(text, name, written string) string {
 		switch {
 		case !inside:
 			if len(behind) > 0 && written == "" && strings.TrimSpace(behind[0]) == "" && endsEmpty(out.String()) {
-				behind = behind[1:] // one empty line is enough where the table was
+				behind = behind[1:] // leave one empty line where the table was
 			}
 			out.WriteString(strings.Join(behind, "") + line)
 			behind = nil
@@ -141,33 +154,38 @@ func ReplaceServer(text, name, written string) string {
 		}
 	}
 	rest := out.String()
-	if inside && written == "" && len(behind) == 0 && endsEmpty(rest) { // the line that set the last table apart
+	if inside && written == "" && len(behind) == 0 && endsEmpty(rest) { // the separator of the last table
 		rest = strings.TrimSuffix(strings.TrimSuffix(rest, "\n"), "\r")
 	}
 	rest += strings.Join(behind, "")
 	if done {
 		return rest
 	}
+	return rest + separator(text, rest) + written
+}
+
+// separator returns the line breaks between rest and an appended table, in the style
+// of text.
+func separator(text, rest string) string {
 	nl := "\n"
 	if strings.Contains(text, "\r\n") {
 		nl = "\r\n"
 	}
-	if rest != "" && !strings.HasSuffix(rest, "\n") {
-		rest += nl
+	switch {
+	case rest == "":
+		return ""
+	case strings.HasSuffix(rest, "\n"):
+		return nl
 	}
-	if rest != "" {
-		rest += nl
-	}
-	return rest + written
+	return nl + nl
 }
 
-// endsEmpty reports whether the text ends with an empty line, or is empty.
+// endsEmpty reports whether text is empty or ends with an empty line.
 func endsEmpty(text string) bool {
 	return text == "" || strings.HasSuffix(text, "\n\n") || strings.HasSuffix(text, "\n\r\n")
 }
 
-// isTableOf reports whether the line opens [mcp_servers.NAME] or a table below
-// it.
+// isTableOf reports whether the line is the header of [mcp_servers.NAME] or a table below it.
 func isTableOf(line, name string) bool {
 	for _, quoted := range []string{name, `"` + name + `"`, "'" + name + "'"} {
 		head := "[mcp_servers." + quoted
@@ -178,12 +196,11 @@ func isTableOf(line, name string) bool {
 	return false
 }
 
-// Write replaces the config file in one step and keeps the old one beside it,
-// as FILE.bak. Both can be read by the user alone: they may hold secrets.
+// Write replaces the config file atomically and keeps the old content in FILE.bak. Only
+// the user can read the files, because they may contain secrets.
 //
-// Where path is a symlink, into somebody's dotfiles, it stays one. What it leads
-// to is written in place, because a sandbox that hides it would lose sight of
-// another file, and nothing is left beside it, where it would not be hidden.
+// If path is a symlink, for example into dotfiles, its target is written in place: a
+// sandbox that hides the target would not hide a new file, nor a temporary one next to it.
 func Write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -192,7 +209,7 @@ func Write(path string, text []byte) error {
 	switch {
 	case err == nil:
 		if err := os.WriteFile(path+".bak", old, 0o600); err != nil {
-			return fmt.Errorf("keeping the old config: %w", err)
+			return fmt.Errorf("backing up the config: %w", err)
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return err
@@ -200,7 +217,7 @@ func Write(path string, text []byte) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return os.WriteFile(path, text, 0o600)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // made with mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
 	if err != nil {
 		return err
 	}

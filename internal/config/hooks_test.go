@@ -67,16 +67,16 @@ trusted_hash = "sha256:00"
 func TestHookFaults(t *testing.T) {
 	hook := func(lines string) string { return "[[hooks.PreToolUse]]\n[[hooks.PreToolUse.hooks]]\n" + lines }
 	for _, tt := range []struct{ name, text, want string }{
-		{"prompt", hook("type = \"prompt\"\nprompt = \"Safe?\""), `c.toml:3: PreToolUse hook: type "prompt" cannot be run here: toolgate has no model and calls no tool on its own; use type "command" or remove the hook`},
-		{"agent", hook(`type = "agent"`), `c.toml:3: PreToolUse hook: type "agent" cannot be run here: toolgate has no model and calls no tool on its own; use type "command" or remove the hook`},
-		{"mcp_tool", hook("type = \"mcp_tool\"\nserver = \"s\"\ntool = \"t\"\ninput = {a = 1}"), `c.toml:3: PreToolUse hook: type "mcp_tool" cannot be run here: toolgate has no model and calls no tool on its own; use type "command" or remove the hook`},
+		{"prompt", hook("type = \"prompt\"\nprompt = \"Safe?\""), `c.toml:3: PreToolUse hook: type "prompt" cannot be run here: toolgate has no model and calls no tools itself; use type "command" or remove the hook`},
+		{"agent", hook(`type = "agent"`), `c.toml:3: PreToolUse hook: type "agent" cannot be run here: toolgate has no model and calls no tools itself; use type "command" or remove the hook`},
+		{"mcp_tool", hook("type = \"mcp_tool\"\nserver = \"s\"\ntool = \"t\"\ninput = {a = 1}"), `c.toml:3: PreToolUse hook: type "mcp_tool" cannot be run here: toolgate has no model and calls no tools itself; use type "command" or remove the hook`},
 		{"no type", hook(`command = "x"`), `c.toml: PreToolUse hook: unknown type ""`},
 		{"no command", hook(`type = "command"`), `c.toml:3: PreToolUse hook: there is no command to run`},
-		{"negative", hook("type = \"command\"\ncommand = \"x\"\ntimeout = -1"), `c.toml:5: PreToolUse hook: timeout is in seconds, and not negative`},
+		{"negative", hook("type = \"command\"\ncommand = \"x\"\ntimeout = -1"), `c.toml:5: PreToolUse hook: timeout is in seconds, and must not be negative`},
 		{"on_failure", hook("type = \"command\"\ncommand = \"x\"\non_failure = \"ignore\""), `c.toml:5: PreToolUse hook: unknown on_failure "ignore"`},
 		{"matcher", "[[hooks.PostToolUse]]\nmatcher = \"[\"", "c.toml:2: PostToolUse hook: matcher \"[\" is not a regular expression: error parsing regexp: missing closing ]: `[`"},
 		{"unknown key", hook("type = \"command\"\ncomand = \"x\""), `c.toml:4: unknown key "hooks.PreToolUse.hooks.comand"`},
-		{"an event that never comes", "\n[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = \"command\"", `c.toml:2: hooks.SessionStart never run here: toolgate sees calls of tools, not the conversation`},
+		{"an event that never comes", "\n[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = \"command\"", `c.toml:2: hooks.SessionStart never run here: toolgate sees tool calls, not the conversation`},
 		{"an event that nobody knows", "[[hooks.PreToolUsed]]\n", `c.toml:1: unknown key "hooks.PreToolUsed"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,10 +127,10 @@ func TestMetricsExporterHasNoEffect(t *testing.T) {
 
 func TestOtelFaults(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"grpc", `exporter = "otlp-grpc"`, "c.toml:2: exporter: otlp-grpc is not built in; every receiver of it also takes otlp-http"},
+		{"grpc", `exporter = "otlp-grpc"`, "c.toml:2: exporter: otlp-grpc is not supported; use otlp-http, which receivers accept as well"},
 		{"statsig", `trace_exporter = "statsig"`, `c.toml:2: trace_exporter: unknown exporter "statsig"`},
-		{"two", `trace_exporter = {none = {}, otlp-http = {}}`, "c.toml:2: trace_exporter: one exporter is named"},
-		{"number", `exporter = 1`, "c.toml:2: exporter: one exporter is named"},
+		{"two", `trace_exporter = {none = {}, otlp-http = {}}`, "c.toml:2: trace_exporter: exactly one exporter must be named"},
+		{"number", `exporter = 1`, "c.toml:2: exporter: exactly one exporter must be named"},
 		{"no URL", `exporter = {otlp-http = {endpoint = "localhost:4318"}}`, `c.toml:2: exporter: endpoint "localhost:4318" is not a URL`},
 		{"key", `exporter = {otlp-http = {endpiont = "http://x"}}`, `c.toml:2: exporter: unknown or wrong key "endpiont"`},
 		{"headers", `exporter = {otlp-http = {headers = {a = 1}}}`, `c.toml:2: exporter: headers is a table of strings`},

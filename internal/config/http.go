@@ -14,31 +14,29 @@ import (
 	"toolgate/policy"
 )
 
-// HTTP is [http]: who may call over HTTP, and how much of everything each may
-// have.
+// HTTP is [http]: the callers over HTTP and their limits.
 type HTTP struct {
-	Hosts   []string `toml:"hosts"`   // names it is reached by, beside localhost
-	Origins []string `toml:"origins"` // of pages that may call it, beside its own
+	Hosts   []string `toml:"hosts"`   // allowed host names, besides localhost
+	Origins []string `toml:"origins"` // allowed origins of web pages, besides its own
 
-	SessionTTL  float64 `toml:"session_ttl"`  // seconds until what nobody uses ends, default 1800
-	MaxSessions int     `toml:"max_sessions"` // of one caller, default 64
-	MaxCallers  int     `toml:"max_callers"`  // at a time, default 64
-	RateLimit   float64 `toml:"rate_limit"`   // requests of one caller in a second, default 50
-	RateBurst   int     `toml:"rate_burst"`   // of them at once, default four times rate_limit
-	OpenMetrics bool    `toml:"open_metrics"` // /metrics asks for no token
+	SessionTTL  float64 `toml:"session_ttl"`  // idle seconds before a session ends, default 1800
+	MaxSessions int     `toml:"max_sessions"` // per caller, default 64
+	MaxCallers  int     `toml:"max_callers"`  // at the same time, default 64
+	RateLimit   float64 `toml:"rate_limit"`   // requests per second and caller, default 50
+	RateBurst   int     `toml:"rate_burst"`   // requests at once, default four times rate_limit
+	OpenMetrics bool    `toml:"open_metrics"` // /metrics needs no token
 
 	Tokens map[string]HTTPToken `toml:"tokens"` // by the caller's name
 	OAuth  OAuth                `toml:"oauth"`
 }
 
-// A Overrides is what callers get that is different from the rest of the
-// config. Zero fields leave that as it is.
+// Overrides are settings for individual callers. Zero fields inherit the rest of the config.
 type Overrides struct {
 	Workspace      string   `toml:"workspace"`
 	ApprovalPolicy string   `toml:"approval_policy"`
 	SandboxMode    string   `toml:"sandbox_mode"`
-	Permissions    string   `toml:"default_permissions"` // a permission profile, in place of sandbox_mode
-	Servers        []string `toml:"servers"`             // of mcp_servers, those to be seen; not set: all
+	Permissions    string   `toml:"default_permissions"` // a permission profile, instead of sandbox_mode
+	Servers        []string `toml:"servers"`             // names of visible mcp_servers; not set: all
 }
 
 // HTTPToken is [http.tokens.NAME].
@@ -47,34 +45,41 @@ type HTTPToken struct {
 	Overrides
 }
 
-// OAuth is [http.oauth]: tokens of an authorization server let in who it says.
-// Each subject is a caller of its own.
+// OAuth is [http.oauth]: the authorization server whose tokens are accepted. Each subject
+// is a separate caller.
 type OAuth struct {
-	Issuer   string   `toml:"issuer"`   // whose tokens are good
-	Audience string   `toml:"audience"` // that they must be made for, default resource
-	Resource string   `toml:"resource"` // the URL of /mcp as clients know it
+	Issuer   string   `toml:"issuer"`   // of accepted tokens
+	Audience string   `toml:"audience"` // of accepted tokens, default resource
+	Resource string   `toml:"resource"` // public URL of /mcp
 	JWKSURL  string   `toml:"jwks_url"` // of the issuer's keys, default from its metadata
-	Scopes   []string `toml:"scopes"`   // that a token must have, all of them
+	Scopes   []string `toml:"scopes"`   // all required of a token
 	Overrides
 }
 
-// Enabled reports whether tokens of an authorization server are taken.
+// Enabled reports whether OAuth is configured.
 func (o OAuth) Enabled() bool { return o.Issuer != "" }
 
-// SessionTime returns session_ttl.
+// SessionTime returns session_ttl as a duration.
 func (h HTTP) SessionTime() time.Duration { return time.Duration(h.SessionTTL * float64(time.Second)) }
 
 var hashForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
-// checkHTTP refuses what cannot be meant.
+// checkHTTP validates [http].
 func (c *Config) checkHTTP(text []byte, file string) error {
 	h := c.HTTP
 	fault := func(table, key, hint, format string, args ...any) error {
-		return &Error{File: file, Line: lineIn(text, table, key), Msg: table + ": " + fmt.Sprintf(format, args...), Hint: hint}
+		msg := table + ": " + fmt.Sprintf(format, args...)
+		return &Error{File: file, Line: lineIn(text, table, key), Msg: msg, Hint: hint}
 	}
-	for key, v := range map[string]float64{"session_ttl": h.SessionTTL, "max_sessions": float64(h.MaxSessions), "max_callers": float64(h.MaxCallers), "rate_limit": h.RateLimit, "rate_burst": float64(h.RateBurst)} {
+	for key, v := range map[string]float64{
+		"session_ttl":  h.SessionTTL,
+		"max_sessions": float64(h.MaxSessions),
+		"max_callers":  float64(h.MaxCallers),
+		"rate_limit":   h.RateLimit,
+		"rate_burst":   float64(h.RateBurst),
+	} {
 		if v < 0 {
-			return fault("http", key, "", "%s is less than nothing", key)
+			return fault("http", key, "", "%s must not be negative", key)
 		}
 	}
 	for _, o := range h.Origins {
@@ -88,7 +93,8 @@ func (c *Config) checkHTTP(text []byte, file string) error {
 			return fault(table, "", "", "the name may hold letters, digits and - _ : @ / . only, and is not default")
 		}
 		if !hashForm.MatchString(t.Hash) {
-			return fault(table, "hash", "`toolgate http token add "+name+"` makes one", "hash is not sha256: and 64 hex digits")
+			hint := "`toolgate http token add " + name + "` creates one"
+			return fault(table, "hash", hint, "hash is not sha256: and 64 hex digits")
 		}
 		if key, msg, hint := t.check(c.MCPServers); msg != "" {
 			return fault(table, key, hint, "%s", msg)
@@ -107,25 +113,29 @@ func (o OAuth) check(servers map[string]MCPServer) (key, msg, hint string) {
 		}
 		return "", "", ""
 	}
-	for _, u := range []struct{ key, value string }{{"issuer", o.Issuer}, {"resource", o.Resource}, {"jwks_url", o.JWKSURL}} {
+	for _, u := range []struct{ key, value string }{
+		{"issuer", o.Issuer}, {"resource", o.Resource}, {"jwks_url", o.JWKSURL},
+	} {
 		if u.value != "" && !secureURL(u.value) {
-			return u.key, fmt.Sprintf("%s %q is no https address", u.key, u.value), "http is for the loopback only"
+			return u.key, fmt.Sprintf("%s %q is no https address", u.key, u.value), "http is only allowed for loopback addresses"
 		}
 	}
 	if o.Resource == "" {
-		return "resource", "resource is missing", `resource is the URL that clients reach /mcp at, such as "https://mcp.example.com/mcp"`
+		return "resource", "resource is missing",
+			`resource is the public URL of /mcp, such as "https://mcp.example.com/mcp"`
 	}
 	return o.Overrides.check(servers)
 }
 
-// secureURL reports whether u cannot be read on the way.
+// secureURL reports whether u is https, or http on the loopback.
 func secureURL(u string) bool {
 	p, err := url.Parse(u)
 	if err != nil || p.Host == "" || p.User != nil || p.Fragment != "" {
 		return false
 	}
 	name := p.Hostname()
-	return p.Scheme == "https" || p.Scheme == "http" && (name == "localhost" || name == "127.0.0.1" || name == "::1")
+	loopback := name == "localhost" || name == "127.0.0.1" || name == "::1"
+	return p.Scheme == "https" || p.Scheme == "http" && loopback
 }
 
 func (v Overrides) empty() bool {
@@ -148,14 +158,15 @@ func (v Overrides) check(servers map[string]MCPServer) (key, msg, hint string) {
 	}
 	for _, name := range v.Servers {
 		if _, ok := servers[name]; !ok {
-			return "servers", fmt.Sprintf("there is no server %q", name), "servers are those of mcp_servers: " + strings.Join(slices.Sorted(maps.Keys(servers)), ", ")
+			known := strings.Join(slices.Sorted(maps.Keys(servers)), ", ")
+			return "servers", fmt.Sprintf("there is no server %q", name), "servers are those of mcp_servers: " + known
 		}
 	}
 	return "", "", ""
 }
 
-// lineIn returns the line that sets key in a table, that of the table when
-// there is no key, 0 when neither is found.
+// lineIn returns the line that sets key in a table, the line of the table if key is not
+// set, or 0.
 func lineIn(text []byte, table, key string) int {
 	inside, at := false, 0
 	for i, line := range strings.Split(string(text), "\n") {
@@ -174,18 +185,27 @@ func lineIn(text []byte, table, key string) int {
 	return at
 }
 
-// AddToken returns the config text with the table of a token added at its
-// end. What stands there already keeps its bytes.
+// AddToken returns text with the table of a token appended. The existing text is preserved
+// byte for byte.
 func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
 	var before Config
 	if err := before.decode(text, "config"); err != nil {
 		return nil, err
 	}
 	if _, ok := before.HTTP.Tokens[name]; ok {
-		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is a token %s already", name), Hint: "`toolgate http token remove " + name + "` takes it out"}
+		return nil, &Error{
+			File: "config",
+			Msg:  fmt.Sprintf("there is a token %s already", name),
+			Hint: "`toolgate http token remove " + name + "` removes it",
+		}
 	}
 	set := map[string]any{"hash": t.Hash}
-	for key, v := range map[string]string{"workspace": t.Workspace, "approval_policy": t.ApprovalPolicy, "sandbox_mode": t.SandboxMode, "default_permissions": t.Permissions} {
+	for key, v := range map[string]string{
+		"workspace":           t.Workspace,
+		"approval_policy":     t.ApprovalPolicy,
+		"sandbox_mode":        t.SandboxMode,
+		"default_permissions": t.Permissions,
+	} {
 		if v != "" {
 			set[key] = v
 		}
@@ -206,7 +226,7 @@ func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
 	out += table
 	var after Config
 	if err := after.decode([]byte(out), "config"); err != nil {
-		return nil, fmt.Errorf("the token cannot be added at the end: %w", err)
+		return nil, fmt.Errorf("appending the token: %w", err)
 	}
 	return []byte(out), nil
 }
@@ -218,7 +238,11 @@ func RemoveToken(text []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	if _, ok := before.HTTP.Tokens[name]; !ok {
-		return nil, &Error{File: "config", Msg: fmt.Sprintf("there is no token %s", name), Hint: "`toolgate http token list` shows those there are"}
+		return nil, &Error{
+			File: "config",
+			Msg:  fmt.Sprintf("there is no token %s", name),
+			Hint: "`toolgate http token list` lists the tokens",
+		}
 	}
 	var out strings.Builder
 	inside := false
@@ -233,7 +257,11 @@ func RemoveToken(text []byte, name string) ([]byte, error) {
 	var after Config
 	err := after.decode([]byte(out.String()), "config")
 	if err != nil || len(after.HTTP.Tokens) != len(before.HTTP.Tokens)-1 {
-		return nil, &Error{File: "config", Msg: fmt.Sprintf("the token %s is not written as a table of its own", name), Hint: "take it out by hand"}
+		return nil, &Error{
+			File: "config",
+			Msg:  fmt.Sprintf("the token %s is not written as a table of its own", name),
+			Hint: "remove it by hand",
+		}
 	}
 	return []byte(out.String()), nil
 }

@@ -23,7 +23,7 @@ func TestHTTPTable(t *testing.T) {
 		"all":                {"[http]\nhosts = [\"a.example\"]\norigins = [\"https://a.example:8443\"]\nsession_ttl = 60\nmax_sessions = 1\nmax_callers = 1\nrate_limit = 0.5\nrate_burst = 1\nopen_metrics = true\n" + oauth + "scopes = [\"a\"]\njwks_url = \"https://login.example.com/keys\"\n", 0, ""},
 		"loopback issuer":    {strings.ReplaceAll(oauth, "https://login.example.com", "http://127.0.0.1:8080"), 0, ""},
 		"unknown key":        {"[http]\ntoken = \"x\"\n", 2, `unknown key "http.token"`},
-		"negative":           {"[http]\nmax_sessions = -1\n", 2, "less than nothing"},
+		"negative":           {"[http]\nmax_sessions = -1\n", 2, "must not be negative"},
 		"origin with a path": {"[http]\norigins = [\"https://a.example/x\"]\n", 2, "is no origin"},
 		"origin of all":      {"[http]\norigins = [\"*\"]\n", 2, "is no origin"},
 		"origin null":        {"[http]\norigins = [\"null\"]\n", 2, "is no origin"},

@@ -9,15 +9,14 @@ import (
 	"toolgate/policy"
 )
 
-// Network is [permissions.NAME.network], with Codex's keys. Its zero value is
-// no network.
+// Network is [permissions.NAME.network], with Codex's keys. The zero value means no network.
 type Network struct {
 	Enabled     bool              `toml:"enabled"`
 	Domains     map[string]string `toml:"domains"`      // host pattern → "allow" or "deny"; nil: every host
-	UnixSockets map[string]string `toml:"unix_sockets"` // path → "none" or "deny"; here no command reaches any
+	UnixSockets map[string]string `toml:"unix_sockets"` // path → "none" or "deny"; never reachable
 	Mode        string            `toml:"mode"`         // "full"
 
-	// Read for Codex's sake, and without effect.
+	// Codex's; ignored.
 	ProxyURL           string `toml:"proxy_url"`
 	SocksURL           string `toml:"socks_url"`
 	EnableSocks5       *bool  `toml:"enable_socks5"`
@@ -26,7 +25,7 @@ type Network struct {
 	AllowLocalBinding  bool   `toml:"allow_local_binding"`
 }
 
-// A NetworkError is a fault in a table that speaks of hosts.
+// A NetworkError is an error in the network settings of a table.
 type NetworkError struct {
 	Key  string
 	Msg  string
@@ -35,19 +34,24 @@ type NetworkError struct {
 
 func (e *NetworkError) Error() string { return e.Key + ": " + e.Msg }
 
-// Parse returns what the table allows. Its errors are *[NetworkError]: what
-// restricts and is not held here is none of the keys without effect.
+// Parse returns what the table allows. Errors are *[NetworkError]. A restriction that
+// cannot be enforced is an error.
 func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 	var none policy.Hosts
 	for _, path := range slices.Sorted(maps.Keys(n.UnixSockets)) {
 		if word := n.UnixSockets[path]; word != "none" && word != "deny" {
-			return policy.NetworkNone, none, &NetworkError{"unix_sockets", fmt.Sprintf("%s cannot be allowed: no command reaches a unix socket here", path), "leave it out"}
+			msg := fmt.Sprintf("%s cannot be allowed: no command reaches a unix socket here", path)
+			return policy.NetworkNone, none, &NetworkError{"unix_sockets", msg, "leave it out"}
 		}
 	}
 	switch n.Mode {
 	case "", "full":
 	case "limited":
-		return policy.NetworkNone, none, &NetworkError{"mode", "limited is not known here: what goes through a tunnel is not looked at", `leave it out, and list under domains only what may be written to`}
+		return policy.NetworkNone, none, &NetworkError{
+			"mode",
+			"limited is not supported: traffic in a tunnel is not inspected",
+			`leave it out, and list only hosts that may receive data under domains`,
+		}
 	default:
 		return policy.NetworkNone, none, &NetworkError{"mode", fmt.Sprintf("unknown mode %q", n.Mode), "the mode is full"}
 	}
@@ -65,8 +69,7 @@ func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 	return parseHosts("domains", "domains", n.Enabled, n.Domains != nil, allow, deny)
 }
 
-// WithoutEffect returns the keys that are read for Codex's sake and do nothing
-// here.
+// WithoutEffect returns the keys that are set but ignored.
 func (n Network) WithoutEffect() []string {
 	var keys []string
 	for key, set := range map[string]bool{
@@ -85,45 +88,48 @@ func (n Network) WithoutEffect() []string {
 	return keys
 }
 
-// Network returns what [sandbox_workspace_write] allows. Its errors are
-// *[NetworkError].
+// Network returns what [sandbox_workspace_write] allows. Errors are *[NetworkError].
 func (w WorkspaceWrite) Network() (policy.Network, policy.Hosts, error) {
 	return networkOf(w.NetworkAccess, w.AllowedDomains, w.DeniedDomains)
 }
 
-// Reach returns what the server's process may reach. Its errors are
-// *[NetworkError].
+// Reach returns what the server's process may reach. Errors are *[NetworkError].
 func (s MCPServer) Reach() (policy.Network, policy.Hosts, error) {
 	return networkOf(s.Network, s.AllowedDomains, s.DeniedDomains)
 }
 
-// checkHosts returns what is wrong with the hosts of a server.
+// checkHosts returns what is wrong with the server's hosts, or "".
 func (s MCPServer) checkHosts() (msg, hint string) {
 	_, _, err := s.Reach()
 	if e, ok := errors.AsType[*NetworkError](err); ok {
 		return e.Error(), e.Hint
 	}
 	if word, _ := s.Confinement(); s.AllowedDomains != nil && word == "none" {
-		return "allowed_domains cannot be held without a sandbox", `leave sandbox = "none" out`
+		return "allowed_domains cannot be enforced without a sandbox", `remove sandbox = "none"`
 	}
 	return "", ""
 }
 
 func networkOf(enabled bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
 	if allow == nil && deny != nil {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{"denied_domains", "there is no allowed_domains that it takes from", `to allow every other host, set allowed_domains = ["*"]`}
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
+			"denied_domains", "requires allowed_domains", `to allow every other host, set allowed_domains = ["*"]`,
+		}
 	}
 	return parseHosts("allowed_domains", "denied_domains", enabled, allow != nil, allow, deny)
 }
 
-// parseHosts returns what the lists under two keys allow. An empty list is
-// still a list: it allows no host.
-func parseHosts(allowKey, denyKey string, enabled, listed bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
+// parseHosts returns what the lists under two keys allow. An empty list allows no host.
+func parseHosts(
+	allowKey, denyKey string, enabled, listed bool, allow, deny []string,
+) (policy.Network, policy.Hosts, error) {
 	if _, err := policy.NewHosts(nil, deny); err != nil {
 		return policy.NetworkNone, policy.Hosts{}, hostError(denyKey, err)
 	}
 	if slices.Contains(deny, "*") {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{denyKey, `"*" denies every host`, "leave the network off instead"}
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
+			denyKey, `"*" denies every host`, "leave the network off instead",
+		}
 	}
 	hosts, err := policy.NewHosts(allow, deny)
 	switch {
@@ -138,13 +144,15 @@ func parseHosts(allowKey, denyKey string, enabled, listed bool, allow, deny []st
 }
 
 func hostError(key string, err error) error {
-	return &NetworkError{key, err.Error(), `a host is a name or an address, as in "example.com", "*.example.com" (what is below it), "**.example.com" (both) or "example.com:8443"`}
+	return &NetworkError{key, err.Error(), `a host is a name or an address, as in "example.com", ` +
+		`"*.example.com" (subdomains), "**.example.com" (both) or "example.com:8443"`}
 }
 
-// networkError returns err with the place that it comes from.
+// networkError converts err to an *[Error] with its location.
 func networkError(err error, text []byte, file string) error {
 	if e, ok := errors.AsType[*NetworkError](err); ok {
-		return &Error{File: file, Line: lineOf(text, e.Key), Msg: "sandbox_workspace_write." + e.Error(), Hint: e.Hint}
+		msg := "sandbox_workspace_write." + e.Error()
+		return &Error{File: file, Line: lineOf(text, e.Key), Msg: msg, Hint: e.Hint}
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func TestNetworkOfWorkspaceWrite(t *testing.T) {
 		{"network_access = true\nallowed_domains = [\"https://example.com\"]", 3, "allowed_domains: host \"https://example.com\": give the host alone"},
 		{"network_access = true\nallowed_domains = [\"a.*.com\"]", 3, "a * stands only at the beginning"},
 		{"network_access = true\nallowed_domains = [\"*\"]\ndenied_domains = [\"a b\"]", 4, "denied_domains: host \"a b\""},
-		{"denied_domains = [\"example.com\"]", 2, "there is no allowed_domains"},
+		{"denied_domains = [\"example.com\"]", 2, "requires allowed_domains"},
 		{"allowed_domains = [\"*\"]\ndenied_domains = [\"*\"]", 3, `"*" denies every host`},
 	} {
 		_, err := loadText(t, "[sandbox_workspace_write]\n"+tt.text)
@@ -75,7 +75,7 @@ func TestNetworkOfPermissions(t *testing.T) {
 		{"domains, and off", "enabled = false\n[permissions.p.network.domains]\n\"example.com\" = \"allow\"", policy.NetworkNone, policy.Hosts{}, ""},
 		{"sockets that are denied", "enabled = true\n[permissions.p.network.unix_sockets]\n\"/run/docker.sock\" = \"deny\"", policy.NetworkAll, policy.Hosts{}, ""},
 		{"sockets", "enabled = true\n[permissions.p.network.unix_sockets]\n\"/run/docker.sock\" = \"allow\"", 0, policy.Hosts{}, "no command reaches a unix socket"},
-		{"limited", "enabled = true\nmode = \"limited\"", 0, policy.Hosts{}, "limited is not known here"},
+		{"limited", "enabled = true\nmode = \"limited\"", 0, policy.Hosts{}, "limited is not supported"},
 		{"another mode", "enabled = true\nmode = \"x\"", 0, policy.Hosts{}, "unknown mode"},
 		{"another word", "enabled = true\n[permissions.p.network.domains]\n\"example.com\" = \"perhaps\"", 0, policy.Hosts{}, "example.com is \"perhaps\""},
 		{"no host", "enabled = true\n[permissions.p.network.domains]\n\"a b\" = \"allow\"", 0, policy.Hosts{}, "a control byte or a space"},

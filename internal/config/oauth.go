@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// checkOAuth refuses what of the keys for logins cannot be meant.
+// checkOAuth validates the settings for logins.
 func (c *Config) checkOAuth(text []byte, file string) error {
 	bad := func(key, msg, hint string) error {
 		return &Error{File: file, Line: lineOf(text, key), Msg: msg, Hint: hint}
 	}
 	if stores := []string{"", "auto", "file", "keyring"}; !slices.Contains(stores, c.MCPOAuthCredentialsStore) {
-		return bad("mcp_oauth_credentials_store", fmt.Sprintf("unknown mcp_oauth_credentials_store %q", c.MCPOAuthCredentialsStore), "it is one of: auto, file, keyring")
+		msg := fmt.Sprintf("unknown mcp_oauth_credentials_store %q", c.MCPOAuthCredentialsStore)
+		return bad("mcp_oauth_credentials_store", msg, "it is one of: auto, file, keyring")
 	}
 	if msg := checkPort(c.MCPOAuthCallbackPort); msg != "" {
 		return bad("mcp_oauth_callback_port", "mcp_oauth_callback_port "+msg, "")
@@ -41,13 +42,15 @@ func checkCallbackURL(address string) string {
 	return ""
 }
 
-// check returns which of the keys in [mcp_servers.NAME.oauth] cannot be meant.
+// check returns what is wrong with [mcp_servers.NAME.oauth], or "".
 func (o MCPOAuth) check() (msg, hint string) {
-	if methods := []string{"", "none", "client_secret_basic", "client_secret_post"}; !slices.Contains(methods, o.TokenEndpointAuthMethod) {
-		return fmt.Sprintf("unknown oauth.token_endpoint_auth_method %q", o.TokenEndpointAuthMethod), "it is one of: none, client_secret_basic, client_secret_post"
+	methods := []string{"", "none", "client_secret_basic", "client_secret_post"}
+	if !slices.Contains(methods, o.TokenEndpointAuthMethod) {
+		return fmt.Sprintf("unknown oauth.token_endpoint_auth_method %q", o.TokenEndpointAuthMethod),
+			"it is one of: none, client_secret_basic, client_secret_post"
 	}
 	if o.ClientSecret != "" && o.ClientID == "" {
-		return "oauth has a client_secret and no client_id", "set both, or neither"
+		return "oauth has a client_secret but no client_id", "set both, or neither"
 	}
 	if msg := checkPort(o.CallbackPort); msg != "" {
 		return "oauth.callback_port " + msg, ""
@@ -58,8 +61,7 @@ func (o MCPOAuth) check() (msg, hint string) {
 	return "", ""
 }
 
-// WithoutEffect returns the keys outside of the tables of servers that are
-// read for Codex's sake and do nothing here.
+// WithoutEffect returns the keys, outside of the servers' tables, that are set but ignored.
 func (c *Config) WithoutEffect() []string {
 	var keys []string
 	if c.MCPEnterpriseManagedAuth != nil {

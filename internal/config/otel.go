@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -58,7 +59,10 @@ const otlpHTTP = "otlp-http"
 // parseExporter reads one exporter setting.
 func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 	fault := func(format string, args ...any) (Exporter, bool, error) {
-		return Exporter{}, false, &Error{Msg: key + ": " + fmt.Sprintf(format, args...), Hint: `exporters are "none", "otlp-http" and {otlp-http = {endpoint = URL, headers = {}}}`}
+		return Exporter{}, false, &Error{
+			Msg:  key + ": " + fmt.Sprintf(format, args...),
+			Hint: `exporters are "none", "otlp-http" and {otlp-http = {endpoint = URL, headers = {}}}`,
+		}
 	}
 	var table map[string]any
 	switch v := v.(type) {
@@ -68,7 +72,7 @@ func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 		table = v
 	}
 	if len(table) != 1 {
-		return fault("one exporter is named")
+		return fault("exactly one exporter must be named")
 	}
 	for kind, settings := range table {
 		switch kind {
@@ -76,7 +80,7 @@ func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 			return Exporter{}, false, nil
 		case otlpHTTP:
 		case "otlp-grpc":
-			return fault("otlp-grpc is not built in; every receiver of it also takes otlp-http")
+			return fault("otlp-grpc is not supported; use otlp-http, which receivers accept as well")
 		default:
 			return fault("unknown exporter %q", kind)
 		}
@@ -84,25 +88,35 @@ func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 		if !isTable {
 			return fault("%s is a table", kind)
 		}
-		for k, v := range m {
-			switch text, isText := v.(string); {
-			case k == "endpoint" && isText:
-				if u, err := url.Parse(text); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-					return fault("endpoint %q is not a URL", text)
-				}
-				e.Endpoint = text
-			case k == "protocol" && (text == "json" || text == "binary"):
-				// Both are the same to a receiver; JSON is what is sent.
-			case k == "headers":
-				if e.Headers, isText = headers(v); !isText {
-					return fault("headers is a table of strings")
-				}
-			default:
-				return fault("unknown or wrong key %q", k)
-			}
+		if err := e.set(m); err != nil {
+			return fault("%v", err)
 		}
 	}
 	return e, true, nil
+}
+
+// set sets the fields of e to those of a table.
+func (e *Exporter) set(table map[string]any) error {
+	for k, v := range table {
+		switch text, isText := v.(string); {
+		case k == "endpoint" && isText:
+			u, err := url.Parse(text)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+				return fmt.Errorf("endpoint %q is not a URL", text)
+			}
+			e.Endpoint = text
+		case k == "protocol" && (text == "json" || text == "binary"):
+			// JSON is always sent; receivers accept both.
+		case k == "headers":
+			var ok bool
+			if e.Headers, ok = headers(v); !ok {
+				return errors.New("headers is a table of strings")
+			}
+		default:
+			return fmt.Errorf("unknown or wrong key %q", k)
+		}
+	}
+	return nil
 }
 
 func headers(v any) (map[string]string, bool) {
@@ -115,7 +129,7 @@ func headers(v any) (map[string]string, bool) {
 	return h, ok
 }
 
-// checkOtel refuses exporters that cannot be used.
+// checkOtel rejects unusable exporters.
 func (c *Config) checkOtel(text []byte, name string) error {
 	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter} {
 		if v == nil {

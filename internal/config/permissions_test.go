@@ -118,7 +118,7 @@ func TestPermissionProfilesThatAreNone(t *testing.T) {
 		{"a host", "[permissions.a.network]\nenabled = true\ndomains = { \"x.org\" = \"yes\" }", `config.toml:1: permission profile a: network: domains: x.org is "yes"`, "it is one of: allow, deny"},
 		{"a reserved name", "[permissions.\":a\"]\nextends = \"b\"", `permission profile ":a": names that begin with a colon are for those that are always there`, ""},
 		{"a workspace folder", "[permissions.a.workspace_roots]\n\":root\" = true", `config.toml:2: permission profile a: workspace_roots: ":root" is no folder`, ""},
-		{"both kinds", "sandbox_mode = \"read-only\"\ndefault_permissions = \":workspace\"", `config.toml:2: both sandbox_mode and default_permissions are set, and they do not add to one another`, "take out one of them; -s and -P on the command line say it for one run"},
+		{"both kinds", "sandbox_mode = \"read-only\"\ndefault_permissions = \":workspace\"", `config.toml:2: sandbox_mode and default_permissions are both set, but are mutually exclusive`, "remove one of them; -s and -P on the command line apply to one run"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := load(t, tt.text)
