@@ -117,7 +117,8 @@ func (o OAuth) check(servers map[string]MCPServer) (key, msg, hint string) {
 		{"issuer", o.Issuer}, {"resource", o.Resource}, {"jwks_url", o.JWKSURL},
 	} {
 		if u.value != "" && !secureURL(u.value) {
-			return u.key, fmt.Sprintf("%s %q is no https address", u.key, u.value), "http is only allowed for loopback addresses"
+			return u.key, fmt.Sprintf("%s %q is no https address", u.key, u.value),
+				"http is only allowed for loopback addresses"
 		}
 	}
 	if o.Resource == "" {

@@ -53,7 +53,8 @@ func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 			`leave it out, and list only hosts that may receive data under domains`,
 		}
 	default:
-		return policy.NetworkNone, none, &NetworkError{"mode", fmt.Sprintf("unknown mode %q", n.Mode), "the mode is full"}
+		msg := fmt.Sprintf("unknown mode %q", n.Mode)
+		return policy.NetworkNone, none, &NetworkError{"mode", msg, "the only mode is full"}
 	}
 	var allow, deny []string
 	for _, host := range slices.Sorted(maps.Keys(n.Domains)) {
@@ -63,7 +64,8 @@ func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 		case "deny":
 			deny = append(deny, host)
 		default:
-			return policy.NetworkNone, none, &NetworkError{"domains", fmt.Sprintf("%s is %q", host, word), "it is one of: allow, deny"}
+			msg := fmt.Sprintf("%s is %q", host, word)
+			return policy.NetworkNone, none, &NetworkError{"domains", msg, "it is one of: allow, deny"}
 		}
 	}
 	return parseHosts("domains", "domains", n.Enabled, n.Domains != nil, allow, deny)

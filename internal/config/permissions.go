@@ -19,22 +19,21 @@ type Permissions map[string]PermissionProfile
 // PermissionProfile is [permissions.NAME], with Codex's keys.
 type PermissionProfile struct {
 	Description    string          `toml:"description"`
-	Extends        string          `toml:"extends"`         // a profile whose entries this one adds to, or overrides
-	WorkspaceRoots map[string]bool `toml:"workspace_roots"` // folders that ":workspace_roots" stands for beside the workspace
+	Extends        string          `toml:"extends"`         // a profile to inherit entries from
+	WorkspaceRoots map[string]bool `toml:"workspace_roots"` // further folders that ":workspace_roots" stands for
 	Filesystem     map[string]any  `toml:"filesystem"`      // path → access, or a table of paths below it
 	Network        map[string]any  `toml:"network"`         // see Network
 }
 
-// The permission profiles that are always there.
+// Built-in permission profiles.
 const (
 	ReadOnlyPermissions   = ":read-only"
 	WorkspacePermissions  = ":workspace"
 	FullAccessPermissions = ":danger-full-access"
 )
 
-// builtin is what the profiles that are always there say to one that extends
-// them. Protected names, such as .git, need no entry: they are kept read-only
-// below every writable folder.
+// builtin are the entries that profiles inherit from the built-in ones. Protected names,
+// such as .git, need no entry: they are read-only in every writable folder.
 var builtin = map[string]PermissionProfile{
 	ReadOnlyPermissions: {Filesystem: map[string]any{":root": "read"}},
 	WorkspacePermissions: {Filesystem: map[string]any{
@@ -42,15 +41,16 @@ var builtin = map[string]PermissionProfile{
 	}},
 }
 
-// Names returns the names that can be selected, those always there first.
+// Names returns the names of all profiles, built-in ones first.
 func (p Permissions) Names() []string {
-	return append([]string{ReadOnlyPermissions, WorkspacePermissions, FullAccessPermissions}, slices.Sorted(maps.Keys(p))...)
+	builtin := []string{ReadOnlyPermissions, WorkspacePermissions, FullAccessPermissions}
+	return append(builtin, slices.Sorted(maps.Keys(p))...)
 }
 
-// A Resolved is a permission profile with all that it extends.
+// A Resolved is a permission profile merged with those that it extends.
 type Resolved struct {
 	Name           string
-	WorkspaceRoots []string // as they are written
+	WorkspaceRoots []string // as written in the config
 
 	Network Network
 
@@ -58,15 +58,14 @@ type Resolved struct {
 	globDepth int
 }
 
-// An entry is one line of a file system table.
+// An entry is one line of a filesystem table.
 type entry struct {
 	name, sub string
 	access    policy.Access
 }
 
-// Resolve returns the profile of that name with all that it extends: its own
-// entries override those of the same name. An unknown name is a
-// *[policy.ValueError].
+// Resolve returns the profile merged with those that it extends; its own entries
+// override inherited ones. An unknown name is a *[policy.ValueError].
 func (p Permissions) Resolve(name string) (Resolved, error) {
 	chain, err := p.chain(name)
 	if err != nil {
@@ -74,7 +73,7 @@ func (p Permissions) Resolve(name string) (Resolved, error) {
 	}
 	r := Resolved{Name: name}
 	roots, files, network := map[string]bool{}, map[string]any{}, map[string]any{}
-	for _, profile := range slices.Backward(chain) { // what is extended comes first
+	for _, profile := range slices.Backward(chain) { // base profiles first
 		maps.Copy(roots, profile.WorkspaceRoots)
 		merge(network, profile.Network)
 		merge(files, profile.Filesystem)
@@ -97,13 +96,14 @@ func (p Permissions) Resolve(name string) (Resolved, error) {
 	return r, nil
 }
 
-// chain returns the profile of that name and those that it extends.
+// chain returns the profile followed by those that it extends.
 func (p Permissions) chain(name string) ([]PermissionProfile, error) {
 	var chain []PermissionProfile
 	var names []string
 	for next := name; next != ""; {
 		if slices.Contains(names, next) {
-			return nil, fmt.Errorf("permission profile %s extends itself: %s", name, strings.Join(append(names, next), " extends "))
+			cycle := strings.Join(append(names, next), " extends ")
+			return nil, fmt.Errorf("permission profile %s extends itself: %s", name, cycle)
 		}
 		names = append(names, next)
 		profile, ok := p[next]
@@ -112,9 +112,11 @@ func (p Permissions) chain(name string) ([]PermissionProfile, error) {
 		}
 		switch {
 		case next == FullAccessPermissions && len(chain) > 0:
-			return nil, fmt.Errorf("permission profile %s extends %s, which has nothing to add to: nothing is confined in it", names[len(names)-2], next)
+			return nil, fmt.Errorf("permission profile %s extends %s, which cannot be extended: it confines nothing",
+				names[len(names)-2], next)
 		case !ok:
-			return nil, &policy.ValueError{What: "permission profile", Value: next, Known: strings.Join(p.Names(), ", ")}
+			known := strings.Join(p.Names(), ", ")
+			return nil, &policy.ValueError{What: "permission profile", Value: next, Known: known}
 		}
 		chain = append(chain, profile)
 		next = profile.Extends
@@ -122,8 +124,8 @@ func (p Permissions) chain(name string) ([]PermissionProfile, error) {
 	return chain, nil
 }
 
-// merge puts what from says into to. Where both say something of one path, a
-// table adds to a table, and an access there is the table's entry ".".
+// merge copies the entries of from into to. If both have an entry for a path, tables are
+// merged, and an access mode becomes the entry "." of the table.
 func merge(to, from map[string]any) {
 	for key, v := range from {
 		old, ok := to[key].(map[string]any)
@@ -150,15 +152,15 @@ func merge(to, from map[string]any) {
 	}
 }
 
-// globDepthKey is the one key of a file system table that is no path.
+// globDepthKey is the only key of a filesystem table that is not a path.
 const globDepthKey = "glob_scan_max_depth"
 
-// entries returns what a file system table says, in the order of its names.
+// entries returns the entries of a filesystem table, sorted by name.
 func entries(files map[string]any) (list []entry, globDepth int, err error) {
 	add := func(name, sub string, v any) error {
 		word, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("%q is neither an access nor a table", path(name, sub))
+			return fmt.Errorf("%q is neither an access mode nor a table", path(name, sub))
 		}
 		access, err := policy.ParseAccess(word)
 		if err != nil {
@@ -200,10 +202,10 @@ func path(name, sub string) string {
 	return name + " " + sub
 }
 
-// strictNetwork decodes a network table, strictly.
+// strictNetwork decodes a network table and rejects unknown keys.
 func strictNetwork(table map[string]any) (Network, error) {
 	var n Network
-	// Through TOML once more, because only there are keys checked.
+	// Decoded from TOML again, because only the decoder rejects unknown keys.
 	text, err := toml.Marshal(table)
 	if err != nil {
 		return n, err
@@ -216,13 +218,13 @@ func strictNetwork(table map[string]any) (Network, error) {
 		return n, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	if _, listed := table["domains"]; listed && n.Domains == nil {
-		n.Domains = map[string]string{} // an empty table is lost on that way, and allows no host
+		n.Domains = map[string]string{} // an empty table, which the encoder drops, allows no host
 	}
 	return n, nil
 }
 
-// Compile returns the writable roots and the paths that the profile amounts
-// to in the given places. It is pure: whether a path exists is found out later.
+// Compile returns the writable roots and path rules of the profile for the given places.
+// It is pure: it does not check whether paths exist.
 func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Paths, err error) {
 	var rules []policy.PathRule
 	for _, e := range r.entries {
@@ -236,7 +238,8 @@ func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Pa
 		return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: %w", r.Name, err)
 	}
 	if slices.Contains(roots, "/") {
-		return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: the whole file system cannot be writable in a sandbox; name folders, or select %s", r.Name, FullAccessPermissions)
+		return nil, policy.Paths{}, fmt.Errorf("permission profile %s: filesystem: the whole file system cannot be "+
+			"writable in a sandbox; name folders, or select %s", r.Name, FullAccessPermissions)
 	}
 	if len(paths.DeniedGlobs) > 0 {
 		paths.GlobDepth = r.globDepth
@@ -244,24 +247,26 @@ func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Pa
 	return roots, paths, nil
 }
 
-// checkPermissions refuses profiles that cannot be meant, with the line of
-// what is wrong. What they extend may still come, from the command line.
+// checkPermissions validates each profile on its own: a profile that it extends may still
+// be set on the command line.
 func (c *Config) checkPermissions(text []byte, name string) error {
 	anywhere := policy.Places{Workspaces: []string{"/workspace"}, Home: "/home", TempDir: "/tmp"}
 	for _, profile := range slices.Sorted(maps.Keys(c.Permissions)) {
 		p := c.Permissions[profile]
 		fault := func(key string, err error) error {
-			return &Error{File: name, Line: lineBelow(text, "permissions."+profile, key), Msg: err.Error(), Hint: hint(err)}
+			line := lineBelow(text, "permissions."+profile, key)
+			return &Error{File: name, Line: line, Msg: err.Error(), Hint: hint(err)}
 		}
 		if strings.HasPrefix(profile, ":") {
-			return fault("", fmt.Errorf("permission profile %q: names that begin with a colon are for those that are always there", profile))
+			return fault("", fmt.Errorf("permission profile %q: names with a leading colon are reserved", profile))
 		}
 		for root := range p.WorkspaceRoots {
 			if root == "" || strings.HasPrefix(root, ":") || policy.IsGlob(root) {
-				return fault(root, fmt.Errorf("permission profile %s: workspace_roots: %q is no folder", profile, root))
+				err := fmt.Errorf("permission profile %s: workspace_roots: %q is not a folder", profile, root)
+				return fault(root, err)
 			}
 		}
-		p.Extends = "" // by itself
+		p.Extends = ""
 		alone := Permissions{profile: p}
 		for key, v := range p.Filesystem {
 			one := p
@@ -281,7 +286,7 @@ func (c *Config) checkPermissions(text []byte, name string) error {
 	return nil
 }
 
-// hint returns what would have been accepted, "" when err does not know.
+// hint returns the hint of err, or "".
 func hint(err error) string {
 	if v, ok := errors.AsType[*policy.ValueError](err); ok {
 		return v.Hint()
@@ -292,8 +297,8 @@ func hint(err error) string {
 	return ""
 }
 
-// lineBelow returns the line that sets key in the table or in one below it, the
-// line of the table when there is none, and 0 when that is not there either.
+// lineBelow returns the line that sets key in the table or in a subtable, else the line of
+// the table, else 0.
 func lineBelow(text []byte, table, key string) int {
 	in, head := false, 0
 	for i, line := range strings.Split(string(text), "\n") {

@@ -106,8 +106,8 @@ func TestPermissionProfilesThatAreNone(t *testing.T) {
 	for _, tt := range []struct{ name, text, want, hint string }{
 		{"a key", "[permissions.a]\nfiles = {}", `config.toml:2: unknown key "permissions.a.files"`, "keys"},
 		{"an access", "[permissions.a.filesystem]\n\"/x\" = \"rw\"", `config.toml:2: permission profile a: filesystem: "/x": unknown access "rw"`, "access is one of: read, write, deny"},
-		{"a number", "[permissions.a]\n[permissions.a.filesystem]\n\"/x\" = 1", `config.toml:3: permission profile a: filesystem: "/x" is neither an access nor a table`, ""},
-		{"a table in a table", "[permissions.a.filesystem.\"/x\".\"y\"]\nz = \"read\"", `config.toml:1: permission profile a: filesystem: "/x y" is neither an access nor a table`, ""},
+		{"a number", "[permissions.a]\n[permissions.a.filesystem]\n\"/x\" = 1", `config.toml:3: permission profile a: filesystem: "/x" is neither an access mode nor a table`, ""},
+		{"a table in a table", "[permissions.a.filesystem.\"/x\".\"y\"]\nz = \"read\"", `config.toml:1: permission profile a: filesystem: "/x y" is neither an access mode nor a table`, ""},
 		{"a relative path", "[permissions.a.filesystem]\n\"/x\" = \"read\"\nsrc = \"read\"", `config.toml:3: permission profile a: filesystem: path "src": must begin with /, ~/ or one of :root, :minimal, :workspace_roots, :tmpdir, :slash_tmp`, ""},
 		{"a place", "[permissions.a.filesystem]\n\":cwd\" = \"read\"", `config.toml:2: permission profile a: filesystem: unknown place ":cwd"`, "place is one of"},
 		{"up", "[permissions.a.filesystem.\":workspace_roots\"]\n\"../x\" = \"read\"", `config.toml:1: permission profile a: filesystem: path "../x": must lead down, without . and .. in it`, ""},
@@ -116,8 +116,8 @@ func TestPermissionProfilesThatAreNone(t *testing.T) {
 		{"everything", "[permissions.a.filesystem]\n\":root\" = \"write\"", `config.toml:2: permission profile a: filesystem: the whole file system cannot be writable in a sandbox; name folders, or select :danger-full-access`, ""},
 		{"the network", "[permissions.a.network]\nallow = true", `config.toml:1: permission profile a: network: unknown key "allow"`, ""},
 		{"a host", "[permissions.a.network]\nenabled = true\ndomains = { \"x.org\" = \"yes\" }", `config.toml:1: permission profile a: network: domains: x.org is "yes"`, "it is one of: allow, deny"},
-		{"a reserved name", "[permissions.\":a\"]\nextends = \"b\"", `permission profile ":a": names that begin with a colon are for those that are always there`, ""},
-		{"a workspace folder", "[permissions.a.workspace_roots]\n\":root\" = true", `config.toml:2: permission profile a: workspace_roots: ":root" is no folder`, ""},
+		{"a reserved name", "[permissions.\":a\"]\nextends = \"b\"", `permission profile ":a": names with a leading colon are reserved`, ""},
+		{"a workspace folder", "[permissions.a.workspace_roots]\n\":root\" = true", `config.toml:2: permission profile a: workspace_roots: ":root" is not a folder`, ""},
 		{"both kinds", "sandbox_mode = \"read-only\"\ndefault_permissions = \":workspace\"", `config.toml:2: sandbox_mode and default_permissions are both set, but are mutually exclusive`, "remove one of them; -s and -P on the command line apply to one run"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestPermissionProfilesThatAreNone(t *testing.T) {
 	require.NoError(t, err, "what is extended may still come")
 	for name, want := range map[string]string{
 		"a": "permission profile a extends itself: a extends b extends c extends a",
-		"d": "permission profile d extends :danger-full-access, which has nothing to add to: nothing is confined in it",
+		"d": "permission profile d extends :danger-full-access, which cannot be extended: it confines nothing",
 		"e": `unknown permission profile "x"`,
 		"f": `unknown permission profile "f"`,
 	} {

@@ -10,14 +10,14 @@ import (
 	"toolgate/policy"
 )
 
-// MCPServer is one [mcp_servers.NAME]: a downstream server, started by Command
-// or reached at URL. Its keys are Codex's, and below the line ours.
+// MCPServer is [mcp_servers.NAME]: a downstream server, started by Command or reached at
+// URL. The keys are Codex's, followed by ours.
 type MCPServer struct {
 	Command string            `toml:"command"`
 	Args    []string          `toml:"args"`
 	Env     map[string]string `toml:"env"`
-	EnvVars []any             `toml:"env_vars"` // names, or tables of name and source, passed on from our environment
-	Cwd     string            `toml:"cwd"`      // default a folder of its own; see [CwdWorkspace]
+	EnvVars []any             `toml:"env_vars"` // inherited: names, or tables of name and source
+	Cwd     string            `toml:"cwd"`      // default: a folder of its own; see [CwdWorkspace]
 
 	URL               string            `toml:"url"`
 	BearerTokenEnvVar string            `toml:"bearer_token_env_var"`
@@ -45,17 +45,17 @@ type MCPServer struct {
 	Name                      string             `toml:"name"`
 
 	Sandbox        any      `toml:"sandbox"`         // "none", a sandbox mode, or a table of mode and writable_roots
-	Network        bool     `toml:"network"`         // the server's process may use the network
-	AllowedDomains []string `toml:"allowed_domains"` // if so, these hosts only; nil: all
-	DeniedDomains  []string `toml:"denied_domains"`  // and none of these
-	Prefix         *string  `toml:"prefix"`          // of its tools' names; default "mcp__NAME__"
-	NameBudget     int      `toml:"name_budget"`     // characters in a tool's name, default 40
-	Trusted        bool     `toml:"trusted"`         // what it claims of its tools counts, and its tools may change unseen
+	Network        bool     `toml:"network"`         // the server may use the network
+	AllowedDomains []string `toml:"allowed_domains"` // only these hosts; nil: all
+	DeniedDomains  []string `toml:"denied_domains"`  // except these hosts
+	Prefix         *string  `toml:"prefix"`          // of its tool names; default "mcp__NAME__"
+	NameBudget     int      `toml:"name_budget"`     // maximum length of a tool name, default 40
+	Trusted        bool     `toml:"trusted"`         // believe its annotations, and accept changed tools
 	Startup        string   `toml:"startup"`         // "eager" (default) or "lazy"
-	IdleStop       string   `toml:"idle_stop"`       // such as "10m": ended when it had nothing to do for so long
+	IdleStop       string   `toml:"idle_stop"`       // idle time before it is stopped, such as "10m"
 }
 
-// CwdWorkspace as Cwd stands for the workspace. A relative path counts from there.
+// CwdWorkspace, as Cwd, means the workspace. Relative paths are relative to it.
 const CwdWorkspace = "workspace"
 
 // MCPTool is one [mcp_servers.NAME.tools.TOOL].
@@ -75,10 +75,10 @@ type MCPOAuth struct {
 	AuthorizationServerIssuer string `toml:"authorization_server_issuer"`
 }
 
-// IsEnabled reports whether the server is to be used.
+// IsEnabled reports whether the server is enabled.
 func (s MCPServer) IsEnabled() bool { return s.Enabled == nil || *s.Enabled }
 
-// StartupTimeout is how long handshake and first listing may take.
+// StartupTimeout limits the handshake and the first listing.
 func (s MCPServer) StartupTimeout() time.Duration {
 	switch {
 	case s.StartupTimeoutSec > 0:
@@ -89,7 +89,7 @@ func (s MCPServer) StartupTimeout() time.Duration {
 	return 30 * time.Second
 }
 
-// ToolTimeout is how long a call of the tool may go without a sign of life.
+// ToolTimeout is how long a call of the tool may take without progress.
 func (s MCPServer) ToolTimeout(tool string) time.Duration {
 	switch {
 	case s.Tools[tool].TimeoutSec > 0:
@@ -102,9 +102,9 @@ func (s MCPServer) ToolTimeout(tool string) time.Duration {
 
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
-// IdleTime returns IdleStop, 0 when there is none.
+// IdleTime returns IdleStop, or 0 if it is not set.
 func (s MCPServer) IdleTime() time.Duration {
-	d, _ := time.ParseDuration(s.IdleStop) // checked when the file was read
+	d, _ := time.ParseDuration(s.IdleStop) // validated
 	return d
 }
 
@@ -116,13 +116,13 @@ func (s MCPServer) Approval(tool string) policy.ToolApproval {
 	}
 	mode, err := policy.ParseToolApproval(word)
 	if err != nil {
-		return policy.ApprovePrompt // checked when the file was read
+		return policy.ApprovePrompt // validated, so not reached
 	}
 	return mode
 }
 
-// TakesLogin reports whether the server is one over HTTP that gets its access
-// token from a login, should it ask for one: the config gives none.
+// TakesLogin reports whether the server is reached over HTTP and the config contains no
+// credentials, so that it may need a login.
 func (s MCPServer) TakesLogin() bool {
 	given := s.BearerTokenEnvVar != ""
 	for key := range s.HTTPHeaders {
@@ -134,8 +134,7 @@ func (s MCPServer) TakesLogin() bool {
 	return s.URL != "" && !given
 }
 
-// PassedOn returns the names of the variables of our environment that the
-// server gets.
+// PassedOn returns the names of the environment variables that the server inherits.
 func (s MCPServer) PassedOn() []string {
 	var names []string
 	for _, v := range s.EnvVars {
@@ -158,8 +157,8 @@ func variable(v any) (string, bool) {
 	return "", false
 }
 
-// Confinement returns what Sandbox says: the word "none", a mode's name, or ""
-// for the default, and the folders that may be written.
+// Confinement returns the sandbox mode, "none", or "" for the default, and the writable
+// folders.
 func (s MCPServer) Confinement() (word string, roots []string) {
 	switch v := s.Sandbox.(type) {
 	case string:
@@ -176,8 +175,7 @@ func (s MCPServer) Confinement() (word string, roots []string) {
 	return word, roots
 }
 
-// WithoutEffect returns the keys that are read for Codex's sake and do nothing
-// here.
+// WithoutEffect returns the keys that are set but ignored.
 func (s MCPServer) WithoutEffect() []string {
 	var keys []string
 	for key, set := range map[string]bool{
@@ -194,12 +192,12 @@ func (s MCPServer) WithoutEffect() []string {
 	return keys
 }
 
-// checkServers refuses what cannot be meant, with the line of the server's
-// table.
+// checkServers validates the servers. Errors contain the line of the server's table.
 func (c *Config) checkServers(text []byte, file string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		if msg, hint := c.MCPServers[name].check(name); msg != "" {
-			return &Error{File: file, Line: lineOfTable(text, name), Msg: fmt.Sprintf("mcp_servers.%s: %s", name, msg), Hint: hint}
+			msg = fmt.Sprintf("mcp_servers.%s: %s", name, msg)
+			return &Error{File: file, Line: lineOfTable(text, name), Msg: msg, Hint: hint}
 		}
 	}
 	if name, msg, hint := checkNames(c.MCPServers); msg != "" {
@@ -208,8 +206,8 @@ func (c *Config) checkServers(text []byte, file string) error {
 	return nil
 }
 
-// checkNames returns the first server whose tools another one's could be taken
-// for, and why; msg is "" when there is none.
+// checkNames returns the first server whose tool names could collide with another's; msg
+// is "" if there is none.
 func checkNames(servers map[string]MCPServer) (name, msg, hint string) {
 	names := slices.Sorted(maps.Keys(servers))
 	names = slices.DeleteFunc(names, func(name string) bool { return !servers[name].IsEnabled() })
@@ -218,16 +216,18 @@ func checkNames(servers map[string]MCPServer) (name, msg, hint string) {
 			p, q := servers[a].prefix(a), servers[b].prefix(b)
 			switch {
 			case strings.EqualFold(policy.PlainName(a), policy.PlainName(b)):
-				return b, fmt.Sprintf("the servers %s and %s cannot be told apart: in names only letters, digits and _ count, and capitals do not", a, b), "rename one of them"
+				return b, fmt.Sprintf("the servers %s and %s cannot be told apart: "+
+					"in names only letters, digits and _ count, and case does not", a, b), "rename one of them"
 			case policy.PrefixesOverlap(p, q):
-				return b, fmt.Sprintf("a tool of the server %s (prefix %q) could have the name of one of the server %s (prefix %q)", a, p, b, q), "set a prefix that ends in __, or none"
+				return b, fmt.Sprintf("tool names of the servers %s (prefix %q) and %s (prefix %q) could collide",
+					a, p, b, q), "set a prefix that ends in __, or none"
 			}
 		}
 	}
 	return "", "", ""
 }
 
-// prefix returns what the names of the server's tools begin with.
+// prefix returns the prefix of the server's tool names.
 func (s MCPServer) prefix(name string) string {
 	if s.Prefix != nil {
 		return policy.PlainName(*s.Prefix)
@@ -235,8 +235,7 @@ func (s MCPServer) prefix(name string) string {
 	return policy.ToolPrefix(name)
 }
 
-// CheckServer returns what is wrong with a server that does not come from a
-// file, as an *[Error].
+// CheckServer validates a server that does not come from a file. The error is an *[Error].
 func CheckServer(name string, s MCPServer) error {
 	if msg, hint := s.check(name); msg != "" {
 		return &Error{File: name, Msg: msg, Hint: hint}
@@ -244,13 +243,31 @@ func CheckServer(name string, s MCPServer) error {
 	return nil
 }
 
-// check returns what is wrong with s, "" when nothing is.
+// check returns what is wrong with s, or "".
 func (s MCPServer) check(name string) (msg, hint string) {
 	if !validName(name) {
 		return "the name may hold letters, digits and - _ : @ / . only", "rename it"
 	}
-	stdio := []keySet{{"args", s.Args != nil}, {"env", s.Env != nil}, {"env_vars", s.EnvVars != nil}, {"cwd", s.Cwd != ""}, {"sandbox", s.Sandbox != nil}, {"network", s.Network}, {"allowed_domains", s.AllowedDomains != nil}, {"denied_domains", s.DeniedDomains != nil}}
-	http := []keySet{{"bearer_token_env_var", s.BearerTokenEnvVar != ""}, {"http_headers", s.HTTPHeaders != nil}, {"env_http_headers", s.EnvHTTPHeaders != nil}, {"http_headers_helper", s.HTTPHeadersHelper != nil}, {"auth", s.Auth != ""}, {"oauth", s.OAuth != MCPOAuth{}}, {"oauth_resource", s.OAuthResource != ""}, {"scopes", s.Scopes != nil}}
+	stdio := []keySet{
+		{"args", s.Args != nil},
+		{"env", s.Env != nil},
+		{"env_vars", s.EnvVars != nil},
+		{"cwd", s.Cwd != ""},
+		{"sandbox", s.Sandbox != nil},
+		{"network", s.Network},
+		{"allowed_domains", s.AllowedDomains != nil},
+		{"denied_domains", s.DeniedDomains != nil},
+	}
+	http := []keySet{
+		{"bearer_token_env_var", s.BearerTokenEnvVar != ""},
+		{"http_headers", s.HTTPHeaders != nil},
+		{"env_http_headers", s.EnvHTTPHeaders != nil},
+		{"http_headers_helper", s.HTTPHeadersHelper != nil},
+		{"auth", s.Auth != ""},
+		{"oauth", s.OAuth != MCPOAuth{}},
+		{"oauth_resource", s.OAuthResource != ""},
+		{"scopes", s.Scopes != nil},
+	}
 	switch {
 	case s.Command == "" && s.URL == "":
 		return "it has neither command nor url", "set command for a server to start, or url for one to connect to"
@@ -271,7 +288,7 @@ func (s MCPServer) check(name string) (msg, hint string) {
 	return s.checkValues()
 }
 
-// checkValues returns which of the words of s is not known.
+// checkValues returns which value of s is invalid, or "".
 func (s MCPServer) checkValues() (msg, hint string) {
 	modes := []string{s.DefaultToolsApprovalMode}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
@@ -284,7 +301,8 @@ func (s MCPServer) checkValues() (msg, hint string) {
 	}
 	for _, v := range s.EnvVars {
 		if _, ok := variable(v); !ok {
-			return "env_vars holds something that is neither a name nor a table with name", "variables come from this machine only: source is \"local\" or left out"
+			return "env_vars holds something that is neither a name nor a table with name",
+				"only variables of this machine are supported: source is \"local\" or left out"
 		}
 	}
 	if msg, hint := s.checkSandbox(); msg != "" {
@@ -293,21 +311,25 @@ func (s MCPServer) checkValues() (msg, hint string) {
 	if msg, hint := s.checkHosts(); msg != "" {
 		return msg, hint
 	}
-	if auths := []string{"", "oauth", "chatgpt", "ema_auth"}; !slices.Contains(auths, s.Auth) {
-		return fmt.Sprintf("unknown auth %q", s.Auth), "auth is one of: oauth, chatgpt, ema_auth"
+	for _, word := range []struct {
+		key, value string
+		known      []string
+	}{
+		{"auth", s.Auth, []string{"oauth", "chatgpt", "ema_auth"}},
+		{"startup", s.Startup, []string{"eager", "lazy"}},
+		{"startup_readiness", s.StartupReadiness, []string{"connection", "catalog"}},
+	} {
+		if word.value != "" && !slices.Contains(word.known, word.value) {
+			return fmt.Sprintf("unknown %s %q", word.key, word.value),
+				word.key + " is one of: " + strings.Join(word.known, ", ")
+		}
 	}
 	if msg, hint := s.OAuth.check(); msg != "" {
 		return msg, hint
 	}
-	if s.Startup != "" && s.Startup != "eager" && s.Startup != "lazy" {
-		return fmt.Sprintf("unknown startup %q", s.Startup), "startup is one of: eager, lazy"
-	}
-	if s.StartupReadiness != "" && s.StartupReadiness != "connection" && s.StartupReadiness != "catalog" {
-		return fmt.Sprintf("unknown startup_readiness %q", s.StartupReadiness), "startup_readiness is one of: connection, catalog"
-	}
 	if s.IdleStop != "" {
 		if d, err := time.ParseDuration(s.IdleStop); err != nil || d <= 0 {
-			return fmt.Sprintf("idle_stop %q is not a time", s.IdleStop), "write it like \"10m\" or \"90s\""
+			return fmt.Sprintf("idle_stop %q is not a duration", s.IdleStop), "write it like \"10m\" or \"90s\""
 		}
 	}
 	if s.ToolInputSchemaMaxBytes < 0 {
@@ -320,15 +342,14 @@ func (s MCPServer) checkValues() (msg, hint string) {
 }
 
 func (s MCPServer) checkSandbox() (msg, hint string) {
-	hint = "sandbox is \"none\", \"read-only\", \"workspace-write\", or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
+	hint = "sandbox is \"none\", \"read-only\", \"workspace-write\", " +
+		"or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
 	switch v := s.Sandbox.(type) {
 	case nil, string:
 	case map[string]any:
 		for key, val := range v {
-			list, isList := val.([]any)
-			_, isWord := val.(string)
-			if key != "mode" && key != "writable_roots" || key == "mode" && !isWord || key == "writable_roots" && (!isList || slices.ContainsFunc(list, func(r any) bool { _, ok := r.(string); return !ok })) {
-				return fmt.Sprintf("sandbox: %s = %v is not known", key, val), hint
+			if !validSandboxKey(key, val) {
+				return fmt.Sprintf("sandbox: unknown setting %s = %v", key, val), hint
 			}
 		}
 	default:
@@ -348,6 +369,18 @@ type keySet struct {
 	set bool
 }
 
+// validSandboxKey reports whether a sandbox table may contain the key with this value.
+func validSandboxKey(key string, v any) bool {
+	switch v := v.(type) {
+	case string:
+		return key == "mode"
+	case []any:
+		notString := func(root any) bool { _, ok := root.(string); return !ok }
+		return key == "writable_roots" && !slices.ContainsFunc(v, notString)
+	}
+	return false
+}
+
 func firstSet(keys []keySet) string {
 	for _, k := range keys {
 		if k.set {
@@ -357,7 +390,7 @@ func firstSet(keys []keySet) string {
 	return ""
 }
 
-// NameFrom makes a name of a server that a config file takes out of any name.
+// NameFrom returns a valid server name, with invalid characters replaced by "_".
 func NameFrom(name string) string {
 	return strings.Map(func(r rune) rune {
 		if validName(string(r)) {
@@ -369,11 +402,12 @@ func NameFrom(name string) string {
 
 func validName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_:@/.", r))
+		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !alphanumeric && !strings.ContainsRune("-_:@/.", r)
 	}) < 0
 }
 
-// lineOfTable returns the line of [mcp_servers.NAME], 0 when none is found.
+// lineOfTable returns the line of [mcp_servers.NAME], or 0.
 func lineOfTable(text []byte, name string) int {
 	for i, line := range strings.Split(string(text), "\n") {
 		inner, ok := strings.CutPrefix(strings.TrimSpace(line), "[mcp_servers.")

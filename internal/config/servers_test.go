@@ -97,7 +97,7 @@ func TestFaultsOfServers(t *testing.T) {
 		{"sandbox number", `command = "a"` + "\n" + `sandbox = 3`, "neither a word nor a table"},
 		{"sandbox key", `command = "a"` + "\n" + `sandbox = { modus = "none" }`, "modus"},
 		{"startup", `command = "a"` + "\n" + `startup = "later"`, "unknown startup"},
-		{"idle", `command = "a"` + "\n" + `idle_stop = "10"`, "not a time"},
+		{"idle", `command = "a"` + "\n" + `idle_stop = "10"`, "not a duration"},
 		{"budget", `command = "a"` + "\n" + `name_budget = 5`, "name_budget"},
 		{"remote variable", `command = "a"` + "\n" + `env_vars = [{ name = "A", source = "remote" }]`, "env_vars"},
 	} {
