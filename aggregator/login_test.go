@@ -31,7 +31,7 @@ func (g *guarded) login(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, err := oauth.Login(ctx, g.server(), g.store, oauth.Options{Visit: func(a string) { go g.as.Browse(a) }})
+	_, err := oauth.Login(ctx, g.server(), g.store, oauth.Options{OpenURL: func(a string) { go g.as.Browse(a) }})
 	require.NoError(t, err)
 }
 

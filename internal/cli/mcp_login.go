@@ -81,7 +81,7 @@ and paste the address of the page that the browser ends at.`,
 			o := oauth.Options{
 				Header: func() http.Header { return plainHeaders(server) },
 				Note:   func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
-				Visit:  func(address string) { p.visit(address, !noBrowser) },
+				OpenURL:  func(address string) { p.visit(address, !noBrowser) },
 			}
 			if cmd.Flags().Changed("scopes") {
 				o.Scopes = scopes

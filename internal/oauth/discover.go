@@ -16,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// A found is what discovery says about a server.
-type found struct {
+// A discovery is what discovery says about a server.
+type discovery struct {
 	resource string   // what tokens are to be asked for
 	scopes   []string // that the server wants
 	as       *oauthex.AuthServerMeta
@@ -25,18 +25,18 @@ type found struct {
 
 // discover finds the authorization server of s. probe makes a request to s
 // without a token and returns the answer's WWW-Authenticate headers.
-func discover(ctx context.Context, s Server, c *http.Client, probe func(context.Context) ([]string, error)) (*found, error) {
+func discover(ctx context.Context, s Server, c *http.Client, probe func(context.Context) ([]string, error)) (*discovery, error) {
 	headers, err := probe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("asking the server %s: %w", s.Name, err)
 	}
-	said := challenged(headers)
-	look := lookingClient(ctx, s, c)
+	said := parseChallenges(headers)
+	look := metadataClient(ctx, s, c)
 	prm, err := protectedResource(ctx, s, said.metadata, look)
 	if err != nil {
 		return nil, err
 	}
-	f := &found{resource: s.resource(), scopes: said.scopes}
+	f := &discovery{resource: s.resource(), scopes: said.scopes}
 	issuer := ""
 	if prm == nil { // before RFC 9728 a server was its own authorization server
 		u, err := url.Parse(s.URL)
@@ -56,7 +56,7 @@ func discover(ctx context.Context, s Server, c *http.Client, probe func(context.
 		}
 	}
 	if s.Issuer != "" {
-		if issuer, err = chosenIssuer(s, prm); err != nil {
+		if issuer, err = configuredIssuer(s, prm); err != nil {
 			return nil, err
 		}
 	}
@@ -87,9 +87,9 @@ func discover(ctx context.Context, s Server, c *http.Client, probe func(context.
 	return f, nil
 }
 
-// chosenIssuer returns the authorization server that the config asks for, as
+// configuredIssuer returns the authorization server that the config asks for, as
 // the server itself names it.
-func chosenIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string, error) {
+func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string, error) {
 	if prm == nil {
 		return s.Issuer, nil
 	}
@@ -151,10 +151,10 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 	return nil, nil
 }
 
-// lookingClient returns the client for what a server's metadata points at. It
+// metadataClient returns the client for what a server's metadata points at. It
 // reaches no private address, so that a server on the internet cannot have us
 // look at what only we can reach; unless the server itself is at one.
-func lookingClient(ctx context.Context, s Server, c *http.Client) *http.Client {
+func metadataClient(ctx context.Context, s Server, c *http.Client) *http.Client {
 	look := &http.Client{Timeout: timeout}
 	if c != nil {
 		look.Transport = c.Transport
@@ -196,7 +196,7 @@ func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMe
 		ApplicationType:         "native",
 		TokenEndpointAuthMethod: registrationMethod(as.TokenEndpointAuthMethodsSupported),
 	}
-	reg, err := oauthex.RegisterClient(ctx, as.RegistrationEndpoint, meta, strict(c))
+	reg, err := oauthex.RegisterClient(ctx, as.RegistrationEndpoint, meta, noRedirects(c))
 	if err != nil {
 		return fmt.Errorf("registering at %s: %w", as.Issuer, err)
 	}
@@ -232,7 +232,7 @@ func registrationMethod(supported []string) string {
 // scopesFor returns what a login asks for: what the person said, else what the
 // config says or the server names, with what was granted and what was missing
 // before.
-func scopesFor(s Server, given []string, f *found, kept *Grant) []string {
+func scopesFor(s Server, given []string, f *discovery, kept *Grant) []string {
 	if given != nil {
 		return given
 	}

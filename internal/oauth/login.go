@@ -22,8 +22,8 @@ type Options struct {
 	Client *http.Client       // nil: the usual one
 	Header func() http.Header // of the request that asks the server who it trusts; may be nil
 
-	// Visit leads the person to an address, in a browser or by telling it.
-	Visit func(address string)
+	// OpenURL leads the person to an address, in a browser or by telling it.
+	OpenURL func(address string)
 
 	// Pasted, if set, gives addresses that the person copied from a browser
 	// which cannot reach this machine.
@@ -63,7 +63,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		return nil, err
 	}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}, "code_verifier": {verifier}}
-	if err := g.obtain(ctx, o.Client, form); err != nil {
+	if err := g.requestTokens(ctx, o.Client, form); err != nil {
 		return nil, fmt.Errorf("exchanging the code for a token: %w", err)
 	}
 	unlock, err := store.lock(ctx, s.Name)
@@ -105,7 +105,7 @@ func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := strict(o.Client).Do(req)
+	resp, err := noRedirects(o.Client).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func listen(s Server, kept *Grant) (net.Listener, string, error) {
 
 // authorize leads the person to the authorization server and returns the code
 // that the browser brings back, and the verifier that goes with it.
-func (g *Grant) authorize(ctx context.Context, f *found, l net.Listener, o Options) (code, verifier string, err error) {
+func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o Options) (code, verifier string, err error) {
 	verifier = rand.Text() + rand.Text() // 52 of the characters that RFC 7636 allows
 	sum := sha256.Sum256([]byte(verifier))
 	state := rand.Text()
@@ -170,7 +170,7 @@ func (g *Grant) authorize(ctx context.Context, f *found, l net.Listener, o Optio
 		q.Set("scope", strings.Join(g.Scopes, " "))
 	}
 	u.RawQuery = q.Encode()
-	back := &comeback{state: state, issuer: f.as.Issuer, named: f.as.AuthorizationResponseIssParameterSupported, done: make(chan answer, 1), note: o.Note}
+	back := &callbackHandler{state: state, issuer: f.as.Issuer, named: f.as.AuthorizationResponseIssParameterSupported, done: make(chan authResult, 1), note: o.Note}
 	web := &http.Server{Handler: back, ReadHeaderTimeout: 10 * time.Second, ErrorLog: nil}
 	go web.Serve(l) // ends with Shutdown
 	defer func() {
@@ -178,7 +178,7 @@ func (g *Grant) authorize(ctx context.Context, f *found, l net.Listener, o Optio
 		defer cancel()
 		web.Shutdown(late) // lets the browser have its page
 	}()
-	o.Visit(u.String())
+	o.OpenURL(u.String())
 	for {
 		select {
 		case a := <-back.done:
@@ -189,28 +189,28 @@ func (g *Grant) authorize(ctx context.Context, f *found, l net.Listener, o Optio
 				back.tell("that is not the address of the page that the browser ended at")
 				continue
 			}
-			back.take(p.Query())
+			back.finish(p.Query())
 		case <-ctx.Done():
 			return "", "", context.Cause(ctx)
 		}
 	}
 }
 
-// A comeback takes the browser's return.
-type comeback struct {
+// A callbackHandler takes the browser's return.
+type callbackHandler struct {
 	state  string
 	issuer string
 	named  bool // the authorization server says that it always names itself
-	done   chan answer
+	done   chan authResult
 	note   func(string)
 }
 
-type answer struct {
+type authResult struct {
 	code string
 	err  error
 }
 
-func (c *comeback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *callbackHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cache-Control", "no-store")
@@ -223,7 +223,7 @@ func (c *comeback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	switch taken, err := c.take(q); {
+	switch taken, err := c.finish(q); {
 	case !taken:
 		http.Error(w, "This is not the login that toolgate waits for. Start it again with toolgate mcp login.", http.StatusBadRequest)
 	case err != nil:
@@ -233,21 +233,21 @@ func (c *comeback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take ends the login with what the browser brought, unless that belongs to
+// finish ends the login with what the browser brought, unless that belongs to
 // another: any page may send a browser here.
-func (c *comeback) take(q url.Values) (taken bool, err error) {
+func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(c.state)) != 1 {
 		c.tell("a browser came with the state of another login, which is not taken")
 		return false, nil
 	}
-	a := answer{code: q.Get("code")}
+	a := authResult{code: q.Get("code")}
 	switch iss := q.Get("iss"); { // RFC 9207: it must be the one that was asked
 	case iss == "" && c.named:
 		a.err = fmt.Errorf("the answer does not say that it comes from %s, which it always should", c.issuer)
 	case iss != "" && iss != c.issuer:
-		a.err = fmt.Errorf("the answer comes from %q, and %s was asked", plain(iss), c.issuer)
+		a.err = fmt.Errorf("the answer comes from %q, and %s was asked", printable(iss), c.issuer)
 	case q.Get("error") != "":
-		a.err = &refusal{Code: q.Get("error"), Description: q.Get("error_description")}
+		a.err = &errorResponse{Code: q.Get("error"), Description: q.Get("error_description")}
 	case a.code == "":
 		a.err = errNoCode
 	}
@@ -262,7 +262,7 @@ func (c *comeback) take(q url.Values) (taken bool, err error) {
 	}
 }
 
-func (c *comeback) tell(text string) {
+func (c *callbackHandler) tell(text string) {
 	if c.note != nil {
 		c.note(text)
 	}
@@ -281,7 +281,7 @@ func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if err := store.forget(s.Name); err != nil {
+	if err := store.remove(s.Name); err != nil {
 		return false, err
 	}
 	if g == nil || g.AccessToken == "" && g.RefreshToken == "" {
@@ -294,7 +294,7 @@ func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, e
 		if t[1] == "" {
 			continue
 		}
-		if _, err := g.ask(ctx, c, g.RevocationEndpoint, url.Values{"token": {t[1]}, "token_type_hint": {t[0]}}); err != nil {
+		if _, err := g.post(ctx, c, g.RevocationEndpoint, url.Values{"token": {t[1]}, "token_type_hint": {t[0]}}); err != nil {
 			return true, fmt.Errorf("%w: %w", ErrNotRevoked, err)
 		}
 	}

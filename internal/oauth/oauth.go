@@ -106,9 +106,9 @@ func union(a, b []string) []string {
 // timeout of one request to an authorization server.
 const timeout = 30 * time.Second
 
-// strict returns c with a time limit and without redirects: what goes to a
+// noRedirects returns c with a time limit and without redirects: what goes to a
 // token endpoint goes nowhere else.
-func strict(c *http.Client) *http.Client {
+func noRedirects(c *http.Client) *http.Client {
 	s := &http.Client{Timeout: timeout, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 		return fmt.Errorf("it redirects to %s, which is not followed", req.URL.Redacted())
 	}}

@@ -28,7 +28,7 @@ func server(as *oauthtest.Server) oauth.Server {
 // login plays the person who opens each address in a browser.
 func login(t *testing.T, as *oauthtest.Server, s oauth.Server, store oauth.Store, with ...func(*oauth.Options)) (*oauth.Grant, error) {
 	t.Helper()
-	o := oauth.Options{Visit: func(address string) {
+	o := oauth.Options{OpenURL: func(address string) {
 		go as.Browse(address) // ends with the page
 	}}
 	for _, f := range with {
@@ -141,7 +141,7 @@ func TestAWrongStateEndsNothing(t *testing.T) {
 	go func() {
 		_, err := oauth.Login(ctx, server(as), oauth.Store{Dir: t.TempDir()}, oauth.Options{
 			Note: func(string) { notes.Add(1) },
-			Visit: func(address string) {
+			OpenURL: func(address string) {
 				go func() {
 					status, text, _ := as.Browse(address)
 					pages <- page{status, text}
@@ -187,7 +187,7 @@ func TestAPastedAddress(t *testing.T) {
 	pasted := make(chan string, 2)
 	g, err := login(t, as, server(as), oauth.Store{Dir: t.TempDir()}, func(o *oauth.Options) {
 		o.Pasted = pasted
-		o.Visit = func(address string) {
+		o.OpenURL = func(address string) {
 			c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 			resp, err := c.Get(address)
 			if err == nil {

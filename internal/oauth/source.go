@@ -37,9 +37,9 @@ func NewSource(store Store, server Server, client *http.Client, log *slog.Logger
 	return &Source{store: store, server: server, client: client, log: log}
 }
 
-// early is how long before its end a token is renewed: requests take time, and
+// renewBefore is how long before its end a token is renewed: requests take time, and
 // clocks differ.
-const early = 10 * time.Second
+const renewBefore = 10 * time.Second
 
 // Token returns the access token, "" when nobody has logged in: the server may
 // need none. One that is about to expire is renewed first.
@@ -48,7 +48,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	if err != nil || g == nil {
 		return "", err
 	}
-	if g.AccessToken == "" || g.Expires.IsZero() || time.Until(g.Expires) > early {
+	if g.AccessToken == "" || g.Expires.IsZero() || time.Until(g.Expires) > renewBefore {
 		return g.AccessToken, nil
 	}
 	if g.RefreshToken == "" {
@@ -120,7 +120,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	if kept != nil {
 		g = *kept
 	}
-	needs := challenged(challenges).scopes
+	needs := parseChallenges(challenges).scopes
 	if g.RefreshToken == "" {
 		why := "the server wants a token"
 		if refused == "" && g.Why != "" {
@@ -131,8 +131,8 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 		}
 		return "", s.loginNeeded(&g, why, needs)
 	}
-	err = g.obtain(ctx, s.client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}})
-	if no, ok := errors.AsType[*refusal](err); ok && no.final() {
+	err = g.requestTokens(ctx, s.client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}})
+	if no, ok := errors.AsType[*errorResponse](err); ok && no.final() {
 		return "", s.loginNeeded(&g, no.Error(), needs)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 	if g == nil || g.AccessToken != refused {
 		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // it is gone already
 	}
-	return s.loginNeeded(g, why, challenged(challenges).scopes)
+	return s.loginNeeded(g, why, parseChallenges(challenges).scopes)
 }
 
 // loginNeeded keeps why nobody is logged in any more, and returns it as an
@@ -184,7 +184,7 @@ func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
 // Forbidden returns why the server answered 403: a *[ScopeError] when the
 // token's scopes are the reason, nil when the headers name another or none.
 func (s *Source) Forbidden(ctx context.Context, challenges []string) error {
-	c := challenged(challenges)
+	c := parseChallenges(challenges)
 	if c.err != "insufficient_scope" {
 		return nil
 	}
@@ -229,7 +229,7 @@ type challenge struct {
 	err      string
 }
 
-func challenged(headers []string) challenge {
+func parseChallenges(headers []string) challenge {
 	var c challenge
 	for _, h := range headers {
 		list, err := oauthex.ParseWWWAuthenticate([]string{h})

@@ -111,8 +111,8 @@ func (s Store) save(server string, g *Grant) error {
 	return err
 }
 
-// forget removes what is kept of the server.
-func (s Store) forget(server string) error {
+// remove removes what is kept of the server.
+func (s Store) remove(server string) error {
 	err := os.Remove(s.file(server))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

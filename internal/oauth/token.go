@@ -19,23 +19,23 @@ const (
 	authBasic = "client_secret_basic"
 )
 
-// A refusal is the error answer of an authorization server (RFC 6749, section
+// A errorResponse is the error answer of an authorization server (RFC 6749, section
 // 5.2).
-type refusal struct {
+type errorResponse struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
 }
 
-func (e *refusal) Error() string {
-	s := "the authorization server refused: " + plain(e.Code)
+func (e *errorResponse) Error() string {
+	s := "the authorization server refused: " + printable(e.Code)
 	if e.Description != "" {
-		s += ": " + plain(e.Description)
+		s += ": " + printable(e.Description)
 	}
 	return s
 }
 
-// plain returns a server's words with nothing that a terminal would obey.
-func plain(s string) string {
+// printable returns a server's words with nothing that a terminal would obey.
+func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return ' '
@@ -46,7 +46,7 @@ func plain(s string) string {
 }
 
 // final reports whether asking again with the same token gives the same.
-func (e *refusal) final() bool {
+func (e *errorResponse) final() bool {
 	switch e.Code {
 	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target":
 		return true
@@ -54,8 +54,8 @@ func (e *refusal) final() bool {
 	return false
 }
 
-// A tokenAnswer is what a token endpoint gives (RFC 6749, section 5.1).
-type tokenAnswer struct {
+// A tokenResponse is what a token endpoint gives (RFC 6749, section 5.1).
+type tokenResponse struct {
 	AccessToken  string      `json:"access_token"`
 	TokenType    string      `json:"token_type"`
 	ExpiresIn    json.Number `json:"expires_in"` // some send a string
@@ -63,9 +63,9 @@ type tokenAnswer struct {
 	Scope        *string     `json:"scope"`
 }
 
-// ask sends a form to an endpoint of the grant's authorization server, as the
+// post sends a form to an endpoint of the grant's authorization server, as the
 // grant's client.
-func (g *Grant) ask(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
+func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
 	switch g.ClientAuth {
 	case authBasic:
 	case authPost:
@@ -83,7 +83,7 @@ func (g *Grant) ask(ctx context.Context, c *http.Client, endpoint string, form u
 	if g.ClientAuth == authBasic {
 		req.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
 	}
-	resp, err := strict(c).Do(req)
+	resp, err := noRedirects(c).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (g *Grant) ask(ctx context.Context, c *http.Client, endpoint string, form u
 	if err != nil {
 		return nil, err
 	}
-	var no refusal
+	var no errorResponse
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		return b, nil
@@ -102,14 +102,14 @@ func (g *Grant) ask(ctx context.Context, c *http.Client, endpoint string, form u
 	return nil, fmt.Errorf("the authorization server answered %s", resp.Status)
 }
 
-// obtain asks the token endpoint for tokens and puts them into g.
-func (g *Grant) obtain(ctx context.Context, c *http.Client, form url.Values) error {
+// requestTokens asks the token endpoint for tokens and puts them into g.
+func (g *Grant) requestTokens(ctx context.Context, c *http.Client, form url.Values) error {
 	form.Set("resource", g.Resource)
-	b, err := g.ask(ctx, c, g.TokenEndpoint, form)
+	b, err := g.post(ctx, c, g.TokenEndpoint, form)
 	if err != nil {
 		return err
 	}
-	var t tokenAnswer
+	var t tokenResponse
 	if err := json.Unmarshal(b, &t); err != nil {
 		return fmt.Errorf("the token endpoint's answer: %w", err)
 	}
@@ -117,7 +117,7 @@ func (g *Grant) obtain(ctx context.Context, c *http.Client, form url.Values) err
 	case t.AccessToken == "":
 		return errors.New("the token endpoint's answer has no access_token")
 	case !strings.EqualFold(t.TokenType, "Bearer"):
-		return fmt.Errorf("the token is of the type %q, and only Bearer is known", plain(t.TokenType))
+		return fmt.Errorf("the token is of the type %q, and only Bearer is known", printable(t.TokenType))
 	case strings.ContainsFunc(t.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the access token holds characters that no header can")
 	}
