@@ -16,19 +16,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// A discovery is what discovery says about a server.
+// A discovery is the result of discovering a server's authorization server.
 type discovery struct {
-	resource string   // what tokens are to be asked for
-	scopes   []string // that the server wants
+	resource string   // the resource to request tokens for
+	scopes   []string // required by the server
 	as       *oauthex.AuthServerMeta
 }
 
-// discover finds the authorization server of s. probe makes a request to s
-// without a token and returns the answer's WWW-Authenticate headers.
-func discover(ctx context.Context, s Server, c *http.Client, probe func(context.Context) ([]string, error)) (*discovery, error) {
+// discover finds the authorization server of s. probe sends a request without a token to
+// s and returns the WWW-Authenticate headers of the response.
+func discover(
+	ctx context.Context, s Server, c *http.Client, probe func(context.Context) ([]string, error),
+) (*discovery, error) {
 	headers, err := probe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking the server %s: %w", s.Name, err)
+		return nil, fmt.Errorf("probing the server %s: %w", s.Name, err)
 	}
 	said := parseChallenges(headers)
 	look := metadataClient(ctx, s, c)
@@ -73,7 +75,7 @@ func discover(ctx context.Context, s Server, c *http.Client, probe func(context.
 			AuthorizationEndpoint:         issuer + "/authorize",
 			TokenEndpoint:                 issuer + "/token",
 			RegistrationEndpoint:          issuer + "/register",
-			CodeChallengeMethodsSupported: []string{"S256"}, // the revision of 2025-03-26 asks for it
+			CodeChallengeMethodsSupported: []string{"S256"}, // required by MCP 2025-03-26
 		}
 	}
 	switch {
@@ -82,20 +84,21 @@ func discover(ctx context.Context, s Server, c *http.Client, probe func(context.
 	case f.as.AuthorizationEndpoint == "" || f.as.TokenEndpoint == "":
 		return nil, fmt.Errorf("the authorization server %s names no endpoints", issuer)
 	case !slices.Contains(f.as.CodeChallengeMethodsSupported, "S256"):
-		return nil, fmt.Errorf("the authorization server %s does not know the code challenge method S256", issuer)
+		return nil, fmt.Errorf("the authorization server %s does not support the code challenge method S256", issuer)
 	}
 	return f, nil
 }
 
-// configuredIssuer returns the authorization server that the config asks for, as
-// the server itself names it.
+// configuredIssuer returns the authorization server from the config, spelled as in the
+// server's metadata. It is an error if the metadata does not list it.
 func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string, error) {
 	if prm == nil {
 		return s.Issuer, nil
 	}
 	i := slices.IndexFunc(prm.AuthorizationServers, func(a string) bool { return sameIssuer(a, s.Issuer) })
 	if i < 0 {
-		return "", fmt.Errorf("the server %s names the authorization servers %q, and the config asks for %q", s.Name, prm.AuthorizationServers, s.Issuer)
+		return "", fmt.Errorf("the server %s names the authorization servers %q, but the config requires %q",
+			s.Name, prm.AuthorizationServers, s.Issuer)
 	}
 	return prm.AuthorizationServers[i], nil
 }
@@ -104,9 +107,11 @@ func sameIssuer(a, b string) bool {
 	return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
-// protectedResource returns the server's metadata, nil when it has none. That
-// for another resource is an error: a token for it is not meant for s.
-func protectedResource(ctx context.Context, s Server, named string, c *http.Client) (*oauthex.ProtectedResourceMetadata, error) {
+// protectedResource returns the server's metadata, or nil if it has none. Metadata for
+// another resource is an error, because its tokens would not be meant for s.
+func protectedResource(
+	ctx context.Context, s Server, named string, c *http.Client,
+) (*oauthex.ProtectedResourceMetadata, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, err
@@ -121,7 +126,8 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 	if p := strings.TrimSuffix(u.EscapedPath(), "/"); p != "" {
 		places = append(places, place{origin + wellKnown + p, s.URL})
 	}
-	places = append(places, place{origin + wellKnown, s.URL}, place{origin + wellKnown, origin}, place{origin + wellKnown, origin + "/"})
+	root := origin + wellKnown
+	places = append(places, place{root, s.URL}, place{root, origin}, place{root, origin + "/"})
 	if s.Resource != "" {
 		for _, p := range slices.Clone(places) {
 			places = append(places, place{p.at, s.Resource})
@@ -136,14 +142,15 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if strings.Contains(err.Error(), "got metadata resource") || strings.Contains(err.Error(), "authorization_servers") {
-			wrong = err // there is some, and it is not to be believed
-		} else if !strings.Contains(err.Error(), "bad status 4") && !strings.Contains(err.Error(), "bad content type") {
-			broken = err // there may be some
+		says := func(text string) bool { return strings.Contains(err.Error(), text) }
+		if says("got metadata resource") || says("authorization_servers") {
+			wrong = err // there is metadata, but it cannot be trusted
+		} else if !says("bad status 4") && !says("bad content type") {
+			broken = err // there may be metadata
 		}
 	}
 	if wrong != nil {
-		return nil, fmt.Errorf("the metadata of the server %s is for something else: %w", s.Name, wrong)
+		return nil, fmt.Errorf("the metadata of the server %s is for another resource: %w", s.Name, wrong)
 	}
 	if broken != nil {
 		return nil, fmt.Errorf("the metadata of the server %s: %w", s.Name, broken)
@@ -151,9 +158,9 @@ func protectedResource(ctx context.Context, s Server, named string, c *http.Clie
 	return nil, nil
 }
 
-// metadataClient returns the client for what a server's metadata points at. It
-// reaches no private address, so that a server on the internet cannot have us
-// look at what only we can reach; unless the server itself is at one.
+// metadataClient returns the client for URLs in a server's metadata. Unless the server
+// itself has a private address, the client does not connect to private addresses, so that
+// a server on the internet cannot make us send requests to the local network.
 func metadataClient(ctx context.Context, s Server, c *http.Client) *http.Client {
 	look := &http.Client{Timeout: timeout}
 	if c != nil {
@@ -164,7 +171,8 @@ func metadataClient(ctx context.Context, s Server, c *http.Client) *http.Client 
 		return look
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err == nil && slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().IsPrivate() || a.Unmap().IsLinkLocalUnicast() }) {
+	private := func(a netip.Addr) bool { return a.Unmap().IsPrivate() || a.Unmap().IsLinkLocalUnicast() }
+	if err == nil && slices.ContainsFunc(addrs, private) {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		own.DialContext = (&net.Dialer{Timeout: timeout}).DialContext
 		look.Transport = own
@@ -172,21 +180,24 @@ func metadataClient(ctx context.Context, s Server, c *http.Client) *http.Client 
 	return look
 }
 
-// register puts into g who we are to the authorization server: what the config
-// says, what was registered before with the same redirect address, or a
-// registration made now.
+// register sets g's client: the one from the config, an earlier registration with the same
+// redirect URI, or a new registration.
 func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMeta, kept *Grant, c *http.Client) error {
 	if s.ClientID != "" {
-		g.ClientID, g.ClientSecret, g.ClientAuth = s.ClientID, s.ClientSecret, authMethod(s.ClientAuth, s.ClientSecret, as.TokenEndpointAuthMethodsSupported)
+		g.ClientID, g.ClientSecret = s.ClientID, s.ClientSecret
+		g.ClientAuth = authMethod(s.ClientAuth, s.ClientSecret, as.TokenEndpointAuthMethodsSupported)
 		return nil
 	}
 	g.Registered = true
-	if kept != nil && kept.Registered && kept.Issuer == g.Issuer && kept.RedirectURI == g.RedirectURI && (kept.SecretExpires.IsZero() || time.Now().Before(kept.SecretExpires)) {
-		g.ClientID, g.ClientSecret, g.ClientAuth, g.SecretExpires = kept.ClientID, kept.ClientSecret, kept.ClientAuth, kept.SecretExpires
+	if kept.registeredFor(g) {
+		g.ClientID, g.ClientSecret = kept.ClientID, kept.ClientSecret
+		g.ClientAuth, g.SecretExpires = kept.ClientAuth, kept.SecretExpires
 		return nil
 	}
 	if as.RegistrationEndpoint == "" {
-		return fmt.Errorf("the authorization server %s registers no clients by itself; register one there, with the redirect address %s, and set oauth = { client_id = \"…\" } for the server %s", as.Issuer, g.RedirectURI, s.Name)
+		return fmt.Errorf("the authorization server %s does not support dynamic registration; register a client there "+
+			"with the redirect URI %s, and set oauth = { client_id = \"…\" } for the server %s",
+			as.Issuer, g.RedirectURI, s.Name)
 	}
 	meta := &oauthex.ClientRegistrationMetadata{
 		RedirectURIs:            []string{g.RedirectURI},
@@ -201,11 +212,19 @@ func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMe
 		return fmt.Errorf("registering at %s: %w", as.Issuer, err)
 	}
 	g.ClientID, g.ClientSecret, g.SecretExpires = reg.ClientID, reg.ClientSecret, reg.ClientSecretExpiresAt
-	g.ClientAuth = authMethod(or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod), reg.ClientSecret, as.TokenEndpointAuthMethodsSupported)
+	asked := or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod)
+	g.ClientAuth = authMethod(asked, reg.ClientSecret, as.TokenEndpointAuthMethodsSupported)
 	return nil
 }
 
-// authMethod returns how a client with this secret authenticates.
+// registeredFor reports whether k, which may be nil, holds a valid registration with
+// g's issuer and redirect URI.
+func (k *Grant) registeredFor(g *Grant) bool {
+	return k != nil && k.Registered && k.Issuer == g.Issuer && k.RedirectURI == g.RedirectURI &&
+		(k.SecretExpires.IsZero() || time.Now().Before(k.SecretExpires))
+}
+
+// authMethod returns how a client with this secret authenticates at the token endpoint.
 func authMethod(asked, secret string, supported []string) string {
 	switch {
 	case secret == "":
@@ -218,8 +237,8 @@ func authMethod(asked, secret string, supported []string) string {
 	return authPost
 }
 
-// registrationMethod is how we ask to authenticate: with PKCE a secret on a
-// user's machine adds nothing.
+// registrationMethod returns the authentication method to register with. With PKCE, a
+// secret on a user's machine adds no security, so none is preferred.
 func registrationMethod(supported []string) string {
 	for _, m := range []string{authNone, authPost, authBasic} {
 		if slices.Contains(supported, m) {
@@ -229,9 +248,8 @@ func registrationMethod(supported []string) string {
 	return authNone
 }
 
-// scopesFor returns what a login asks for: what the person said, else what the
-// config says or the server names, with what was granted and what was missing
-// before.
+// scopesFor returns the scopes to request: the user's, else those of the config or the
+// server together with scopes that were granted or missing before.
 func scopesFor(s Server, given []string, f *discovery, kept *Grant) []string {
 	if given != nil {
 		return given

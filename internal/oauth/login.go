@@ -16,31 +16,32 @@ import (
 	"time"
 )
 
-// Options say how a login is made.
+// Options configure [Login].
 type Options struct {
-	Scopes []string           // asked for; nil: those of the config or the server
-	Client *http.Client       // nil: the usual one
-	Header func() http.Header // of the request that asks the server who it trusts; may be nil
+	Scopes []string           // requested scopes; nil: those of the config or the server
+	Client *http.Client       // nil: a default client
+	Header func() http.Header // of the request that discovers the authorization server; may be nil
 
-	// OpenURL leads the person to an address, in a browser or by telling it.
+	// OpenURL opens a URL in the user's browser, or shows it.
 	OpenURL func(address string)
 
-	// Pasted, if set, gives addresses that the person copied from a browser
-	// which cannot reach this machine.
+	// Pasted, if not nil, delivers redirect URLs that the user copied from a browser
+	// that cannot reach this machine.
 	Pasted <-chan string
 
-	// Note tells the person of what was refused and is no end; may be nil.
+	// Note tells the user about a problem that does not end the login; may be nil.
 	Note func(string)
 }
 
-// Login has a person log in to the server and keeps the tokens. It returns
-// when the browser has come back, the authorization server has refused, or
-// with ctx.
+// Login lets the user log in to the server in a browser, and stores the tokens. It returns
+// when the authorization server has answered or ctx ends.
 func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error) {
 	if err := checkAddress(s.URL); err != nil {
 		return nil, err
 	}
-	f, err := discover(ctx, s, o.Client, func(ctx context.Context) ([]string, error) { return probe(ctx, s, o) })
+	f, err := discover(ctx, s, o.Client, func(ctx context.Context) ([]string, error) {
+		return probe(ctx, s, o)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,14 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		return nil, err
 	}
 	defer l.Close()
-	g := &Grant{URL: s.URL, Resource: f.resource, Issuer: f.as.Issuer, TokenEndpoint: f.as.TokenEndpoint, RevocationEndpoint: f.as.RevocationEndpoint, RedirectURI: redirect}
+	g := &Grant{
+		URL:                s.URL,
+		Resource:           f.resource,
+		Issuer:             f.as.Issuer,
+		TokenEndpoint:      f.as.TokenEndpoint,
+		RevocationEndpoint: f.as.RevocationEndpoint,
+		RedirectURI:        redirect,
+	}
 	if err := g.register(ctx, s, f.as, kept, o.Client); err != nil {
 		return nil, err
 	}
@@ -62,7 +70,12 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 	if err != nil {
 		return nil, err
 	}
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}, "code_verifier": {verifier}}
+	form := url.Values{
+		"grant_type":    {"authorization_code"},
+		"code":          {code},
+		"redirect_uri":  {redirect},
+		"code_verifier": {verifier},
+	}
 	if err := g.requestTokens(ctx, o.Client, form); err != nil {
 		return nil, fmt.Errorf("exchanging the code for a token: %w", err)
 	}
@@ -74,8 +87,8 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 	return g, store.save(s.Name, g)
 }
 
-// checkAddress refuses to ask for tokens that would go over the network in
-// clear.
+// checkAddress returns an error if tokens for address would be sent unencrypted over the
+// network.
 func checkAddress(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -83,17 +96,18 @@ func checkAddress(address string) error {
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme != "https" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%s is not https, so a token for it would be seen on the way; no login is possible", address)
+		return fmt.Errorf("cannot log in: %s is not https, so a token for it could be intercepted", address)
 	}
 	return nil
 }
 
-// probe asks the server for something without a token, to see what it says
-// about where to get one.
+// probe sends a request without a token and returns the WWW-Authenticate headers of the
+// response.
 func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"login"}}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{},"clientInfo":{"name":"toolgate","version":"login"}}}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -113,12 +127,11 @@ func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 	return resp.Header.Values("WWW-Authenticate"), nil
 }
 
-// callbackPath is where the browser comes back to.
+// callbackPath is the path of the redirect URI.
 const callbackPath = "/callback"
 
-// listen opens the loopback address that the browser comes back to: the
-// config's port, else the one that we are registered with, if it is free, else
-// any.
+// listen opens the loopback address of the redirect URI: on the configured port, else on
+// that of an earlier registration if it is free, else on any.
 func listen(s Server, kept *Grant) (net.Listener, string, error) {
 	port := s.CallbackPort
 	if s.CallbackURL != "" {
@@ -130,7 +143,8 @@ func listen(s Server, kept *Grant) (net.Listener, string, error) {
 			fmt.Sscan(u.Port(), &port)
 		}
 		if port == 0 {
-			return nil, "", fmt.Errorf("callback_url %s leads elsewhere; set callback_port too, to the port of this machine that it is passed on to", s.CallbackURL)
+			return nil, "", fmt.Errorf("callback_url %s is not on this machine; "+
+				"set callback_port to the local port that it is forwarded to", s.CallbackURL)
 		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 		return l, s.CallbackURL, err
@@ -144,15 +158,17 @@ func listen(s Server, kept *Grant) (net.Listener, string, error) {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 	if err != nil {
-		return nil, "", fmt.Errorf("the address for the browser to come back to: %w", err)
+		return nil, "", fmt.Errorf("listening for the redirect: %w", err)
 	}
 	return l, "http://" + l.Addr().String() + callbackPath, nil
 }
 
-// authorize leads the person to the authorization server and returns the code
-// that the browser brings back, and the verifier that goes with it.
-func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o Options) (code, verifier string, err error) {
-	verifier = rand.Text() + rand.Text() // 52 of the characters that RFC 7636 allows
+// authorize sends the user to the authorization server and returns the authorization code
+// and its PKCE verifier.
+func (g *Grant) authorize(
+	ctx context.Context, f *discovery, l net.Listener, o Options,
+) (code, verifier string, err error) {
+	verifier = rand.Text() + rand.Text() // 52 characters; RFC 7636 requires 43 to 128
 	sum := sha256.Sum256([]byte(verifier))
 	state := rand.Text()
 	u, err := url.Parse(f.as.AuthorizationEndpoint)
@@ -161,8 +177,13 @@ func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o O
 	}
 	q := u.Query()
 	for key, v := range map[string]string{
-		"response_type": "code", "client_id": g.ClientID, "redirect_uri": g.RedirectURI, "state": state, "resource": g.Resource,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"response_type":         "code",
+		"client_id":             g.ClientID,
+		"redirect_uri":          g.RedirectURI,
+		"state":                 state,
+		"resource":              g.Resource,
+		"code_challenge":        base64.RawURLEncoding.EncodeToString(sum[:]),
+		"code_challenge_method": "S256",
 	} {
 		q.Set(key, v)
 	}
@@ -170,13 +191,19 @@ func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o O
 		q.Set("scope", strings.Join(g.Scopes, " "))
 	}
 	u.RawQuery = q.Encode()
-	back := &callbackHandler{state: state, issuer: f.as.Issuer, named: f.as.AuthorizationResponseIssParameterSupported, done: make(chan authResult, 1), note: o.Note}
+	back := &callbackHandler{
+		state:  state,
+		issuer: f.as.Issuer,
+		named:  f.as.AuthorizationResponseIssParameterSupported,
+		done:   make(chan authResult, 1),
+		note:   o.Note,
+	}
 	web := &http.Server{Handler: back, ReadHeaderTimeout: 10 * time.Second, ErrorLog: nil}
 	go web.Serve(l) // ends with Shutdown
 	defer func() {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		web.Shutdown(late) // lets the browser have its page
+		web.Shutdown(late) // the browser still gets its page
 	}()
 	o.OpenURL(u.String())
 	for {
@@ -186,7 +213,7 @@ func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o O
 		case text := <-o.Pasted:
 			p, err := url.Parse(strings.TrimSpace(text))
 			if err != nil || p.Query().Get("state") == "" {
-				back.tell("that is not the address of the page that the browser ended at")
+				back.tell("that is not the URL of the page that the browser ended at")
 				continue
 			}
 			back.finish(p.Query())
@@ -196,11 +223,11 @@ func (g *Grant) authorize(ctx context.Context, f *discovery, l net.Listener, o O
 	}
 }
 
-// A callbackHandler takes the browser's return.
+// A callbackHandler handles the redirect of the browser.
 type callbackHandler struct {
 	state  string
 	issuer string
-	named  bool // the authorization server says that it always names itself
+	named  bool // the authorization server always sends iss
 	done   chan authResult
 	note   func(string)
 }
@@ -225,27 +252,28 @@ func (c *callbackHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch taken, err := c.finish(q); {
 	case !taken:
-		http.Error(w, "This is not the login that toolgate waits for. Start it again with toolgate mcp login.", http.StatusBadRequest)
+		text := "This is not the login that toolgate is waiting for. Start it again with toolgate mcp login."
+		http.Error(w, text, http.StatusBadRequest)
 	case err != nil:
-		http.Error(w, "The login failed; toolgate says why.", http.StatusBadRequest)
+		http.Error(w, "The login failed; see the output of toolgate.", http.StatusBadRequest)
 	default:
 		io.WriteString(w, "Logged in. You can close this window.\n")
 	}
 }
 
-// finish ends the login with what the browser brought, unless that belongs to
-// another: any page may send a browser here.
+// finish ends the login with the parameters of the redirect. It ignores those of
+// another login, because any page can send a browser here.
 func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(c.state)) != 1 {
-		c.tell("a browser came with the state of another login, which is not taken")
+		c.tell("ignored a redirect with the state of another login")
 		return false, nil
 	}
 	a := authResult{code: q.Get("code")}
-	switch iss := q.Get("iss"); { // RFC 9207: it must be the one that was asked
+	switch iss := q.Get("iss"); { // RFC 9207: it must be the expected issuer
 	case iss == "" && c.named:
-		a.err = fmt.Errorf("the answer does not say that it comes from %s, which it always should", c.issuer)
+		a.err = fmt.Errorf("the response lacks iss, which %s always sends", c.issuer)
 	case iss != "" && iss != c.issuer:
-		a.err = fmt.Errorf("the answer comes from %q, and %s was asked", printable(iss), c.issuer)
+		a.err = fmt.Errorf("the response comes from %q instead of %s", printable(iss), c.issuer)
 	case q.Get("error") != "":
 		a.err = &errorResponse{Code: q.Get("error"), Description: q.Get("error_description")}
 	case a.code == "":
@@ -258,7 +286,7 @@ func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	case c.done <- a:
 		return true, a.err
 	default:
-		return false, nil // it has ended already
+		return false, nil // already finished
 	}
 }
 
@@ -268,9 +296,9 @@ func (c *callbackHandler) tell(text string) {
 	}
 }
 
-// Logout takes the server's tokens back where its authorization server knows
-// how, and removes them. It reports whether there were any. An error that
-// wraps [ErrNotRevoked] says that they are removed here and may still be good.
+// Logout revokes the server's tokens if its authorization server supports that, and
+// removes them. It reports whether there were any. An error that wraps [ErrNotRevoked]
+// means that they are removed here but may still be valid.
 func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, error) {
 	unlock, err := store.lock(ctx, s.Name)
 	if err != nil {
@@ -288,18 +316,19 @@ func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, e
 		return false, nil
 	}
 	if g.RevocationEndpoint == "" {
-		return true, fmt.Errorf("%w: the authorization server has no way for it", ErrNotRevoked)
+		return true, fmt.Errorf("%w: the authorization server does not support revocation", ErrNotRevoked)
 	}
 	for _, t := range [][2]string{{"refresh_token", g.RefreshToken}, {"access_token", g.AccessToken}} {
 		if t[1] == "" {
 			continue
 		}
-		if _, err := g.post(ctx, c, g.RevocationEndpoint, url.Values{"token": {t[1]}, "token_type_hint": {t[0]}}); err != nil {
+		form := url.Values{"token": {t[1]}, "token_type_hint": {t[0]}}
+		if _, err := g.post(ctx, c, g.RevocationEndpoint, form); err != nil {
 			return true, fmt.Errorf("%w: %w", ErrNotRevoked, err)
 		}
 	}
 	return true, nil
 }
 
-// ErrNotRevoked is wrapped when tokens were removed here alone.
-var ErrNotRevoked = errors.New("the tokens are removed here and not taken back")
+// ErrNotRevoked means that tokens were removed only locally.
+var ErrNotRevoked = errors.New("the tokens are removed here but not revoked")

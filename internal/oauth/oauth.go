@@ -1,16 +1,16 @@
-// Package oauth gets and keeps the access tokens of MCP servers that are
-// reached over HTTP, as the authorization chapter of MCP says.
+// Package oauth obtains and stores the access tokens for MCP servers that are reached over
+// HTTP, as specified in the authorization chapter of MCP.
 //
 //	grant, err := oauth.Login(ctx, server, store, options) // a person, a browser
 //	source := oauth.NewSource(store, server, client, log)
 //	token, err := source.Token(ctx)                         // for each request
-//	token, err = source.Renew(ctx, token, challenges)       // when it was refused
+//	token, err = source.Renew(ctx, token, challenges)       // when it was rejected
 //
-// A server is found by its protected resource metadata (RFC 9728), its
-// authorization server by that server's (RFC 8414, OpenID Connect discovery).
-// We are a public client with PKCE (RFC 7636), registered by the user or by
-// ourselves (RFC 7591); tokens are asked for one resource (RFC 8707) and kept
-// in one file for each server, which several processes share.
+// The authorization server is discovered from the MCP server's protected resource metadata
+// (RFC 9728) and its own metadata (RFC 8414, OpenID Connect Discovery). toolgate is a
+// public client with PKCE (RFC 7636), registered by the user or dynamically (RFC 7591).
+// Tokens are requested for one resource (RFC 8707) and stored in one file per server, which
+// several processes share.
 package oauth
 
 import (
@@ -26,26 +26,26 @@ type Server struct {
 	Name string
 	URL  string
 
-	LoginCommand string // that a person logs in with; "": toolgate mcp login NAME
+	LoginCommand string // shown to the user; "": toolgate mcp login NAME
 
-	ClientID     string // registered by the user; "": we register ourselves
+	ClientID     string // registered by the user; "": dynamic registration
 	ClientSecret string
-	ClientAuth   string // how the client authenticates at the token endpoint; "": as the authorization server's metadata says
+	ClientAuth   string // token_endpoint_auth_method; "": from the authorization server's metadata
 
-	Issuer   string   // the only authorization server that is taken; "": the one that the server names
-	Resource string   // what tokens are asked for; "": URL
-	Scopes   []string // asked for; nil: what the server names
+	Issuer   string   // the required authorization server; "": the one that the server names
+	Resource string   // to request tokens for; "": URL
+	Scopes   []string // to request; nil: those that the server names
 
-	CallbackPort int    // of the loopback address that the browser comes back to; 0: any
-	CallbackURL  string // that the browser comes back to, when it is not that address
+	CallbackPort int    // local port of the redirect URI; 0: any
+	CallbackURL  string // redirect URI, if not on the loopback
 }
 
-// loginCommand is what a person is told to run.
+// loginCommand returns the command that the user logs in with.
 func (s Server) loginCommand() string {
 	return or(s.LoginCommand, "toolgate mcp login "+s.Name)
 }
 
-// resource is what the tokens are good for.
+// resource returns the resource that tokens are requested for.
 func (s Server) resource() string {
 	if s.Resource != "" {
 		return s.Resource
@@ -53,7 +53,7 @@ func (s Server) resource() string {
 	return s.URL
 }
 
-// A LoginError says that a person has to log in.
+// A LoginError means that the user must log in.
 type LoginError struct {
 	Server  string
 	Command string // that does it; "": toolgate mcp login SERVER
@@ -68,19 +68,20 @@ func (e *LoginError) Error() string {
 	return s
 }
 
-// A ScopeError says that the token is good, and not for this.
+// A ScopeError means that the token is valid but lacks a scope.
 type ScopeError struct {
 	Server  string
-	Command string   // that logs in anew; "": toolgate mcp login SERVER
-	Scopes  []string // that are asked for
+	Command string   // that logs in again; "": toolgate mcp login SERVER
+	Scopes  []string // required
 }
 
 func (e *ScopeError) Error() string {
 	command := Server{Name: e.Server, LoginCommand: e.Command}.loginCommand()
-	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run %s, which asks for it too", e.Server, scopeList(e.Scopes), command)
+	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run %s, which asks for it too",
+		e.Server, scopeList(e.Scopes), command)
 }
 
-// scopeList names scopes, which a server chose, for a reader.
+// scopeList formats scopes. They are quoted, because a server chose them.
 func scopeList(scopes []string) string {
 	if len(scopes) == 0 {
 		return "more than was granted"
@@ -92,7 +93,7 @@ func scopeList(scopes []string) string {
 	return strings.Join(words, ", ")
 }
 
-// union returns the elements of both lists, each once.
+// union returns the elements of both lists without duplicates.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, s := range b {
@@ -106,11 +107,11 @@ func union(a, b []string) []string {
 // timeout of one request to an authorization server.
 const timeout = 30 * time.Second
 
-// noRedirects returns c with a time limit and without redirects: what goes to a
-// token endpoint goes nowhere else.
+// noRedirects returns c with a timeout and without redirects, because credentials must not
+// be forwarded.
 func noRedirects(c *http.Client) *http.Client {
 	s := &http.Client{Timeout: timeout, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
-		return fmt.Errorf("it redirects to %s, which is not followed", req.URL.Redacted())
+		return fmt.Errorf("unexpected redirect to %s", req.URL.Redacted())
 	}}
 	if c != nil {
 		s.Transport = c.Transport

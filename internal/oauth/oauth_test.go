@@ -92,12 +92,12 @@ func TestLoginsThatMustFail(t *testing.T) {
 		want string
 	}{
 		{"the metadata is another issuer's", func(as *oauthtest.Server) { as.WrongIssuer = "https://evil.example" }, "does not match issuer"},
-		{"the metadata is for another resource", func(as *oauthtest.Server) { as.WrongResource = "https://bank.example/mcp" }, "for something else"},
+		{"the metadata is for another resource", func(as *oauthtest.Server) { as.WrongResource = "https://bank.example/mcp" }, "for another resource"},
 		{"no PKCE", func(as *oauthtest.Server) { as.NoPKCE = true }, "PKCE"},
-		{"mix-up: the answer comes from another", func(as *oauthtest.Server) { as.Iss = "https://evil.example" }, `comes from "https://evil.example"`},
+		{"mix-up: the response comes from another", func(as *oauthtest.Server) { as.Iss = "https://evil.example" }, `comes from "https://evil.example"`},
 		{"the person says no", func(as *oauthtest.Server) { as.Deny = true }, "access_denied: the person said no"},
 		{"no registration", func(as *oauthtest.Server) { as.NoRegistration = true }, "set oauth = { client_id"},
-		{"the token endpoint redirects", func(as *oauthtest.Server) { as.TokenRedirect = as.URL + "/elsewhere" }, "not followed"},
+		{"the token endpoint redirects", func(as *oauthtest.Server) { as.TokenRedirect = as.URL + "/elsewhere" }, "unexpected redirect"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			as := oauthtest.New(t)
@@ -117,7 +117,7 @@ func TestLoginsThatMustFail(t *testing.T) {
 		s := server(as)
 		s.Issuer = "https://other.example"
 		_, err := login(t, as, s, oauth.Store{Dir: t.TempDir()})
-		require.ErrorContains(t, err, "the config asks for")
+		require.ErrorContains(t, err, "the config requires")
 	})
 	t.Run("tokens over the network in clear", func(t *testing.T) {
 		_, err := oauth.Login(t.Context(), oauth.Server{Name: "x", URL: "http://example.com/mcp"}, oauth.Store{Dir: t.TempDir()}, oauth.Options{})

@@ -14,9 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// A Source gives the requests to one server their access token. It follows
-// its file: a login or logout elsewhere is seen with the next request. It may
-// be used concurrently.
+// A Source provides the access tokens for one server. It notices when another process logs
+// in or out. It may be used concurrently.
 type Source struct {
 	store  Store
 	server Server
@@ -24,12 +23,12 @@ type Source struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	grant *Grant // nil: nothing is kept
+	grant *Grant // nil: not logged in
 	seen  stamp  // of the file that grant was read from
 	read  bool
 }
 
-// NewSource returns the source of a server's tokens. client may be nil.
+// NewSource returns the source of a server's tokens. client and log may be nil.
 func NewSource(store Store, server Server, client *http.Client, log *slog.Logger) *Source {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -37,12 +36,12 @@ func NewSource(store Store, server Server, client *http.Client, log *slog.Logger
 	return &Source{store: store, server: server, client: client, log: log}
 }
 
-// renewBefore is how long before its end a token is renewed: requests take time, and
-// clocks differ.
+// renewBefore is how long before its expiry a token is renewed, to allow for latency and
+// clock skew.
 const renewBefore = 10 * time.Second
 
-// Token returns the access token, "" when nobody has logged in: the server may
-// need none. One that is about to expire is renewed first.
+// Token returns the access token, or "" if nobody has logged in, because the server may
+// need none. A token that is about to expire is renewed first.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	g, err := s.current()
 	if err != nil || g == nil {
@@ -52,7 +51,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 		return g.AccessToken, nil
 	}
 	if g.RefreshToken == "" {
-		return g.AccessToken, nil // the server has the last word
+		return g.AccessToken, nil // let the server decide
 	}
 	token, err := s.Renew(ctx, g.AccessToken, nil)
 	if _, login := errors.AsType[*LoginError](err); err != nil && !login && time.Now().Before(g.Expires) {
@@ -62,7 +61,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	return token, err
 }
 
-// current returns what is kept, read anew when the file has changed.
+// current returns the stored grant, which it reloads if the file has changed.
 func (s *Source) current() (*Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,18 +77,17 @@ func (s *Source) current() (*Grant, error) {
 	return g, nil
 }
 
-// Renew returns another token than the one that the server refused, "" for
-// none, with these WWW-Authenticate headers. Its error is a *[LoginError] when
-// only a person can help, and another when the authorization server cannot be
-// reached now.
+// Renew returns a token to replace the rejected one ("" for none). challenges are the
+// WWW-Authenticate headers of the response. The error is a *[LoginError] if the user must
+// log in; other errors are temporary.
 func (s *Source) Renew(ctx context.Context, refused string, challenges []string) (string, error) {
 	type renewed struct {
 		token string
 		err   error
 	}
 	done := make(chan renewed, 1)
-	go func() { // ends with the answer, or the time limit of the request
-		// Who cuts this off loses the new refresh token, and the old one is spent.
+	go func() { // ends with the response or its timeout
+		// Not canceled with ctx: the new refresh token would be lost, and the old one is spent.
 		token, err := s.renew(context.WithoutCancel(ctx), refused, challenges)
 		done <- renewed{token, err}
 	}()
@@ -114,7 +112,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 		return "", err
 	}
 	if kept != nil && kept.AccessToken != "" && kept.AccessToken != refused {
-		return kept.AccessToken, nil // somebody else was faster
+		return kept.AccessToken, nil // another process was faster
 	}
 	g := Grant{URL: s.server.URL, Resource: s.server.resource()}
 	if kept != nil {
@@ -124,7 +122,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	if g.RefreshToken == "" {
 		why := "the server wants a token"
 		if refused == "" && g.Why != "" {
-			why = g.Why // it was known before
+			why = g.Why // the reason is known
 		}
 		if refused != "" {
 			why = "the server refuses the token, and there is none to renew it with"
@@ -139,7 +137,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 		return "", fmt.Errorf("renewing the access token of the server %s: %w", s.server.Name, err)
 	}
 	if err := s.store.save(s.server.Name, &g); err != nil {
-		s.log.Error("the new tokens are not kept; a login will be needed", "downstream", s.server.Name, "err", err)
+		s.log.Error("saving the new tokens; a login will be needed", "downstream", s.server.Name, "err", err)
 	}
 	s.mu.Lock()
 	s.grant, s.seen, s.read = &g, s.store.stamp(s.server.Name), true
@@ -147,8 +145,8 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	return g.AccessToken, nil
 }
 
-// Spent says that a token which has just been renewed is refused as well, and
-// returns why: a *[LoginError].
+// Spent records that a token that has just been renewed was rejected too, and returns a
+// *[LoginError].
 func (s *Source) Spent(ctx context.Context, refused string, challenges []string) error {
 	unlock, err := s.store.lock(ctx, s.server.Name)
 	if err != nil {
@@ -161,28 +159,29 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 		return err
 	}
 	if g == nil || g.AccessToken != refused {
-		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // it is gone already
+		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // removed in the meantime
 	}
 	return s.loginNeeded(g, why, parseChallenges(challenges).scopes)
 }
 
-// loginNeeded keeps why nobody is logged in any more, and returns it as an
-// error. The lock is held.
+// loginNeeded removes the tokens, stores the reason, and returns it as an error. The lock
+// must be held.
 func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
-	same := g.AccessToken == "" && g.RefreshToken == "" && g.Why == why && len(union(g.Needs, needs)) == len(g.Needs)
+	same := g.AccessToken == "" && g.RefreshToken == "" && g.Why == why &&
+		len(union(g.Needs, needs)) == len(g.Needs)
 	g.AccessToken, g.RefreshToken, g.Expires = "", "", time.Time{}
 	g.Why, g.Needs = why, union(g.Needs, needs)
 	if same {
 		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
 	}
 	if err := s.store.save(s.server.Name, g); err != nil {
-		s.log.Warn("it is not kept that a login is needed", "downstream", s.server.Name, "err", err)
+		s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
 	}
 	return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
 }
 
-// Forbidden returns why the server answered 403: a *[ScopeError] when the
-// token's scopes are the reason, nil when the headers name another or none.
+// Forbidden returns the reason for a 403 response: a *[ScopeError] if scopes are missing,
+// nil if the headers give another reason or none. It also stores the missing scopes.
 func (s *Source) Forbidden(ctx context.Context, challenges []string) error {
 	c := parseChallenges(challenges)
 	if c.err != "insufficient_scope" {
@@ -191,20 +190,19 @@ func (s *Source) Forbidden(ctx context.Context, challenges []string) error {
 	if unlock, err := s.store.lock(ctx, s.server.Name); err == nil {
 		defer unlock()
 		if g, err := s.store.Load(s.server); err == nil && g != nil && len(union(g.Needs, c.scopes)) > len(g.Needs) {
-			g.Needs = union(g.Needs, c.scopes) // the next login asks for them
+			g.Needs = union(g.Needs, c.scopes) // the next login requests them
 			if err := s.store.save(s.server.Name, g); err != nil {
-				s.log.Warn("missing scopes are not kept", "downstream", s.server.Name, "err", err)
+				s.log.Warn("saving the missing scopes", "downstream", s.server.Name, "err", err)
 			}
 		}
 	}
 	return &ScopeError{Server: s.server.Name, Command: s.server.LoginCommand, Scopes: c.scopes}
 }
 
-// pollLogin is how often a login elsewhere is looked for.
+// pollLogin is the interval of checks for a login in another process.
 const pollLogin = 2 * time.Second
 
-// Changed returns when what is kept has changed, such as by a login, or with
-// ctx.
+// Changed returns when the stored grant has changed, for example by a login, or when ctx ends.
 func (s *Source) Changed(ctx context.Context) {
 	was := s.store.stamp(s.server.Name)
 	tick := time.NewTicker(pollLogin)
@@ -221,10 +219,9 @@ func (s *Source) Changed(ctx context.Context) {
 	}
 }
 
-// A challenge is what WWW-Authenticate headers say to a client with a bearer
-// token.
+// A challenge is the content of WWW-Authenticate headers with the Bearer scheme.
 type challenge struct {
-	metadata string // where the protected resource metadata is
+	metadata string // URL of the protected resource metadata
 	scopes   []string
 	err      string
 }
@@ -234,7 +231,7 @@ func parseChallenges(headers []string) challenge {
 	for _, h := range headers {
 		list, err := oauthex.ParseWWWAuthenticate([]string{h})
 		if err != nil {
-			continue // one that is no challenge says nothing
+			continue // malformed
 		}
 		for _, one := range list {
 			if one.Scheme != "bearer" {

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// A Grant is what is kept of one server: who we are to its authorization
-// server, and the tokens.
+// A Grant is the stored state of one server: the client registration and the tokens.
 type Grant struct {
-	URL      string `json:"url"`      // of the MCP server; the tokens go nowhere else
-	Resource string `json:"resource"` // that they are good for
+	URL      string `json:"url"`      // of the MCP server; the tokens are sent nowhere else
+	Resource string `json:"resource"` // that the tokens are valid for
 
 	Issuer             string `json:"issuer,omitempty"`
 	TokenEndpoint      string `json:"token_endpoint,omitempty"`
@@ -28,26 +27,26 @@ type Grant struct {
 	ClientSecret  string    `json:"client_secret,omitempty"`
 	ClientAuth    string    `json:"client_auth,omitempty"`
 	RedirectURI   string    `json:"redirect_uri,omitempty"`
-	Registered    bool      `json:"registered,omitempty"` // by ourselves
+	Registered    bool      `json:"registered,omitempty"` // dynamically
 	SecretExpires time.Time `json:"secret_expires,omitzero"`
 
 	AccessToken  string    `json:"access_token,omitempty"`
 	RefreshToken string    `json:"refresh_token,omitempty"`
-	Expires      time.Time `json:"expires,omitzero"` // zero: not known
+	Expires      time.Time `json:"expires,omitzero"` // zero: unknown
 	Scopes       []string  `json:"scopes,omitempty"` // granted
 
-	Needs []string `json:"needs,omitempty"` // scopes that were asked for and not granted yet
-	Why   string   `json:"why,omitempty"`   // a login is needed
+	Needs []string `json:"needs,omitempty"` // scopes that were required but not granted yet
+	Why   string   `json:"why,omitempty"`   // why a login is needed
 }
 
-// A Store keeps grants, one file for each server, readable by the user alone.
-// Its methods may be used concurrently, by several processes.
+// A Store keeps grants, in one file per server that only the user can read. Its methods
+// may be used concurrently, also by several processes.
 type Store struct {
 	Dir string
 }
 
-// file returns the file of a server. Names of servers may hold characters
-// that a file's name may not, and differ in case alone.
+// file returns the path of a server's file. Server names may contain characters that file
+// names may not, and may differ only in case.
 func (s Store) file(server string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -62,8 +61,8 @@ func (s Store) file(server string) string {
 	return filepath.Join(s.Dir, clean+".json")
 }
 
-// Load returns what is kept of the server, nil when there is nothing or when
-// it was kept for another address or resource.
+// Load returns the stored grant of the server. It returns nil if there is none, or if it is
+// for another URL or resource.
 func (s Store) Load(server Server) (*Grant, error) {
 	b, err := os.ReadFile(s.file(server.Name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +81,7 @@ func (s Store) Load(server Server) (*Grant, error) {
 	return &g, nil
 }
 
-// save replaces what is kept of the server in one step.
+// save stores the grant of the server atomically.
 func (s Store) save(server string, g *Grant) error {
 	b, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {
@@ -91,7 +90,7 @@ func (s Store) save(server string, g *Grant) error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(s.Dir, ".new-*") // made with mode 0600
+	tmp, err := os.CreateTemp(s.Dir, ".new-*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (s Store) save(server string, g *Grant) error {
 	return err
 }
 
-// remove removes what is kept of the server.
+// remove deletes the grant of the server.
 func (s Store) remove(server string) error {
 	err := os.Remove(s.file(server))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,13 +119,13 @@ func (s Store) remove(server string) error {
 	return err
 }
 
-// A stamp tells one state of a server's file from the next.
+// A stamp identifies a version of a server's file.
 type stamp struct{ info os.FileInfo }
 
 func (s Store) stamp(server string) stamp {
 	info, err := os.Stat(s.file(server))
 	if err != nil {
-		return stamp{} // there is none
+		return stamp{} // missing
 	}
 	return stamp{info}
 }
@@ -135,12 +134,12 @@ func (a stamp) same(b stamp) bool {
 	if a.info == nil || b.info == nil {
 		return a.info == nil && b.info == nil
 	}
-	return os.SameFile(a.info, b.info) && a.info.ModTime().Equal(b.info.ModTime()) && a.info.Size() == b.info.Size()
+	return os.SameFile(a.info, b.info) &&
+		a.info.ModTime().Equal(b.info.ModTime()) && a.info.Size() == b.info.Size()
 }
 
-// lock keeps other processes from changing what is kept of the server, until
-// unlock is called: a refresh token is good once, and two that use it are
-// both thrown out.
+// lock locks the server's file across processes until unlock is called. A refresh token is
+// valid once: if two processes use it, the authorization server may revoke both.
 func (s Store) lock(ctx context.Context, server string) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func (s Store) lock(ctx context.Context, server string) (unlock func(), err erro
 			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
 		if free {
-			return func() { f.Close() }, nil // which gives the lock back
+			return func() { f.Close() }, nil // closing releases the lock
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

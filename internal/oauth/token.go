@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// How a client authenticates at the token endpoint (RFC 7591, section 2).
+// Values of token_endpoint_auth_method (RFC 7591, section 2).
 const (
 	authNone  = "none"
 	authPost  = "client_secret_post"
 	authBasic = "client_secret_basic"
 )
 
-// A errorResponse is the error answer of an authorization server (RFC 6749, section
-// 5.2).
+// An errorResponse is an error from the authorization server (RFC 6749, section 5.2).
 type errorResponse struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
@@ -34,7 +33,7 @@ func (e *errorResponse) Error() string {
 	return s
 }
 
-// printable returns a server's words with nothing that a terminal would obey.
+// printable replaces control characters in a server's text and truncates it.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -45,7 +44,7 @@ func printable(s string) string {
 	return s[:min(len(s), 300)]
 }
 
-// final reports whether asking again with the same token gives the same.
+// final reports whether retrying with the same token is pointless.
 func (e *errorResponse) final() bool {
 	switch e.Code {
 	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target":
@@ -54,17 +53,16 @@ func (e *errorResponse) final() bool {
 	return false
 }
 
-// A tokenResponse is what a token endpoint gives (RFC 6749, section 5.1).
+// A tokenResponse is a response of the token endpoint (RFC 6749, section 5.1).
 type tokenResponse struct {
 	AccessToken  string      `json:"access_token"`
 	TokenType    string      `json:"token_type"`
-	ExpiresIn    json.Number `json:"expires_in"` // some send a string
+	ExpiresIn    json.Number `json:"expires_in"` // some servers send a string
 	RefreshToken string      `json:"refresh_token"`
 	Scope        *string     `json:"scope"`
 }
 
-// post sends a form to an endpoint of the grant's authorization server, as the
-// grant's client.
+// post sends a form to an endpoint of the authorization server, authenticated as g's client.
 func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
 	switch g.ClientAuth {
 	case authBasic:
@@ -102,7 +100,7 @@ func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form 
 	return nil, fmt.Errorf("the authorization server answered %s", resp.Status)
 }
 
-// requestTokens asks the token endpoint for tokens and puts them into g.
+// requestTokens requests tokens from the token endpoint and stores them in g.
 func (g *Grant) requestTokens(ctx context.Context, c *http.Client, form url.Values) error {
 	form.Set("resource", g.Resource)
 	b, err := g.post(ctx, c, g.TokenEndpoint, form)
@@ -111,15 +109,15 @@ func (g *Grant) requestTokens(ctx context.Context, c *http.Client, form url.Valu
 	}
 	var t tokenResponse
 	if err := json.Unmarshal(b, &t); err != nil {
-		return fmt.Errorf("the token endpoint's answer: %w", err)
+		return fmt.Errorf("decoding the token response: %w", err)
 	}
 	switch {
 	case t.AccessToken == "":
-		return errors.New("the token endpoint's answer has no access_token")
+		return errors.New("the token response has no access_token")
 	case !strings.EqualFold(t.TokenType, "Bearer"):
-		return fmt.Errorf("the token is of the type %q, and only Bearer is known", printable(t.TokenType))
+		return fmt.Errorf("unsupported token type %q; only Bearer is supported", printable(t.TokenType))
 	case strings.ContainsFunc(t.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return errors.New("the access token holds characters that no header can")
+		return errors.New("the access token contains characters that are invalid in a header")
 	}
 	g.AccessToken, g.Expires = t.AccessToken, time.Time{}
 	if s, err := t.ExpiresIn.Float64(); err == nil && s > 0 {

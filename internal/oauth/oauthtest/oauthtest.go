@@ -401,8 +401,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mcp is an MCP server of the older era, with one tool, for those with a
-// token.
+// mcp is a session-based MCP server with one tool that requires a token.
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
