@@ -27,9 +27,9 @@ import (
 	"toolgate/policy"
 )
 
-// A Def is what a client sees of a tool beside its arguments. All four hints
-// are published, also when false, because clients read a missing hint as the
-// worst case.
+// A Def describes a tool, apart from its arguments. All four hints are
+// published, even when false, because clients assume the worst of a missing
+// hint.
 type Def struct {
 	Name        string
 	Title       string // for people
@@ -38,6 +38,7 @@ type Def struct {
 	Destructive bool   // may overwrite or delete
 	Idempotent  bool   // the same call twice is the same as once
 	OpenWorld   bool   // reaches beyond this machine
+	Off         bool   // not offered unless [tools] enabled names it
 }
 
 // A Tool is one built-in tool. Make one with [New].
@@ -63,6 +64,9 @@ func New[In any](def Def, describe func(In) (policy.Action, error), run func(con
 
 // Name returns the tool's name.
 func (t Tool) Name() string { return t.def.Name }
+
+// Off reports whether the tool is off by default.
+func (t Tool) Off() bool { return t.def.Off }
 
 // MCP returns the tool as tools/list publishes it.
 func (t Tool) MCP() *mcp.Tool {

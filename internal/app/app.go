@@ -59,7 +59,7 @@ func (o *Options) Open() (*App, error) {
 	a := &App{Settings: s, Tools: offered, caller: o.Caller, session: strings.ToLower(rand.Text()[:12])}
 	a.Workers = aggregator.NewWorkers(a.launch, s.Log)
 	words, builtin := o.front(s, offered)
-	a.Downstreams = s.newDownstreams(builtin, o.AnswersFirst)
+	a.Downstreams = s.newDownstreams(o.AnswersFirst)
 	g := &gate.Gate{Policy: s.Policy, Run: a.run}
 	a.Gate = g
 	if a.outputs = o.Outputs; a.outputs == nil && s.Config.Console.Enabled {

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,8 +12,8 @@ import (
 	"toolgate/tools/shell"
 )
 
-// ToolSettings is what the built-in tools must know. The gate hands it to the
-// worker, so that both have the same catalogue.
+// ToolSettings configures the built-in tools. The gate hands it to the worker,
+// so that both have the same catalog.
 type ToolSettings struct {
 	Shell    shell.Options      `json:"shell"`
 	Patch    applypatch.Options `json:"patch"`
@@ -23,18 +22,33 @@ type ToolSettings struct {
 	Disabled []string           `json:"disabled,omitempty"`
 }
 
-// Catalog is every built-in tool that is offered. start starts a command
-// inside the worker; the gate, which only describes calls, passes nil.
-func Catalog(o ToolSettings, start shell.StartFunc) []tools.Tool {
-	all := slices.Concat(
+// AllTools returns every built-in tool, including those that are off. start
+// starts a command inside the worker; the gate, which only describes calls,
+// passes nil.
+func AllTools(o ToolSettings, start shell.StartFunc) []tools.Tool {
+	return slices.Concat(
 		shell.Tools(o.Shell, start),
 		applypatch.New(o.Patch),
 		[]tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile, grep.Tool},
 	)
-	return slices.DeleteFunc(all, func(t tools.Tool) bool {
-		off := t.Name() == "write_file" && !slices.Contains(o.Enabled, t.Name())
+}
+
+// Catalog returns the built-in tools that are offered: those of [AllTools] that
+// are on by default or enabled in o, and not disabled in o.
+func Catalog(o ToolSettings, start shell.StartFunc) []tools.Tool {
+	return slices.DeleteFunc(AllTools(o, start), func(t tools.Tool) bool {
+		off := t.Off() && !slices.Contains(o.Enabled, t.Name())
 		return off || slices.Contains(o.Disabled, t.Name())
 	})
+}
+
+// toolNames returns the names of all built-in tools, offered or not.
+func toolNames() []string {
+	var names []string
+	for _, t := range AllTools(ToolSettings{}, nil) {
+		names = append(names, t.Name())
+	}
+	return names
 }
 
 // builtins returns the settings of the built-in tools.
@@ -54,22 +68,14 @@ func (s *Settings) builtins() (ToolSettings, error) {
 		MaxOutputTokens: c.Tools.OutputTokens,
 		YieldMS:         c.Tools.YieldMS,
 	}
-	for _, name := range c.Tools.Enabled {
-		if slices.Contains(shell.AliasNames, name) {
-			o.Shell.Aliases = append(o.Shell.Aliases, name)
-		}
-	}
 	o.Patch = applypatch.Options{Roots: s.Policy.WritableRoots}
 	if len(o.Enabled)+len(o.Disabled) == 0 {
-		return o, nil // by far the most, and a client waits for our first answer
+		return o, nil // nothing to check
 	}
-	known := map[string]bool{}
-	for _, t := range Catalog(ToolSettings{Shell: shell.Options{Aliases: shell.AliasNames}, Enabled: []string{"write_file"}}, nil) {
-		known[t.Name()] = true
-	}
+	known := slices.Sorted(slices.Values(toolNames()))
 	for _, name := range slices.Concat(o.Enabled, o.Disabled) {
-		if !known[name] {
-			return o, &policy.ValueError{What: "tool", Value: name, Known: strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+		if !slices.Contains(known, name) {
+			return o, &policy.ValueError{What: "tool", Value: name, Known: strings.Join(known, ", ")}
 		}
 	}
 	return o, nil

@@ -23,17 +23,16 @@ import (
 	"toolgate/sandbox"
 	"toolgate/server"
 	"toolgate/tools"
-	"toolgate/tools/shell"
 )
 
 // newDownstreams returns the set of configured servers and starts them; with hold they start when
 // a client has its first answer.
-func (s *Settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.Downstreams {
+func (s *Settings) newDownstreams(hold bool) *aggregator.Downstreams {
 	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
 		Version:  Version(),
 		StateDir: s.StateDir,
 		Roots:    s.workspaceRoots(),
-		Reserved: s.reserved(builtin),
+		Reserved: s.reserved(),
 		Log:      s.Log,
 		Hold:     hold,
 	})
@@ -46,15 +45,11 @@ func (s *Settings) newDownstreams(builtin []tools.Tool, hold bool) *aggregator.D
 
 // reserved returns the names of all built-in tools, offered or not. No tool of a server may have
 // one, so that a name always means the same.
-func (s *Settings) reserved(builtin []tools.Tool) []string {
+func (s *Settings) reserved() []string {
 	if s.verbatim {
 		return nil
 	}
-	names := slices.Concat(s.Config.Tools.Disabled, shell.AliasNames, []string{"write_file"}, server.ReservedTools())
-	for _, t := range builtin {
-		names = append(names, t.Name())
-	}
-	return names
+	return append(server.ReservedTools(), toolNames()...)
 }
 
 // front returns the instructions and tools of the server itself. With Wrapped there are none: the

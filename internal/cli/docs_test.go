@@ -23,7 +23,6 @@ import (
 	"toolgate/internal/config"
 	"toolgate/policy/rules"
 	"toolgate/tools"
-	"toolgate/tools/shell"
 )
 
 // documents returns the names of all Markdown files of the project.
@@ -280,22 +279,17 @@ func TestToolsDocument(t *testing.T) {
 	b.WriteString("# The tools\n\nWhat a client sees of the built-in tools, word for word: this page is written by a test. " +
 		"`[tools]` in the config switches tools off (`disabled`) and the ones that are off by default on (`enabled`).\n" +
 		"Every call is first decided by the [policy](policy.md) and then held by the [sandbox](sandbox.md).\n")
-	all := app.Catalog(app.ToolSettings{}, nil)
-	offered := map[string]bool{}
-	for _, tool := range all {
-		offered[tool.Name()] = true
-	}
-	every := app.Catalog(app.ToolSettings{Shell: shell.Options{Aliases: shell.AliasNames}, Enabled: []string{"write_file"}}, nil)
+	every := app.AllTools(app.ToolSettings{}, nil)
 	slices.SortStableFunc(every, func(x, y tools.Tool) int { return strings.Compare(x.Name(), y.Name()) })
 	for _, tool := range every {
-		writeTool(&b, tool.MCP(), offered[tool.Name()])
+		writeTool(&b, tool.MCP(), tool.Off())
 	}
 	checkGolden(t, "docs/tools.md", b.String())
 }
 
-func writeTool(b *bytes.Buffer, tool *mcp.Tool, offered bool) {
+func writeTool(b *bytes.Buffer, tool *mcp.Tool, off bool) {
 	fmt.Fprintf(b, "\n## %s\n\n", tool.Name)
-	if !offered {
+	if off {
 		b.WriteString("Off by default.\n\n")
 	}
 	a := tool.Annotations

@@ -79,9 +79,9 @@ and paste the address of the page that the browser ends at.`,
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, tooLate)
 			defer cancel()
 			o := oauth.Options{
-				Header: func() http.Header { return plainHeaders(server) },
-				Note:   func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
-				OpenURL:  func(address string) { p.visit(address, !noBrowser) },
+				Header:  func() http.Header { return plainHeaders(server) },
+				Note:    func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
+				OpenURL: func(address string) { p.visit(address, !noBrowser) },
 			}
 			if cmd.Flags().Changed("scopes") {
 				o.Scopes = scopes

@@ -21,8 +21,8 @@ type writeInput struct {
 	Content string `json:"content" jsonschema:"the whole new content, written as it is"`
 }
 
-// WriteFile is write_file. A catalogue has it only when the user asks for it:
-// apply_patch shows what it changes.
+// WriteFile is write_file. It is off by default because apply_patch shows what
+// it changes.
 var WriteFile = tools.New(tools.Def{
 	Name:  "write_file",
 	Title: "Write a file",
@@ -30,6 +30,7 @@ var WriteFile = tools.New(tools.Def{
 		"Folders above it are made. To change a part of a file use apply_patch.",
 	Destructive: true,
 	Idempotent:  true,
+	Off:         true,
 }, describeWrite, write)
 
 func describeWrite(in writeInput) (policy.Action, error) {

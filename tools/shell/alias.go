@@ -3,7 +3,6 @@ package shell
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -11,25 +10,18 @@ import (
 	"toolgate/tools"
 )
 
-// AliasNames are the names under which models that were trained with them may
-// be given shell too. None is offered unless [Options] asks for it.
-var AliasNames = []string{"shell_command", "local_shell", "container.exec"}
-
-// aliases returns the tools that o asks for. Names that are no alias are left
-// out.
+// aliases returns shell under the names that some models were trained with.
+// All of them are off by default.
 func (h *host) aliases() []tools.Tool {
-	var catalog []tools.Tool
-	for _, name := range AliasNames {
-		if !slices.Contains(h.options.Aliases, name) {
-			continue
-		}
+	script := shellDef
+	script.Name = "shell_command"
+	script.Description = "Runs a shell script and returns its exit code and output. " + shellManners
+	script.Off = true
+	catalog := []tools.Tool{tools.NewWithCall(script, describeScript, h.runScript)}
+	for _, name := range []string{"local_shell", "container.exec"} {
 		def := shellDef
 		def.Name = name
-		if name == "shell_command" {
-			def.Description = "Runs a shell script and returns its exit code and output. " + shellManners
-			catalog = append(catalog, tools.NewWithCall(def, describeScript, h.runScript))
-			continue
-		}
+		def.Off = true
 		catalog = append(catalog, tools.NewWithCall(def, describeShell, h.runShell))
 	}
 	return catalog

@@ -12,9 +12,6 @@ type Options struct {
 	// Environment says which variables a command sees.
 	Environment Environment `json:"environment"`
 
-	// Aliases are those of [AliasNames] that are offered beside shell.
-	Aliases []string `json:"aliases,omitempty"`
-
 	// ShortPath says that PATH lacks the folders that commands in the sandbox
 	// can write, because commands run outside it here.
 	ShortPath bool `json:"short_path,omitempty"`

@@ -27,8 +27,8 @@ import (
 )
 
 // Tools returns the command tools: shell, exec_command, write_stdin,
-// list_sessions and read_output, and the aliases that o asks for. They share
-// their sessions.
+// list_sessions and read_output, and the aliases of shell, which are off by
+// default. They share their sessions.
 //
 // Start starts a command with the sandbox's layer for one command; nil means
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
