@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// A Flavor is whose rules count.
+// A Flavor selects the program whose rules apply.
 type Flavor int
 
 const (
-	// Git reads .gitignore and .git/info/exclude, also outside a repository.
+	// Git reads .gitignore and .git/info/exclude, even outside a repository.
 	Git Flavor = iota
-	// Ripgrep reads these in a repository only, and .ignore and .rgignore
-	// everywhere; they come first. In all of them {a,b} means a or b, and a
-	// class can match a slash.
+	// Ripgrep reads these in repositories only. It reads .ignore and .rgignore
+	// everywhere, and they take precedence. In all of them {a,b} means a or b,
+	// and a class can match a slash.
 	Ripgrep
 )
 
-// A Dir is a folder of a walk, with the patterns that hold for what is in it.
+// A Dir is a folder of a walk, with the patterns that apply to its entries.
 // It may be used concurrently.
 type Dir struct {
 	above  *Dir
-	path   string // absolute, with slashes, no slash at its end
+	path   string // absolute, slash-separated, without a trailing slash
 	flavor Flavor
 
-	repository bool // it holds .git
+	repository bool // it contains .git
 	inside     bool // it or a folder above it does
 
 	first   [2]*List // .rgignore, .ignore
 	git     *List    // .gitignore
 	exclude *List    // .git/info/exclude
-	empty   bool     // it has no list and is no repository
+	empty   bool     // it has no list and is not a repository
 }
 
-// Root returns the folder at path, which a walk starts from. The patterns of
-// the folders above it hold too.
+// Root returns the folder at path, where a walk starts. The patterns of the
+// folders above it apply, too.
 func Root(path string, flavor Flavor) *Dir {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func Root(path string, flavor Flavor) *Dir {
 		d = load(d, p, flavor, anyName)
 	}
 	if flavor == Git && !d.inside {
-		d.above = nil // without a repository nothing above is meant for us
+		d.above = nil // outside a repository, the folders above do not count
 	}
 	return d
 }
@@ -60,8 +60,8 @@ func ancestors(path string) []string {
 	return append(ancestors(parent), path)
 }
 
-// Enter returns the folder name in d. Has tells whether a name may be in that
-// folder, which saves looking for files that are not there; nil is always.
+// Enter returns the folder name in d. has reports whether a file may exist in
+// that folder, which saves opening files that do not; nil means unknown.
 func (d *Dir) Enter(name string, has func(name string) bool) *Dir {
 	if has == nil {
 		has = anyName
@@ -92,7 +92,7 @@ func load(above *Dir, path string, flavor Flavor, has func(name string) bool) *D
 }
 
 // readRepository reports whether there is a repository at dotGit, and returns
-// its list.
+// its info/exclude.
 func readRepository(dotGit string, flavor Flavor) (bool, *List) {
 	info, err := os.Lstat(dotGit)
 	if err != nil {
@@ -101,8 +101,8 @@ func readRepository(dotGit string, flavor Flavor) (bool, *List) {
 	return true, readList(filepath.Join(commonDir(dotGit, info), "info", "exclude"), flavor)
 }
 
-// commonDir returns the folder that .git stands for: itself, or the one that
-// it names when it is a file, as in a linked work tree.
+// commonDir returns the repository's common directory: .git itself or, in a
+// linked work tree, where .git is a file, the directory that it points to.
 func commonDir(dotGit string, info os.FileInfo) string {
 	if info.IsDir() {
 		return dotGit
@@ -134,27 +134,27 @@ func readList(path string, flavor Flavor) *List {
 	return Parse(text, flavor)
 }
 
-// Match returns what holds for the entry name of d.
+// Match returns the verdict on the entry name of d.
 func (d *Dir) Match(name string, dir bool) Verdict {
 	full := d.path + "/" + name
 	git := d.flavor == Git || d.inside
-	var verdicts [4]Verdict // in the order of their weight: .rgignore, .ignore, .gitignore, exclude
+	var verdicts [4]Verdict // by precedence: .rgignore, .ignore, .gitignore, exclude
 	for at := d; at != nil; at = at.above {
 		if at.empty {
 			continue
 		}
 		path := full[len(at.path)+1:]
-		ask := func(place int, l *List) {
-			if l != nil && verdicts[place] == None {
-				verdicts[place] = l.Match(path, dir)
+		match := func(i int, l *List) {
+			if l != nil && verdicts[i] == None {
+				verdicts[i] = l.Match(path, dir)
 			}
 		}
-		ask(0, at.first[0])
-		ask(1, at.first[1])
+		match(0, at.first[0])
+		match(1, at.first[1])
 		if git {
-			ask(2, at.git)
-			ask(3, at.exclude)
-			// What is above a repository is not its business.
+			match(2, at.git)
+			match(3, at.exclude)
+			// The folders above a repository do not affect it.
 			git = !at.repository
 		}
 	}

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// A glob matches slash-separated paths, byte by byte, as git's wildmatch does:
-// * and ? and classes stay within a path element, ** as a whole element
-// matches any number of them.
+// A glob matches slash-separated paths byte by byte, as git's wildmatch does:
+// *, ? and classes stay within a path element, and ** as a whole element
+// matches any number of elements.
 type glob struct {
-	// The common shapes are compared directly.
-	literal string // the whole path, when tokens is nil
-	suffix  string // what a path ends in that is one element, for "*" + suffix
-	simple  bool   // suffix counts, when tokens is nil
+	// Without tokens, the glob is one of two common forms that are compared
+	// directly: a literal path, or "*" and a suffix.
+	literal   string
+	suffix    string
+	hasSuffix bool
 
 	tokens []token
 }
@@ -35,10 +36,10 @@ const (
 	rest                   // everything
 )
 
-// compile reads a pattern without its leading and trailing slash, by the rules
-// of the flavor. They differ in two things. A ** that does not begin an element
-// is * to both, but git takes it for one that does when all before it is
-// literal. And a class can match a slash in ripgrep.
+// compile parses a pattern without its leading and trailing slash by the rules
+// of the flavor. The flavors differ in two ways. Both treat a ** that does not
+// begin an element as *, but git makes an exception when everything before it
+// is literal. In ripgrep, a class can match a slash.
 func compile(pattern string, flavor Flavor) (glob, error) {
 	tokens, err := tokenize(pattern, flavor)
 	if err != nil {
@@ -49,13 +50,13 @@ func compile(pattern string, flavor Flavor) (glob, error) {
 	}
 	if tokens[0].kind == star {
 		if s, ok := literal(tokens[1:]); ok && !strings.Contains(s, "/") {
-			return glob{suffix: s, simple: true}, nil
+			return glob{suffix: s, hasSuffix: true}, nil
 		}
 	}
 	return glob{tokens: tokens}, nil
 }
 
-// literal returns the text that tokens match, when they match only one.
+// literal returns the only text that tokens match, if there is just one.
 func literal(tokens []token) (string, bool) {
 	b := make([]byte, 0, len(tokens))
 	for _, t := range tokens {
@@ -88,20 +89,8 @@ func tokenize(p string, flavor Flavor) ([]token, error) {
 			tokens = append(tokens, token{kind: class, set: set})
 			i += n
 		case '*':
-			n := 1
-			for i+n < len(p) && p[i+n] == '*' {
-				n++
-			}
-			element := n > 1 && (i == 0 || p[i-1] == '/' || flavor == Git && !strings.ContainsAny(p[:i], `*?[\`))
-			switch {
-			case element && i+n == len(p):
-				tokens = append(tokens, token{kind: rest})
-			case element && p[i+n] == '/':
-				tokens = append(tokens, token{kind: dirs})
-				n++
-			default:
-				tokens = append(tokens, token{kind: star})
-			}
+			kind, n := stars(p, i, flavor)
+			tokens = append(tokens, token{kind: kind})
 			i += n
 		default:
 			tokens = append(tokens, token{kind: char, char: p[i]})
@@ -109,6 +98,23 @@ func tokenize(p string, flavor Flavor) ([]token, error) {
 		}
 	}
 	return tokens, nil
+}
+
+// stars returns what the asterisks at p[i] mean and how many bytes of p they
+// take.
+func stars(p string, i int, flavor Flavor) (tokenKind, int) {
+	n := 1
+	for i+n < len(p) && p[i+n] == '*' {
+		n++
+	}
+	element := n > 1 && (i == 0 || p[i-1] == '/' || flavor == Git && !strings.ContainsAny(p[:i], `*?[\`))
+	switch {
+	case element && i+n == len(p):
+		return rest, n
+	case element && p[i+n] == '/':
+		return dirs, n + 1
+	}
+	return star, n
 }
 
 var posixClasses = map[string]func(c byte) bool{
@@ -129,59 +135,90 @@ var posixClasses = map[string]func(c byte) bool{
 func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// parseClass reads the class that p begins with and returns its length.
-func parseClass(p string, flavor Flavor) (*[256]bool, int, error) {
-	var set [256]bool
-	i := 1
-	negated := i < len(p) && (p[i] == '!' || p[i] == '^')
+// A classParser reads one class of the pattern p.
+type classParser struct {
+	p    string
+	i    int // the next byte to read
+	set  [256]bool
+	last int // the byte that a range may start from, or -1
+}
+
+// parseClass reads the class at the start of pattern and returns its length.
+func parseClass(pattern string, flavor Flavor) (*[256]bool, int, error) {
+	c := &classParser{p: pattern, i: 1, last: -1}
+	negated := c.at(0, '!') || c.at(0, '^')
 	if negated {
-		i++
+		c.i++
 	}
-	last := -1 // what a range may start from
-	for first := true; ; first = false {
-		switch {
-		case i >= len(p):
-			return nil, 0, fmt.Errorf("%q has a [ without its ]", p)
-		case p[i] == ']' && !first:
-			if negated {
-				for c := range set {
-					set[c] = !set[c]
-				}
-			}
-			set['/'] = set['/'] && flavor == Ripgrep
-			return &set, i + 1, nil
-		case p[i] == '[' && i+1 < len(p) && p[i+1] == ':':
-			end := strings.Index(p[i+2:], ":]")
-			if end < 0 {
-				set['['], last = true, '['
-				i++
-				continue
-			}
-			in := posixClasses[p[i+2:i+2+end]]
-			if in == nil {
-				return nil, 0, fmt.Errorf("%q has an unknown class %q", p, p[i:i+end+4])
-			}
-			for c := range set {
-				set[c] = set[c] || in(byte(c))
-			}
-			i, last = i+end+4, -1
-		case p[i] == '-' && last >= 0 && i+1 < len(p) && p[i+1] != ']':
-			i++
-			if p[i] == '\\' && i+1 < len(p) {
-				i++
-			}
-			for c := last; c <= int(p[i]); c++ {
-				set[c] = true
-			}
-			i, last = i+1, -1
-		default:
-			if p[i] == '\\' && i+1 < len(p) {
-				i++
-			}
-			set[p[i]], last = true, int(p[i])
-			i++
+	for first := true; first || !c.at(0, ']'); first = false {
+		if c.i >= len(c.p) {
+			return nil, 0, fmt.Errorf("%q has a [ without its ]", c.p)
+		}
+		if err := c.item(); err != nil {
+			return nil, 0, err
 		}
 	}
+	if negated {
+		for b := range c.set {
+			c.set[b] = !c.set[b]
+		}
+	}
+	c.set['/'] = c.set['/'] && flavor == Ripgrep
+	return &c.set, c.i + 1, nil
+}
+
+// at reports whether b is the byte at offset from the next one.
+func (c *classParser) at(offset int, b byte) bool {
+	return c.i+offset < len(c.p) && c.p[c.i+offset] == b
+}
+
+// item reads a named class, the end of a range or one byte.
+func (c *classParser) item() error {
+	switch {
+	case c.at(0, '[') && c.at(1, ':'):
+		return c.named()
+	case c.at(0, '-') && c.last >= 0 && c.i+1 < len(c.p) && !c.at(1, ']'):
+		c.i++
+		for from, to := c.last, c.byte(); from <= to; from++ {
+			c.set[from] = true
+		}
+		c.last = -1
+	default:
+		c.last = c.byte()
+		c.set[c.last] = true
+	}
+	return nil
+}
+
+// named reads a class such as [:alpha:]. Without its ":]" the [ is a plain
+// byte.
+func (c *classParser) named() error {
+	name, _, ok := strings.Cut(c.p[c.i+2:], ":]")
+	if !ok {
+		c.set['['], c.last = true, '['
+		c.i++
+		return nil
+	}
+	end := c.i + len("[:") + len(name) + len(":]")
+	contains := posixClasses[name]
+	if contains == nil {
+		return fmt.Errorf("%q has an unknown class %q", c.p, c.p[c.i:end])
+	}
+	for b := range c.set {
+		c.set[b] = c.set[b] || contains(byte(b))
+	}
+	c.i, c.last = end, -1
+	return nil
+}
+
+// byte reads one byte, which may follow a backslash.
+func (c *classParser) byte() int {
+	if c.at(0, '\\') && c.i+1 < len(c.p) {
+		c.i++
+	}
+	b := c.p[c.i]
+	c.i++
+	return int(b)
 }
 
 // crosses reports whether a class of g matches a slash.
@@ -194,14 +231,14 @@ func (g *glob) match(path string) bool {
 	switch {
 	case g.tokens != nil:
 		return g.simulate(path)
-	case g.simple:
+	case g.hasSuffix:
 		return strings.HasSuffix(path, g.suffix) && strings.IndexByte(path, '/') < 0
 	}
 	return path == g.literal
 }
 
-// simulate follows all ways through the tokens at once, so that no pattern
-// takes more than the product of the two lengths.
+// simulate runs the tokens as a nondeterministic automaton, all states at once.
+// It takes time in proportion to len(tokens) * len(path) at most.
 func (g *glob) simulate(path string) bool {
 	var space [2][96]bool
 	now, next := space[0][:], space[1][:]
@@ -228,7 +265,7 @@ func (g *glob) simulate(path string) bool {
 	return now[n]
 }
 
-// enter turns token k on, and those behind it that it need not wait for.
+// enter makes token k active, and the tokens after it that it can skip to.
 func (g *glob) enter(states []bool, k int) {
 	for !states[k] {
 		states[k] = true
@@ -244,7 +281,7 @@ func (g *glob) enter(states []bool, k int) {
 	}
 }
 
-// step lets token k take the byte c, and reports whether it could.
+// step feeds the byte c to token k and reports whether the token accepts it.
 func (g *glob) step(states []bool, k int, c byte) bool {
 	switch t := &g.tokens[k]; t.kind {
 	case char:
@@ -268,7 +305,7 @@ func (g *glob) step(states []bool, k int, c byte) bool {
 		}
 		g.enter(states, k)
 	case dirs:
-		// Only a slash leads on: what follows begins an element.
+		// Only after a slash can the next token begin an element.
 		states[k] = true
 		if c == '/' {
 			g.enter(states, k+1)
@@ -279,61 +316,78 @@ func (g *glob) step(states []bool, k int, c byte) bool {
 	return true
 }
 
-// expandBraces returns what p stands for when {a,b} means a or b.
+// expandBraces returns the patterns that p stands for when {a,b} means a or b.
 func expandBraces(p string) ([]string, error) {
 	const most = 1000
-	open, commas, shut := -1, []int{}, -1
-	depth := 0
-	inClass := false
-scan:
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case c == '\\':
-			i++
-		case inClass:
-			inClass = c != ']'
-		case c == '[' && i+1 < len(p):
-			// A ] right at the start belongs to the class.
-			inClass = true
-			if p[i+1] == '!' || p[i+1] == '^' {
-				i++
-			}
-			if i+1 < len(p) && p[i+1] == ']' {
-				i++
-			}
-		case c == '{':
-			if depth == 0 {
-				open = i
-			}
-			depth++
-		case c == ',' && depth == 1:
-			commas = append(commas, i)
-		case c == '}' && depth == 0:
-			return nil, fmt.Errorf("%q has a } without its {", p)
-		case c == '}':
-			if depth--; depth == 0 {
-				shut = i
-				break scan
-			}
-		}
+	bounds, err := findBraces(p)
+	if err != nil {
+		return nil, err
 	}
-	if depth > 0 {
-		return nil, fmt.Errorf("%q has a { without its }", p)
-	}
-	if open < 0 {
+	if bounds == nil {
 		return []string{p}, nil
 	}
 	var all []string
-	from := open + 1
-	for _, to := range slices.Concat(commas, []int{shut}) {
-		more, err := expandBraces(p[:open] + p[from:to] + p[shut+1:])
+	before, after := p[:bounds[0]], p[bounds[len(bounds)-1]+1:]
+	for i, end := range bounds[1:] {
+		more, err := expandBraces(before + p[bounds[i]+1:end] + after)
 		if err != nil {
 			return nil, err
 		}
 		if all = append(all, more...); len(all) > most {
 			return nil, fmt.Errorf("%q stands for more than %d patterns", p, most)
 		}
-		from = to + 1
 	}
 	return all, nil
+}
+
+// findBraces returns the offsets of the first outermost { in p, of its commas
+// and of its }, or nil when p has none.
+func findBraces(p string) ([]int, error) {
+	var bounds []int
+	depth := 0
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			i = skipClass(p, i)
+		case c == '{':
+			if depth == 0 {
+				bounds = append(bounds, i)
+			}
+			depth++
+		case c == ',' && depth == 1:
+			bounds = append(bounds, i)
+		case c == '}' && depth == 0:
+			return nil, fmt.Errorf("%q has a } without its {", p)
+		case c == '}':
+			if depth--; depth == 0 {
+				return append(bounds, i), nil
+			}
+		}
+	}
+	if depth > 0 {
+		return nil, fmt.Errorf("%q has a { without its }", p)
+	}
+	return nil, nil
+}
+
+// skipClass returns the offset of the ] that ends the class at p[i], or the
+// end of p.
+func skipClass(p string, i int) int {
+	if i+1 == len(p) {
+		return i
+	}
+	if i++; p[i] == '!' || p[i] == '^' {
+		i++
+	}
+	if i < len(p) && p[i] == ']' {
+		i++ // a ] at the start belongs to the class
+	}
+	for ; i < len(p) && p[i] != ']'; i++ {
+		if p[i] == '\\' {
+			i++
+		}
+	}
+	return i
 }

@@ -1,13 +1,12 @@
-// Package ignore tells which files .gitignore and its kin leave out.
+// Package ignore reports which files .gitignore and similar files exclude.
 //
 //	dir := ignore.Root("/home/me/project", ignore.Git)
 //	if dir.Match("main.o", false) == ignore.Ignored { … }
 //	sub := dir.Enter("src", nil)
 //
-// A walk asks for each name it meets and does not go into what is ignored; so
-// a file below an ignored folder cannot be included again, as in git. The
-// user's global excludes are not read, and neither is the index: a tracked
-// file can be ignored.
+// A walk asks for each name it meets and does not enter ignored folders, so a
+// file below an ignored folder cannot be included again, as in git. The user's
+// global excludes and the index are not read: a tracked file can be ignored.
 package ignore
 
 import (
@@ -15,23 +14,23 @@ import (
 	"strings"
 )
 
-// A Verdict is what the patterns say of a path. The zero value is nothing.
+// A Verdict is the result of matching a path. The zero value is None.
 type Verdict int
 
 const (
 	None     Verdict = iota // no pattern matches
-	Ignored                 // the deciding pattern leaves it out
+	Ignored                 // the deciding pattern excludes it
 	Included                // the deciding pattern begins with !
 )
 
-// A List is the patterns of one file. A nil List has none.
+// A List holds the patterns of one file. A nil List has none.
 type List struct {
 	patterns []pattern
 
-	// Most patterns are plain names; they are looked up, not tried. The value
-	// is the last such pattern's place.
+	// Most patterns are plain names, which are looked up instead of tried one
+	// by one. The value is the index of the last pattern with this name.
 	names map[string]int
-	tried []int // places of the other patterns, last first
+	other []int // indexes of the other patterns, last first
 }
 
 type pattern struct {
@@ -41,8 +40,8 @@ type pattern struct {
 	basename bool // compared with the last path element
 }
 
-// Parse reads patterns, one a line, as they stand in .gitignore. A pattern that
-// makes no sense matches nothing.
+// Parse parses patterns in the format of .gitignore, one per line. An invalid
+// pattern matches nothing. Parse returns nil when text has no patterns.
 func Parse(text string, flavor Flavor) *List {
 	l := &List{}
 	for s := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -55,8 +54,7 @@ func Parse(text string, flavor Flavor) *List {
 	return l
 }
 
-// ParseGlob reads one pattern, as ripgrep has it, and says what is wrong with
-// it.
+// ParseGlob parses one pattern in ripgrep's syntax.
 func ParseGlob(s string) (*List, error) {
 	l := &List{}
 	if err := l.addPattern(s, Ripgrep); err != nil {
@@ -71,7 +69,7 @@ func (l *List) addLine(s string, flavor Flavor) {
 	if s == "" || s[0] == '#' {
 		return
 	}
-	_ = l.addPattern(s, flavor) // git, too, passes over what makes no sense
+	_ = l.addPattern(s, flavor) // git also skips invalid patterns
 }
 
 func (l *List) addPattern(s string, flavor Flavor) error {
@@ -99,7 +97,7 @@ func (l *List) addPattern(s string, flavor Flavor) error {
 		}
 		p.glob, p.basename = g, basename
 		if p.basename && g.crosses() {
-			// The slash that it matches may lie anywhere in the path.
+			// The slash that it matches can be anywhere in the path.
 			p.basename = false
 			p.glob.tokens = append([]token{{kind: dirs}}, g.tokens...)
 		}
@@ -108,7 +106,7 @@ func (l *List) addPattern(s string, flavor Flavor) error {
 	return nil
 }
 
-// trimSpaces takes spaces off the end, but not one behind a backslash.
+// trimSpaces removes trailing spaces, except for one after a backslash.
 func trimSpaces(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -127,13 +125,13 @@ func (l *List) index() {
 	l.names = map[string]int{}
 	for i := len(l.patterns) - 1; i >= 0; i-- {
 		p := &l.patterns[i]
-		if p.basename && !p.dirOnly && p.glob.tokens == nil && !p.glob.simple {
+		if p.basename && !p.dirOnly && p.glob.tokens == nil && !p.glob.hasSuffix {
 			if _, later := l.names[p.glob.literal]; !later {
 				l.names[p.glob.literal] = i
 			}
 			continue
 		}
-		l.tried = append(l.tried, i)
+		l.other = append(l.other, i)
 	}
 }
 
@@ -142,8 +140,9 @@ func (l *List) OnlyNegated() bool {
 	return !slices.ContainsFunc(l.patterns, func(p pattern) bool { return !p.negated })
 }
 
-// Match returns what the last pattern that matches says of path, which is
-// relative to the folder of the list, with slashes.
+// Match returns the verdict of the last pattern that matches path, which is
+// slash-separated and relative to the folder of the list. dir tells whether it
+// is a directory.
 func (l *List) Match(path string, dir bool) Verdict {
 	if l == nil {
 		return None
@@ -153,7 +152,7 @@ func (l *List) Match(path string, dir bool) Verdict {
 	if !ok {
 		found = -1
 	}
-	for _, i := range l.tried {
+	for _, i := range l.other {
 		if i < found {
 			break
 		}

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// maxList is how long a file of patterns may be in bytes. A longer one is not
-// a list that someone wrote.
+// maxList is the maximum size of a file of patterns in bytes. Nobody writes a
+// longer one by hand.
 const maxList = 8 << 20
 
 var errTooLong = errors.New("too long for a list of patterns")

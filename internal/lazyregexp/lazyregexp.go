@@ -1,7 +1,6 @@
-// Package lazyregexp holds regular expressions that are compiled when they are
-// first used. Compiling is most of what a program with many of them does
-// before main, and most processes of this one use none: the first process of a
-// sandbox, a command that lists servers.
+// Package lazyregexp provides regular expressions that are compiled on first
+// use. Compiling them all would dominate the start-up time of toolgate, and
+// most of its processes use none.
 //
 //	var hunk = lazyregexp.New(`^@@ -(\d+)`)
 //
@@ -15,15 +14,15 @@ import (
 	"sync"
 )
 
-// A Regexp is a [regexp.Regexp] that is compiled once it is needed.
+// A Regexp is a [regexp.Regexp] that is compiled on first use.
 type Regexp struct{ get func() *regexp.Regexp }
 
-// inTest is set in a test binary, where every expression is compiled at once:
-// a wrong one shall not wait for somebody to need it.
+// inTest is set in a test binary, where every expression is compiled
+// immediately so that an invalid one is found.
 var inTest = strings.HasSuffix(strings.TrimSuffix(os.Args[0], ".exe"), ".test")
 
-// New returns the regular expression expr. Its first use panics when expr
-// cannot be parsed.
+// New returns the regular expression expr. Its first use panics if expr cannot
+// be parsed.
 func New(expr string) *Regexp {
 	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })}
 	if inTest {
