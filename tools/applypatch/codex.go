@@ -55,13 +55,13 @@ func parseCodex(lines []string, first int) (*Patch, error) {
 func (p *codexParser) envelope() error {
 	// A padded marker counts in the first line only: one below it may be quoted.
 	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
-		return p.fault("text after '%s': %q; end the patch there", endMarker, short(line))
+		return p.errorf("text after '%s': %q; end the patch there", endMarker, short(line))
 	}
 	p.next++
 	if p.more() {
 		if id, ok := header(p.line(), envHeader); ok {
 			if id == "" {
-				return p.fault("the environment id is empty; leave the line out")
+				return p.errorf("the environment id is empty; leave the line out")
 			}
 			p.next++ // there is one environment, this one
 		}
@@ -96,10 +96,10 @@ func (p *codexParser) op() error {
 		}
 	}
 	if !ok || op.Path == "" {
-		return p.fault("%q is not a valid file header; %s", short(line), validHeaders)
+		return p.errorf("%q is not a valid file header; %s", short(line), validHeaders)
 	}
 	if n := len(p.ops); n > 0 && p.ops[n-1].Kind != Delete && !strings.HasPrefix(line, "***") {
-		return p.fault("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",
+		return p.errorf("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",
 			short(line), p.ops[n-1].Path)
 	}
 	p.next++
@@ -136,7 +136,7 @@ func (p *codexParser) addBody() ([]Hunk, error) {
 			}
 			return []Hunk{h}, nil
 		default:
-			return nil, p.fault("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
+			return nil, p.errorf("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
 		}
 		p.next++
 	}
@@ -160,7 +160,7 @@ func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err er
 		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
 			moveTo = strings.TrimSpace(to)
 			if moveTo == "" {
-				return "", nil, p.fault("'%s' names no path", moveHeader)
+				return "", nil, p.errorf("'%s' names no path", moveHeader)
 			}
 			p.next++
 		}
@@ -204,7 +204,7 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 		p.next++
 	}
 	if h.Line == p.number() && !first {
-		return h, p.fault("unexpected line %q; begin each hunk with '@@', each line of it with ' ', '-' or '+'", short(p.line()))
+		return h, p.errorf("unexpected line %q; begin each hunk with '@@', each line of it with ' ', '-' or '+'", short(p.line()))
 	}
 	for p.more() && !p.atHeader() {
 		line := p.line()
@@ -222,7 +222,7 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 		case line[0] == ' ' || line[0] == '+' || line[0] == '-':
 			h.Lines = append(h.Lines, Line{Op: line[0], Text: line[1:]})
 		default:
-			return h, p.fault("unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)", short(line))
+			return h, p.errorf("unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)", short(line))
 		}
 		p.next++
 	}
@@ -280,7 +280,7 @@ func (p *codexParser) skipBlank() {
 	}
 }
 
-func (p *codexParser) fault(format string, args ...any) error {
+func (p *codexParser) errorf(format string, args ...any) error {
 	return &SyntaxError{p.number(), fmt.Sprintf(format, args...)}
 }
 

@@ -13,11 +13,11 @@ import (
 
 // transaction returns the actions that bring the files to what the plan says.
 // It takes none of the ways in avoid.
-func (pl *plan) transaction(avoid map[detour]bool) *transaction {
+func (pl *plan) transaction(avoid map[operation]bool) *transaction {
 	b := &builder{plan: pl, avoid: avoid, token: randomToken(), movedTo: map[string]*file{}, made: map[string]bool{}}
 	for _, path := range pl.order {
 		f := pl.files[path]
-		if from := f.now.from; f.now.exists && from != "" && from != path && b.movedTo[from] == nil {
+		if from := f.after.from; f.after.exists && from != "" && from != path && b.movedTo[from] == nil {
 			b.movedTo[from] = f
 		}
 	}
@@ -40,7 +40,7 @@ func randomToken() string {
 type builder struct {
 	transaction
 	plan    *plan
-	avoid   map[detour]bool
+	avoid   map[operation]bool
 	token   string
 	movedTo map[string]*file // by path, the first file that has become of it
 	made    map[string]bool  // folders
@@ -49,13 +49,13 @@ type builder struct {
 // add adds what has to be done for f.
 func (b *builder) add(f *file) {
 	switch {
-	case !f.now.exists:
+	case !f.after.exists:
 		if !b.renamedAway(f) {
 			b.append(f, action{Kind: remove, Stage: b.stageFor(f)})
 		}
-	case f.now.from == f.path:
+	case f.after.from == f.path:
 		b.change(f, b.rewriteKind(f), false)
-	case f.was.exists:
+	case f.before.exists:
 		b.placeNew(f, replace)
 	case b.canRename(f):
 		b.rename(f)
@@ -68,7 +68,7 @@ func (b *builder) add(f *file) {
 // rewriteKind says how the content of f gets new: a file with several names
 // must stay the same file.
 func (b *builder) rewriteKind(f *file) actionKind {
-	if links(f.was.info) > 1 || b.avoid[detour{replace, f.path}] {
+	if links(f.before.info) > 1 || b.avoid[operation{replace, f.path}] {
 		return overwrite
 	}
 	return replace
@@ -77,10 +77,10 @@ func (b *builder) rewriteKind(f *file) actionKind {
 // change adds what gives the file at f's path its new content and mode. Moved
 // says that an action before this one brings the file there.
 func (b *builder) change(f *file, kind actionKind, moved bool) {
-	origin := b.plan.files[f.now.from]
-	a := action{Kind: kind, moved: moved, like: f.path, likeInfo: origin.was.info}
-	if bytes.Equal(origin.was.data, f.now.data) {
-		if origin.was.mode == f.now.mode {
+	origin := b.plan.files[f.after.from]
+	a := action{Kind: kind, moved: moved, template: f.path, templateInfo: origin.before.info}
+	if bytes.Equal(origin.before.data, f.after.data) {
+		if origin.before.mode == f.after.mode {
 			return
 		}
 		a.Kind = chmod
@@ -89,16 +89,16 @@ func (b *builder) change(f *file, kind actionKind, moved bool) {
 		a.Stage = b.stageFor(f)
 	}
 	if moved {
-		a.like = origin.path // where it is while the new file is staged
+		a.template = origin.path // where it is while the new file is staged
 	}
 	b.appendFrom(origin, f, a)
 }
 
 // placeNew adds a file that is not a change of the one at its path.
 func (b *builder) placeNew(f *file, kind actionKind) {
-	a := action{Kind: kind, Stage: b.stageFor(f), perm: f.now.mode}
-	if origin := b.plan.files[f.now.from]; origin != nil && origin.was.info != nil {
-		a.like, a.likeInfo = origin.path, origin.was.info
+	a := action{Kind: kind, Stage: b.stageFor(f), perm: f.after.mode}
+	if origin := b.plan.files[f.after.from]; origin != nil && origin.before.info != nil {
+		a.template, a.templateInfo = origin.path, origin.before.info
 	}
 	b.append(f, a)
 }
@@ -106,11 +106,11 @@ func (b *builder) placeNew(f *file, kind actionKind) {
 // canRename reports whether f is another file of the plan under a new name
 // and nothing else needs that one.
 func (b *builder) canRename(f *file) bool {
-	if f.now.from == "" || b.avoid[detour{rename, f.path}] {
+	if f.after.from == "" || b.avoid[operation{rename, f.path}] {
 		return false
 	}
-	origin := b.plan.files[f.now.from]
-	if origin.now.exists || strings.HasPrefix(f.path, origin.path+string(filepath.Separator)) {
+	origin := b.plan.files[f.after.from]
+	if origin.after.exists || strings.HasPrefix(f.path, origin.path+string(filepath.Separator)) {
 		return false
 	}
 	return b.movedTo[origin.path] == f
@@ -119,19 +119,19 @@ func (b *builder) canRename(f *file) bool {
 // renamedAway reports whether the file is not removed but gets a new name.
 func (b *builder) renamedAway(f *file) bool {
 	to := b.movedTo[f.path]
-	return to != nil && !to.was.exists && b.canRename(to)
+	return to != nil && !to.before.exists && b.canRename(to)
 }
 
 func (b *builder) rename(f *file) {
 	b.makeDirs(f)
-	origin := b.plan.files[f.now.from]
+	origin := b.plan.files[f.after.from]
 	b.Actions = append(b.Actions, action{
 		Kind: rename, Path: origin.path, To: f.path, written: f.written,
-		info: origin.was.info, old: origin.was.data,
-		Before: origin.was.mark(), After: origin.was.mark(),
+		info: origin.before.info, old: origin.before.data,
+		Before: origin.before.fingerprint(), After: origin.before.fingerprint(),
 	})
 	kind := replace
-	if links(origin.was.info) > 1 || b.avoid[detour{replace, f.path}] {
+	if links(origin.before.info) > 1 || b.avoid[operation{replace, f.path}] {
 		kind = overwrite
 	}
 	b.change(f, kind, true)
@@ -154,15 +154,15 @@ func (b *builder) makeDirs(f *file) {
 
 // removeDirs adds the folders that the plan empties, deepest first.
 func (b *builder) removeDirs() {
-	for _, dir := range slices.Backward(b.plan.emptied) {
+	for _, dir := range slices.Backward(b.plan.emptyDirs) {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: mark{Mode: info.Mode().Perm()}})
+			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: fingerprint{Mode: info.Mode().Perm()}})
 		}
 	}
 }
 
-// madeDirs returns the folders that the transaction makes, outermost first.
-func (t *transaction) madeDirs() []string {
+// createdDirs returns the folders that the transaction makes, outermost first.
+func (t *transaction) createdDirs() []string {
 	var dirs []string
 	for i := range t.Actions {
 		if a := &t.Actions[i]; a.Kind == makeDir {
@@ -178,35 +178,35 @@ func (b *builder) append(f *file, a action) { b.appendFrom(f, f, a) }
 // appendFrom adds an action on f whose file was origin's.
 func (b *builder) appendFrom(origin, f *file, a action) {
 	a.Path, a.written = f.path, f.written
-	a.info, a.data = origin.was.info, f.now.data
-	if origin.was.read {
-		a.old = origin.was.data
+	a.info, a.data = origin.before.info, f.after.data
+	if origin.before.read {
+		a.old = origin.before.data
 	}
-	a.Before, a.After = origin.was.mark(), f.now.mark()
-	if f.now.from == "" && !f.now.exact {
+	a.Before, a.After = origin.before.fingerprint(), f.after.fingerprint()
+	if f.after.from == "" && !f.after.exact {
 		a.After.Mode = 0
 	}
 	b.Actions = append(b.Actions, a)
 }
 
-// mark returns what tells the state from others.
-func (s *state) mark() mark {
+// fingerprint returns what tells the state from others.
+func (s *state) fingerprint() fingerprint {
 	switch {
 	case !s.exists:
-		return mark{}
+		return fingerprint{}
 	case s.link != "":
-		return mark{Link: s.link}
+		return fingerprint{Link: s.link}
 	case !s.read:
-		return mark{Mode: s.mode}
+		return fingerprint{Mode: s.mode}
 	}
-	return mark{Sum: sum(s.data), Mode: s.mode}
+	return fingerprint{Sum: sum(s.data), Mode: s.mode}
 }
 
 // stageFor returns a name for the staged file of f, in the nearest folder that
 // is there and stays.
 func (b *builder) stageFor(f *file) string {
 	dir := filepath.Dir(f.path)
-	for (!isDir(dir) || slices.Contains(b.plan.emptied, dir)) && dir != filepath.Dir(dir) {
+	for (!isDir(dir) || slices.Contains(b.plan.emptyDirs, dir)) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
 	}
 	return stageName(dir, f.path, fmt.Sprintf("%s-%d", b.token, len(b.Actions)))

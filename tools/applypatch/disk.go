@@ -138,9 +138,9 @@ func (d *disk) exchange(a, b string) error {
 	return exchange(a, b)
 }
 
-// takeAfter gives the file at path the owner and the extended attributes of
+// copyMetadata gives the file at path the owner and the extended attributes of
 // the one at like. Without must, an owner that cannot be given is let be.
-func (d *disk) takeAfter(path, like string, info fs.FileInfo, must bool) error {
+func (d *disk) copyMetadata(path, like string, info fs.FileInfo, must bool) error {
 	if err := d.before("chown", path); err != nil {
 		return err
 	}

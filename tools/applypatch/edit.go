@@ -20,7 +20,7 @@ func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch)
 		done = p.end()
 	}
 	out.lines = append(out.lines, t.lines[done:]...)
-	t.mendEnds(out)
+	t.fixLineEnds(out)
 	return out, places, nil
 }
 
@@ -28,15 +28,15 @@ func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch)
 func (t *text) changed(p place) []textLine {
 	var out []textLine
 	var removed []string // line ends of the lines removed just before
-	at, last := p.start, t.endNear(p.start)
+	at, last := p.start, t.lineEndNear(p.start)
 	for _, l := range p.lines {
 		switch l.Op {
 		case ' ':
 			out = append(out, t.lines[at])
-			removed, last = nil, t.endNear(at+1)
+			removed, last = nil, t.lineEndNear(at+1)
 			at++
 		case '-':
-			removed = append(removed, t.endNear(at+1))
+			removed = append(removed, t.lineEndNear(at+1))
 			last = removed[len(removed)-1]
 			at++
 		case '+':
@@ -46,7 +46,7 @@ func (t *text) changed(p place) []textLine {
 			}
 			if p.strict && l.End != "" {
 				line.end = strings.TrimPrefix(l.End, NoNewline)
-				line.said = true
+				line.explicitEnd = true
 			}
 			out = append(out, line)
 		}
@@ -54,9 +54,9 @@ func (t *text) changed(p place) []textLine {
 	return out
 }
 
-// endNear returns the line end of the line before index i, else of the one at
+// lineEndNear returns the line end of the line before index i, else of the one at
 // it, else a plain one.
-func (t *text) endNear(i int) string {
+func (t *text) lineEndNear(i int) string {
 	for _, j := range []int{i - 1, i - 2, i} {
 		if j >= 0 && j < len(t.lines) && t.lines[j].end != "" {
 			return t.lines[j].end
@@ -65,16 +65,16 @@ func (t *text) endNear(i int) string {
 	return "\n"
 }
 
-// mendEnds gives every line of out but the last one a line end, and leaves a
+// fixLineEnds gives every line of out but the last one a line end, and leaves a
 // missing one at the end of the file missing.
-func (t *text) mendEnds(out *text) {
+func (t *text) fixLineEnds(out *text) {
 	for i := range out.lines {
 		l := &out.lines[i]
 		isLast := i == len(out.lines)-1
 		switch {
 		case !isLast && l.end == "":
-			out.setEnd(l, t.endNear(len(t.lines)-1))
-		case isLast && l.raw == nil && !l.said && len(t.lines) > 0 && t.lines[len(t.lines)-1].end == "":
+			out.setEnd(l, t.lineEndNear(len(t.lines)-1))
+		case isLast && l.raw == nil && !l.explicitEnd && len(t.lines) > 0 && t.lines[len(t.lines)-1].end == "":
 			l.end = ""
 		}
 	}

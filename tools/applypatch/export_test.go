@@ -10,7 +10,7 @@ func NewFaulty(o Options, fault func(op, path string) error) []tools.Tool {
 
 // RecoverFaulty is Recover with faults.
 func RecoverFaulty(stateDir string, fault func(op, path string) error) ([]string, error) {
-	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{fault: fault}).enter()
+	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{fault: fault}).acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -21,6 +21,6 @@ func RecoverFaulty(stateDir string, fault func(op, path string) error) ([]string
 // NewBounded returns the tools with a history of so many steps and bytes.
 func NewBounded(o Options, steps int, bytes int64) []tools.Tool {
 	s := newSession(o, &disk{})
-	s.store.mostSteps, s.store.most = steps, bytes
+	s.store.maxSteps, s.store.maxBytes = steps, bytes
 	return s.tools()
 }

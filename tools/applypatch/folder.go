@@ -45,20 +45,20 @@ func (f *diskFolder) lock() (unlock func(), err error) {
 		err = f.disk.before("open", f.path(lockName))
 	}
 	if err != nil {
-		return nil, f.fault(err)
+		return nil, f.wrap(err)
 	}
 	l, err := os.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, f.fault(err)
+		return nil, f.wrap(err)
 	}
 	if err := lockFile(l); err != nil {
 		l.Close()
-		return nil, f.fault(err)
+		return nil, f.wrap(err)
 	}
 	return func() { l.Close() }, nil
 }
 
-func (f *diskFolder) fault(err error) error {
+func (f *diskFolder) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (f *diskFolder) write(name string, data []byte) error {
 	if err == nil {
 		err = f.rename(name+tmpSuffix, name)
 	}
-	return f.fault(err)
+	return f.wrap(err)
 }
 
 func (f *diskFolder) rename(from, to string) error {
@@ -113,10 +113,10 @@ func (f *diskFolder) rename(from, to string) error {
 	if err == nil {
 		err = f.disk.sync([]string{f.dir})
 	}
-	return f.fault(err)
+	return f.wrap(err)
 }
 
-func (f *diskFolder) remove(name string) error { return f.fault(f.disk.remove(f.path(name))) }
+func (f *diskFolder) remove(name string) error { return f.wrap(f.disk.remove(f.path(name))) }
 
 // A memoryFolder ends with the process.
 type memoryFolder map[string][]byte

@@ -188,7 +188,7 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 func (m *matcher) contextPlaces(ctx string, from int) []int {
 	for _, want := range []string{ctx, strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")} {
 		for l := exact; l < levels; l++ {
-			if found := m.text.find([]Line{{Text: want}}, l, from, mostFound); len(found) > 0 {
+			if found := m.text.find([]Line{{Text: want}}, l, from, maxFound); len(found) > 0 {
 				return found
 			}
 		}
@@ -214,7 +214,7 @@ func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mism
 			return place{start: found[0], old: len(old), level: l, others: found[1:], lines: lines}, nil
 		}
 	}
-	return place{}, m.whyNot(old, noLines)
+	return place{}, m.mismatchOf(old, noLines)
 }
 
 // atEnd places old at the end of the file.
@@ -225,13 +225,13 @@ func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
 			return place{start: start, old: len(old), level: l, lines: lines}, nil
 		}
 	}
-	return place{}, m.whyNot(old, notAtEnd)
+	return place{}, m.mismatchOf(old, notAtEnd)
 }
 
-// whyNot tells lines that another hunk took from lines that are not there.
-func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
+// mismatchOf tells lines that another hunk took from lines that are not there.
+func (m *matcher) mismatchOf(old []Line, otherwise reason) *mismatch {
 	for l := exact; l < levels; l++ {
-		found := m.text.find(old, l, 0, mostFound)
+		found := m.text.find(old, l, 0, maxFound)
 		if len(found) == 0 {
 			continue
 		}
@@ -244,14 +244,14 @@ func (m *matcher) whyNot(old []Line, otherwise reason) *mismatch {
 }
 
 // findFree returns the free places of old from index start on, not more than
-// [mostFound].
+// [maxFound].
 func (m *matcher) findFree(old []Line, l level, start int) []int {
 	var found []int
 	for i := range m.text.places(old, l, start) {
 		if m.free(i, len(old)) {
 			found = append(found, i)
 		}
-		if len(found) == mostFound {
+		if len(found) == maxFound {
 			break
 		}
 	}
@@ -275,7 +275,7 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 			strict = append(strict, i)
 		}
 	}
-	if i, ok := nearest(m.gits(strict, h, len(old)), want); ok {
+	if i, ok := nearest(m.gitCandidates(strict, h, len(old)), want); ok {
 		p.start = i
 		return p, nil
 	}
@@ -299,11 +299,11 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 			return p, &mismatch{reason: manyLines, places: found}
 		}
 	}
-	return p, m.whyNot(old, noLines)
+	return p, m.mismatchOf(old, noLines)
 }
 
-// gits returns those of the starts that git would take.
-func (m *matcher) gits(starts []int, h *Hunk, n int) []int {
+// gitCandidates returns those of the starts that git would take.
+func (m *matcher) gitCandidates(starts []int, h *Hunk, n int) []int {
 	atStart, atEnd := h.OldStart <= 1, h.Lines[len(h.Lines)-1].Op != ' '
 	var ok []int
 	for _, s := range starts {
@@ -340,9 +340,9 @@ func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
 	return p, nil
 }
 
-// mostFound is how many places are looked for where one is enough, so that the
+// maxFound is how many places are looked for where one is enough, so that the
 // others can be told of.
-const mostFound = 100
+const maxFound = 100
 
 // find returns the first places of old from index start on, not more than
 // most.

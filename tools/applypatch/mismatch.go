@@ -13,9 +13,9 @@ import (
 // excerptLines is the most that is shown of one place.
 const excerptLines = 24
 
-// mostExplained is for how many hunks of a file the nearest place is looked
+// maxExplained is for how many hunks of a file the nearest place is looked
 // for.
-const mostExplained = 20
+const maxExplained = 20
 
 // explain returns what is wrong with a hunk of the file at path, for the model.
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
@@ -40,16 +40,16 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	return at + "does not match" + t.nearestTo(h.oldLines())
 }
 
-// alsoAt says that the lines of a hunk are in the file more than once.
-func alsoAt(path string, p place) string {
+// ambiguityNote says that the lines of a hunk are in the file more than once.
+func ambiguityNote(path string, p place) string {
 	all := append([]int{p.start}, p.others...)
 	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d", path, times(all), lineNumbers(all), p.start+1)
 }
 
 // times returns how many places there are, as far as they were looked for.
 func times(places []int) string {
-	if len(places) == mostFound {
-		return fmt.Sprintf("%d or more", mostFound)
+	if len(places) == maxFound {
+		return fmt.Sprintf("%d or more", maxFound)
 	}
 	return fmt.Sprint(len(places))
 }
@@ -119,7 +119,7 @@ func hunksOnly(d string) string {
 func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
 	start, ok = t.byVotes(old)
 	if !ok {
-		start, ok = t.byLikeness(old)
+		start, ok = t.bySimilarity(old)
 	}
 	if !ok {
 		return 0, 0, false
@@ -127,9 +127,9 @@ func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
 	return start, t.endOf(old, start), true
 }
 
-// bare returns the letters and digits of a line: what is left when spacing,
+// lettersAndDigits returns the letters and digits of a line: what is left when spacing,
 // case and punctuation are taken for slips.
-func bare(s string) string {
+func lettersAndDigits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return unicode.ToLower(r)
@@ -138,10 +138,10 @@ func bare(s string) string {
 	}, s)
 }
 
-// bareKey returns a number that agrees when two lines do, bare; 0 for a line
+// looseKey returns a number that agrees when two lines do, bare; 0 for a line
 // with nothing in it.
-func bareKey(s string) uint64 {
-	b := bare(s)
+func looseKey(s string) uint64 {
+	b := lettersAndDigits(s)
 	if b == "" {
 		return 0
 	}
@@ -153,13 +153,13 @@ func bareKey(s string) uint64 {
 func (t *text) byVotes(old []Line) (start int, ok bool) {
 	where := map[uint64][]int{}
 	for i, l := range old {
-		if k := bareKey(l.Text); k != 0 {
+		if k := looseKey(l.Text); k != 0 {
 			where[k] = append(where[k], i)
 		}
 	}
 	votes := map[int]int{}
 	best, most := 0, 0
-	for i, k := range t.baresOf() {
+	for i, k := range t.looseKeys() {
 		for _, j := range where[k] {
 			at := max(0, i-j)
 			votes[at] += 4 + min(len(old[j].Text), 40)
@@ -171,17 +171,17 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 	return best, most > 0
 }
 
-// likeEnough is how much of two lines must agree for them to be called alike.
-const likeEnough = 0.5
+// minSimilarity is how much of two lines must agree for them to be called alike.
+const minSimilarity = 0.5
 
-// mostCompared is how many lines are compared one by one.
-const mostCompared = 100_000
+// maxCompared is how many lines are compared one by one.
+const maxCompared = 100_000
 
-// byLikeness finds the line of the file most like the longest line of old.
-func (t *text) byLikeness(old []Line) (start int, ok bool) {
+// bySimilarity finds the line of the file most like the longest line of old.
+func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 	longest := 0
 	for i := range old {
-		if len(bare(old[i].Text)) > len(bare(old[longest].Text)) {
+		if len(lettersAndDigits(old[i].Text)) > len(lettersAndDigits(old[longest].Text)) {
 			longest = i
 		}
 	}
@@ -189,9 +189,9 @@ func (t *text) byLikeness(old []Line) (start int, ok bool) {
 		return 0, false
 	}
 	want := pairsOf(old[longest].Text)
-	best := likeEnough
-	for i := range t.lines[:min(len(t.lines), mostCompared)] {
-		if l := want.likeness(pairsOf(t.lines[i].text)); l >= best {
+	best := minSimilarity
+	for i := range t.lines[:min(len(t.lines), maxCompared)] {
+		if l := want.similarity(pairsOf(t.lines[i].text)); l >= best {
 			best, start, ok = l, max(0, i-longest), true
 		}
 	}
@@ -222,8 +222,8 @@ func pairsOf(s string) (p pairs) {
 	return p
 }
 
-// likeness returns how much of two lines is the same, from 0 to 1.
-func (p pairs) likeness(q pairs) float64 {
+// similarity returns how much of two lines is the same, from 0 to 1.
+func (p pairs) similarity(q pairs) float64 {
 	if small, large := min(p.all, q.all), max(p.all, q.all); small == 0 || 3*small < large {
 		return 0
 	}
@@ -240,9 +240,9 @@ func (p pairs) likeness(q pairs) float64 {
 func (t *text) endOf(old []Line, start int) int {
 	const slack = 10
 	for j := len(old) - 1; j > 0; j-- {
-		k := bareKey(old[j].Text)
+		k := looseKey(old[j].Text)
 		for i := start; k != 0 && i < min(len(t.lines), start+j+slack); i++ {
-			if t.baresOf()[i] == k {
+			if t.looseKeys()[i] == k {
 				return min(len(t.lines), i+len(old)-j)
 			}
 		}

@@ -16,20 +16,20 @@ import (
 // A plan is what a patch comes to, worked out in memory: for each file it
 // touches how it is and how it shall be.
 type plan struct {
-	at      *resolver
-	files   map[string]*file // by real path
-	order   []string         // of files, as first touched
-	emptied []string         // folders to remove when nothing is left in them, outermost first
-	summary summary
-	notes   []string // what the model should know though all went well
+	resolver  *resolver
+	files     map[string]*file // by real path
+	order     []string         // of files, as first touched
+	emptyDirs []string         // folders to remove when nothing is left in them, outermost first
+	summary   summary
+	notes     []string // what the model should know though all went well
 }
 
 // A file is one path that a plan touches.
 type file struct {
 	path    string // absolute, without symbolic links
 	written string // as the patch has it
-	was     state
-	now     state
+	before  state
+	after   state
 }
 
 // A state is what is at a path. The zero state is nothing.
@@ -73,13 +73,13 @@ type PatchError struct {
 	Mismatched bool // a hunk does not fit its file
 }
 
-// mostFaults is how much of the faults the model is shown, in bytes.
-const mostFaults = 24 << 10
+// maxFaults is how much of the faults the model is shown, in bytes.
+const maxFaults = 24 << 10
 
 func (e *PatchError) Error() string {
 	var b strings.Builder
 	for i, f := range e.Faults {
-		if b.Len()+len(f) > mostFaults && i > 0 {
+		if b.Len()+len(f) > maxFaults && i > 0 {
 			fmt.Fprintf(&b, "and %d more\n", len(e.Faults)-i)
 			break
 		}
@@ -93,7 +93,7 @@ func (e *PatchError) Error() string {
 
 // makePlan checks all of p against the files and writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
-	pl := &plan{at: at, files: map[string]*file{}}
+	pl := &plan{resolver: at, files: map[string]*file{}}
 	var wrong PatchError
 	for i := range p.Ops {
 		err := pl.apply(&p.Ops[i])
@@ -133,15 +133,15 @@ func (pl *plan) add(op *FileOp) error {
 		return err
 	}
 	data := newFile(op.Hunks)
-	if f.now.exists {
+	if f.after.exists {
 		if err := f.load(); err != nil {
 			return err
 		}
-		if !bytes.Equal(f.now.data, data) {
+		if !bytes.Equal(f.after.data, data) {
 			return fmt.Errorf("%s: the file exists with other content; update it, or delete it first in the same patch", op.Path)
 		}
 	} else {
-		f.now = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
+		f.after = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
 	}
 	pl.summary.added = append(pl.summary.added, op.Path)
 	return nil
@@ -152,28 +152,28 @@ func (pl *plan) delete(op *FileOp) error {
 	if err != nil {
 		return err
 	}
-	if !f.now.exists {
+	if !f.after.exists {
 		return fmt.Errorf("%s: there is no such file to delete; correct the path or leave it out", op.Path)
 	}
 	if len(op.Hunks) > 0 {
-		if err := f.holds(op); err != nil {
+		if err := f.checkContent(op); err != nil {
 			return err
 		}
 	}
-	f.now = state{}
+	f.after = state{}
 	pl.summary.deleted = append(pl.summary.deleted, op.Path)
 	return nil
 }
 
-// holds fails when a file to delete is not what a unified diff says it is.
-func (f *file) holds(op *FileOp) error {
-	if f.now.link != "" {
+// checkContent fails when a file to delete is not what a unified diff says it is.
+func (f *file) checkContent(op *FileOp) error {
+	if f.after.link != "" {
 		return nil // a diff shows where a link leads, not what is there
 	}
 	if err := f.load(); err != nil {
 		return err
 	}
-	left, _, err := applyHunks(op, f.now.data)
+	left, _, err := applyHunks(op, f.after.data)
 	if err != nil {
 		return err
 	}
@@ -188,18 +188,18 @@ func (pl *plan) update(op *FileOp) error {
 	if err != nil {
 		return err
 	}
-	if !f.now.exists {
+	if !f.after.exists {
 		return fmt.Errorf("%s: there is no such file to update; correct the path, or add the file", op.Path)
 	}
 	if op.MoveTo != "" && !op.Copy {
-		if link, err := pl.open(op.Path, false); err == nil && link.now.link != "" {
+		if link, err := pl.open(op.Path, false); err == nil && link.after.link != "" {
 			return fmt.Errorf("%s: it is a symbolic link; move what it leads to instead", op.Path)
 		}
 	}
 	if err := f.load(); err != nil {
 		return err
 	}
-	now := f.now
+	now := f.after
 	if len(op.Hunks) > 0 {
 		var notes []string
 		if now.data, notes, err = applyHunks(op, now.data); err != nil {
@@ -211,7 +211,7 @@ func (pl *plan) update(op *FileOp) error {
 	if op.MoveTo != "" {
 		return pl.move(op, f, now)
 	}
-	f.now = now
+	f.after = now
 	pl.summary.modified = append(pl.summary.modified, op.Path)
 	return nil
 }
@@ -222,13 +222,13 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 	if err != nil {
 		return err
 	}
-	if to != f && to.now.exists {
+	if to != f && to.after.exists {
 		return fmt.Errorf("%s: cannot move %s there: a file exists there; delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
 	}
 	if to != f && !op.Copy {
-		f.now = state{}
+		f.after = state{}
 	}
-	to.now = now
+	to.after = now
 	pl.summary.modified = append(pl.summary.modified, op.MoveTo)
 	return nil
 }
@@ -240,17 +240,17 @@ func (pl *plan) conflicts() []string {
 	var linked []*file // changed files with several names
 	for _, path := range pl.order {
 		f := pl.files[path]
-		if !f.changed() || !f.now.exists {
+		if !f.changed() || !f.after.exists {
 			continue
 		}
 		if above := pl.fileAbove(path); above != "" {
 			faults = append(faults, fmt.Sprintf("%s: %s is a file, not a folder", f.written, above))
 		}
-		if f.was.info == nil || links(f.was.info) < 2 {
+		if f.before.info == nil || links(f.before.info) < 2 {
 			continue
 		}
 		for _, g := range linked {
-			if os.SameFile(f.was.info, g.was.info) {
+			if os.SameFile(f.before.info, g.before.info) {
 				faults = append(faults, fmt.Sprintf("%s: it is the same file as %s (a hard link); put all changes under one name", f.written, g.written))
 			}
 		}
@@ -264,7 +264,7 @@ func (pl *plan) conflicts() []string {
 func (pl *plan) fileAbove(path string) string {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if f, ok := pl.files[dir]; ok {
-			if f.now.exists {
+			if f.after.exists {
 				return f.written
 			}
 			continue
@@ -286,7 +286,7 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	edited, places, bad := t.edit(op.Hunks)
 	if len(bad) > 0 {
 		var faults []string
-		for _, m := range bad[:min(len(bad), mostExplained)] {
+		for _, m := range bad[:min(len(bad), maxExplained)] {
 			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
 		}
 		if more := bad[len(faults):]; len(more) > 0 {
@@ -296,7 +296,7 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {
-			notes = append(notes, alsoAt(op.Path, p))
+			notes = append(notes, ambiguityNote(op.Path, p))
 		}
 	}
 	if out, err = edited.bytes(); err != nil {
@@ -319,9 +319,9 @@ func (e Exec) apply(mode fs.FileMode) fs.FileMode {
 // open returns the file at path, looked at when it is first asked for. A
 // symbolic link is followed when follow is set, and it was not deleted before.
 func (pl *plan) open(path string, follow bool) (*file, error) {
-	real, err := pl.at.resolve(path, false)
-	if f := pl.files[real]; err == nil && follow && (f == nil || f.now.link != "" || f.was.link == "") {
-		real, err = pl.at.resolve(path, true)
+	real, err := pl.resolver.resolve(path, false)
+	if f := pl.files[real]; err == nil && follow && (f == nil || f.after.link != "" || f.before.link == "") {
+		real, err = pl.resolver.resolve(path, true)
 	}
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func (pl *plan) open(path string, follow bool) (*file, error) {
 		return f, nil
 	}
 	f := &file{path: real, written: path}
-	if err := f.look(); err != nil {
+	if err := f.stat(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	pl.files[real] = f
@@ -338,8 +338,8 @@ func (pl *plan) open(path string, follow bool) (*file, error) {
 	return f, nil
 }
 
-// look fills in what is at the path now, without reading it.
-func (f *file) look() error {
+// stat fills in what is at the path now, without reading it.
+func (f *file) stat() error {
 	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
@@ -347,18 +347,18 @@ func (f *file) look() error {
 	if err != nil {
 		return f.readError(err)
 	}
-	f.was = state{exists: true, mode: info.Mode().Perm(), info: info, from: f.path}
+	f.before = state{exists: true, mode: info.Mode().Perm(), info: info, from: f.path}
 	switch {
 	case info.IsDir():
 		return errors.New("it is a folder; apply_patch changes files only")
 	case info.Mode()&fs.ModeSymlink != 0:
-		if f.was.link, err = os.Readlink(f.path); err != nil {
+		if f.before.link, err = os.Readlink(f.path); err != nil {
 			return plainError(err)
 		}
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; apply_patch changes files only")
 	}
-	f.now = f.was
+	f.after = f.before
 	return nil
 }
 
@@ -371,34 +371,34 @@ func (f *file) readError(err error) error {
 	return fmt.Errorf("cannot be read: %w", plainError(err))
 }
 
-// mostRead is the size of the largest file that is edited.
-const mostRead = 512 << 20
+// maxFileSize is the size of the largest file that is edited.
+const maxFileSize = 512 << 20
 
 // load reads the file, when that was not done yet.
 func (f *file) load() error {
-	if f.now.read {
+	if f.after.read {
 		return nil
 	}
-	if size := f.was.info.Size(); size > mostRead {
-		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell", f.written, size>>20, mostRead>>20)
+	if size := f.before.info.Size(); size > maxFileSize {
+		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell", f.written, size>>20, maxFileSize>>20)
 	}
-	data, err := os.ReadFile(f.now.from)
+	data, err := os.ReadFile(f.after.from)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.written, f.readError(err))
 	}
-	f.now.data, f.now.read = data, true
-	if f.was.from == f.now.from {
-		f.was.data, f.was.read = data, true
+	f.after.data, f.after.read = data, true
+	if f.before.from == f.after.from {
+		f.before.data, f.before.read = data, true
 	}
 	return nil
 }
 
 // changed reports whether the plan does anything to the file.
 func (f *file) changed() bool {
-	if f.was.exists != f.now.exists || f.was.mode != f.now.mode || f.was.link != f.now.link || f.was.from != f.now.from {
+	if f.before.exists != f.after.exists || f.before.mode != f.after.mode || f.before.link != f.after.link || f.before.from != f.after.from {
 		return true
 	}
-	return f.was.read && !bytes.Equal(f.was.data, f.now.data)
+	return f.before.read && !bytes.Equal(f.before.data, f.after.data)
 }
 
 // plainError returns err without the call and the path.

@@ -13,7 +13,7 @@ func (p *Patch) String() string {
 		for i := range p.Ops {
 			p.Ops[i].printUnified(&b)
 		}
-		if p.saysNoEnds() {
+		if p.lacksLineEnds() {
 			return strings.ReplaceAll(b.String(), "\n", "\r\n")
 		}
 		return b.String()
@@ -26,9 +26,9 @@ func (p *Patch) String() string {
 	return b.String()
 }
 
-// saysNoEnds reports whether the lines of a diff do not say how they end: it
+// lacksLineEnds reports whether the lines of a diff do not say how they end: it
 // came with CRLF altogether.
-func (p *Patch) saysNoEnds() bool {
+func (p *Patch) lacksLineEnds() bool {
 	for _, op := range p.Ops {
 		for _, h := range op.Hunks {
 			for _, l := range h.Lines {

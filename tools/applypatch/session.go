@@ -21,10 +21,10 @@ func newSession(o Options, d *disk) *session {
 	return &session{roots: o.Roots, disk: d, store: newStore(o.StateDir, d)}
 }
 
-// enter waits for its turn among all that use the same store, and mends what a
+// acquire waits for its turn among all that use the same store, and mends what a
 // process left that died in the middle of a step. Notes tell what could not be
 // mended.
-func (s *session) enter() (leave func(), notes []string, err error) {
+func (s *session) acquire() (leave func(), notes []string, err error) {
 	s.mu.Lock()
 	unlock, err := s.store.lock()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *session) recoverStep(id int) (note string, err error) {
 		return "", err
 	}
 	if st.Work.done() {
-		st.Work.dropKept(s.disk)
+		st.Work.removeStaged(s.disk)
 		return "", s.store.commit(st)
 	}
 	err = st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) })
@@ -88,7 +88,7 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 		return nil, err
 	}
 	blobs := pl.record(st)
-	avoid := map[detour]bool{}
+	avoid := map[operation]bool{}
 	for {
 		st.Work = pl.transaction(avoid)
 		if len(st.Work.Actions) == 0 {
@@ -98,7 +98,7 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 			return nil, err
 		}
 		st.Work.addBlobs(blobs)
-		st.Dirs = st.Work.madeDirs()
+		st.Dirs = st.Work.createdDirs()
 		if err := s.store.begin(st, blobs); err != nil {
 			return nil, err
 		}
@@ -112,11 +112,11 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 		if err := s.store.abandon(st); err != nil {
 			return nil, err
 		}
-		d, ok := errors.AsType[*detourError](err)
-		if !ok || avoid[d.detour] {
+		d, ok := errors.AsType[*fallbackError](err)
+		if !ok || avoid[d.operation] {
 			return nil, err
 		}
-		avoid[d.detour] = true
+		avoid[d.operation] = true
 	}
 }
 
@@ -146,18 +146,18 @@ func (pl *plan) record(st *step) map[string][]byte {
 		}
 		c := change{Path: f.path, Written: f.written}
 		f.readOld()
-		c.Before, c.After = f.was.kept(), f.now.kept()
-		if f.now.from != f.path {
-			c.After.From = f.now.from
+		c.Before, c.After = f.before.snapshot(), f.after.snapshot()
+		if f.after.from != f.path {
+			c.After.From = f.after.from
 		}
-		if c.After.Exists && f.now.from == "" && !f.now.exact {
+		if c.After.Exists && f.after.from == "" && !f.after.exact {
 			c.After.Mode = 0 // the umask has a say
 		}
 		if c.Before.Sum != "" {
-			blobs[c.Before.Sum] = f.was.data
+			blobs[c.Before.Sum] = f.before.data
 		}
-		if c.After.Sum != "" && len(f.now.data) <= mostNewBlob {
-			blobs[c.After.Sum] = f.now.data
+		if c.After.Sum != "" && len(f.after.data) <= maxNewBlob {
+			blobs[c.After.Sum] = f.after.data
 		}
 		st.Changes = append(st.Changes, c)
 	}
@@ -167,17 +167,17 @@ func (pl *plan) record(st *step) map[string][]byte {
 // readOld reads the old content of a file that is only to be deleted, so that
 // it can be had back.
 func (f *file) readOld() {
-	if f.was.read || f.was.info == nil || !f.was.info.Mode().IsRegular() || f.was.info.Size() > mostBlob {
+	if f.before.read || f.before.info == nil || !f.before.info.Mode().IsRegular() || f.before.info.Size() > maxBlob {
 		return
 	}
 	if data, err := os.ReadFile(f.path); err == nil {
-		f.was.data, f.was.read = data, true
+		f.before.data, f.before.read = data, true
 	}
 }
 
-func (s *state) kept() kept {
-	k := kept{Exists: s.exists, mark: s.mark()}
-	if s.exists && s.link == "" && (!s.read || len(s.data) > mostBlob) {
+func (s *state) snapshot() snapshot {
+	k := snapshot{Exists: s.exists, fingerprint: s.fingerprint()}
+	if s.exists && s.link == "" && (!s.read || len(s.data) > maxBlob) {
 		k.Lost, k.Sum = true, ""
 	}
 	return k

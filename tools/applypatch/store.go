@@ -20,8 +20,8 @@ import (
 //	base-SUM          a content that base refers to
 type store struct {
 	folder
-	most      int64 // bytes that are kept
-	mostSteps int   // steps that are kept
+	maxBytes int64 // bytes that are kept
+	maxSteps int   // steps that are kept
 }
 
 const (
@@ -30,19 +30,19 @@ const (
 )
 
 const (
-	mostSteps   = 200
-	mostKept    = 256 << 20 // bytes kept on disk
-	mostKeptMem = 64 << 20  // bytes kept in memory
-	mostBlob    = 64 << 20  // bytes of an old content that is kept
-	mostNewBlob = 1 << 20   // bytes of a new content that is kept, to show what changed since
+	maxSteps       = 200
+	maxDiskBytes   = 256 << 20 // bytes kept on disk
+	maxMemoryBytes = 64 << 20  // bytes kept in memory
+	maxBlob        = 64 << 20  // bytes of an old content that is kept
+	maxNewBlob     = 1 << 20   // bytes of a new content that is kept, to show what changed since
 )
 
 // newStore returns the store in dir, or one in memory when dir is empty.
 func newStore(dir string, d *disk) *store {
 	if dir == "" {
-		return &store{memoryFolder{}, mostKeptMem, mostSteps}
+		return &store{memoryFolder{}, maxMemoryBytes, maxSteps}
 	}
-	return &store{&diskFolder{dir, d}, mostKept, mostSteps}
+	return &store{&diskFolder{dir, d}, maxDiskBytes, maxSteps}
 }
 
 // A step is one set of changes that was made together.
@@ -64,18 +64,18 @@ type span struct{ Off, Len int64 }
 
 // A change is one path of a step.
 type change struct {
-	Path    string `json:"path"`
-	Written string `json:"written"`
-	Before  kept   `json:"before"`
-	After   kept   `json:"after"`
+	Path    string   `json:"path"`
+	Written string   `json:"written"`
+	Before  snapshot `json:"before"`
+	After   snapshot `json:"after"`
 }
 
-// A kept state is how a file was, as far as the store knows.
-type kept struct {
+// A snapshot state is how a file was, as far as the store knows.
+type snapshot struct {
 	Exists bool   `json:"exists,omitempty"`
 	Lost   bool   `json:"lost,omitempty"` // its content is too large to be kept
 	From   string `json:"from,omitempty"` // the path it was moved from
-	mark
+	fingerprint
 }
 
 func stepName(id int) string { return fmt.Sprintf("%08d", id) }
@@ -262,7 +262,7 @@ func (s *store) prune() error {
 		if err != nil {
 			return err
 		}
-		if len(done) <= s.mostSteps && size <= s.most {
+		if len(done) <= s.maxSteps && size <= s.maxBytes {
 			return nil
 		}
 		st, err := s.load(stepName(done[0]))
@@ -341,7 +341,7 @@ func (s *store) keepBase(st *step, c *change, sizes map[string]int64) error {
 		}
 	}
 	data, err := s.content(st, c.Before.Sum)
-	if err != nil || used+int64(len(data)) > s.most/2 {
+	if err != nil || used+int64(len(data)) > s.maxBytes/2 {
 		c.Before.Lost, c.Before.Sum = true, ""
 		return nil
 	}

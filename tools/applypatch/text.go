@@ -22,15 +22,15 @@ type text struct {
 	keys  [levels][]uint64           // of the lines
 	where [levels]map[uint64][]int32 // the lines that have a key
 	finds [levels]int                // how often lines were looked for
-	bares []uint64                   // keys of the bare lines
+	loose []uint64                   // keys of the bare lines
 }
 
 // A textLine is one line of a file.
 type textLine struct {
-	raw  []byte // as it is in the file, line end included; nil for a new line
-	text string // decoded, without line end
-	end  string // "\n", "\r\n", "\r" or "" at the end of the file
-	said bool   // the patch itself says how the line ends
+	raw         []byte // as it is in the file, line end included; nil for a new line
+	text        string // decoded, without line end
+	end         string // "\n", "\r\n", "\r" or "" at the end of the file
+	explicitEnd bool   // the patch itself says how the line ends
 }
 
 // parseText cuts data into lines.
@@ -217,13 +217,13 @@ func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
 	}
 }
 
-// baresOf returns the keys of all lines, bare.
-func (t *text) baresOf() []uint64 {
-	if t.bares == nil {
-		t.bares = make([]uint64, len(t.lines))
+// looseKeys returns the keys of all lines, bare.
+func (t *text) looseKeys() []uint64 {
+	if t.loose == nil {
+		t.loose = make([]uint64, len(t.lines))
 		for i := range t.lines {
-			t.bares[i] = bareKey(t.lines[i].text)
+			t.loose[i] = looseKey(t.lines[i].text)
 		}
 	}
-	return t.bares
+	return t.loose
 }

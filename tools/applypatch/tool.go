@@ -95,7 +95,7 @@ func Recover(stateDir string) (notes []string, err error) {
 	if stateDir == "" {
 		return nil, nil
 	}
-	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{}).enter()
+	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{}).acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	leave, notes, err := s.enter()
+	leave, notes, err := s.acquire()
 	if err != nil {
 		return nil, err
 	}

@@ -33,19 +33,19 @@ type action struct {
 	Stage string     `json:"stage,omitempty"` // where the new file is staged, or the old one kept
 	To    string     `json:"to,omitempty"`    // of a rename
 
-	Before mark `json:"before,omitzero"`
-	After  mark `json:"after,omitzero"`
+	Before fingerprint `json:"before,omitzero"`
+	After  fingerprint `json:"after,omitzero"`
 
 	// What follows is known only to the process that made the action.
 
-	written  string      // the path as the patch has it
-	info     fs.FileInfo // of the file before
-	old      []byte      // its content, nil when it was not read
-	data     []byte      // its new content
-	perm     fs.FileMode // the mode of a new file; After.Mode is zero where the umask has a say
-	like     string      // the file whose owner and attributes the new one takes; "" for none
-	likeInfo fs.FileInfo
-	moved    bool // a rename brings the file to Path first
+	written      string      // the path as the patch has it
+	info         fs.FileInfo // matches the file before
+	old          []byte      // its content, nil when it was not read
+	data         []byte      // its new content
+	perm         fs.FileMode // the mode of a new file; After.Mode is zero where the umask has a say
+	template     string      // the file whose owner and attributes the new one takes; "" for none
+	templateInfo fs.FileInfo
+	moved        bool // a rename brings the file to Path first
 }
 
 // An actionKind is what an action does.
@@ -68,8 +68,8 @@ func (k actionKind) rank() int {
 	return slices.Index([]actionKind{remove, makeDir, rename, create, replace, overwrite, chmod, removeDir}, k)
 }
 
-// A mark tells a file from others. A zero Mode is one that is not known.
-type mark struct {
+// A fingerprint tells a file from others. A zero Mode is one that is not known.
+type fingerprint struct {
 	Sum  string      `json:"sum,omitempty"` // SHA-256 in hex; "" when not known
 	Mode fs.FileMode `json:"mode,omitempty"`
 	Link string      `json:"link,omitempty"` // where a symbolic link leads
@@ -80,22 +80,22 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// A detourError says that a change is not possible in the way that was tried,
+// A fallbackError says that a change is not possible in the way that was tried,
 // though perhaps in another: a file that cannot be replaced can be rewritten,
 // one that cannot be renamed can be copied.
-type detourError struct {
-	detour
+type fallbackError struct {
+	operation
 	err error
 }
 
-// A detour is a way not to take.
-type detour struct {
+// A operation is a way not to take.
+type operation struct {
 	kind actionKind
 	path string
 }
 
-func (e *detourError) Error() string { return e.err.Error() }
-func (e *detourError) Unwrap() error { return e.err }
+func (e *fallbackError) Error() string { return e.err.Error() }
+func (e *fallbackError) Unwrap() error { return e.err }
 
 // A staleError is a file that changed since it was read.
 type staleError struct{ written string }
@@ -124,13 +124,13 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	}
 	for i := 0; i < len(t.Actions) && err == nil; i++ {
 		a := &t.Actions[i]
-		err = named(a.do(d), a.written)
+		err = modelError(a.do(d), a.written)
 	}
 	if err == nil {
-		err = synced(d.sync(existing(t.folders())))
+		err = syncError(d.sync(existingPaths(t.folders())))
 	}
 	if err == nil {
-		return t.dropKept(d), nil
+		return t.removeStaged(d), nil
 	}
 	if back := t.rollBack(d, t.content); back != nil {
 		err = &rollBackError{err, back}
@@ -138,17 +138,17 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	return nil, err
 }
 
-// named returns err in words for the model: with the path as the patch has it,
+// modelError returns err in words for the model: with the path as the patch has it,
 // and as a denial when it was the sandbox.
-func named(err error, written string) error {
+func modelError(err error, written string) error {
 	if err == nil {
 		return nil
 	}
 	if _, ok := errors.AsType[*staleError](err); ok {
 		return err
 	}
-	if d, ok := errors.AsType[*detourError](err); ok {
-		return &detourError{d.detour, named(d.err, written)}
+	if d, ok := errors.AsType[*fallbackError](err); ok {
+		return &fallbackError{d.operation, modelError(d.err, written)}
 	}
 	denied := tools.AsDenial(err, "write", written)
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
@@ -182,7 +182,7 @@ func (t *transaction) probe() error {
 		if err == nil {
 			f.Close()
 		} else if !errors.Is(err, syscall.ETXTBSY) {
-			return named(err, a.written)
+			return modelError(err, a.written)
 		}
 	}
 	return nil
@@ -197,17 +197,17 @@ func (t *transaction) stage(d *disk) error {
 			continue
 		}
 		if err := a.stage(d); err != nil {
-			return named(err, a.written)
+			return modelError(err, a.written)
 		}
 		if a.After.Link == "" {
 			staged = append(staged, a.Stage)
 		}
 	}
-	return synced(d.sync(staged))
+	return syncError(d.sync(staged))
 }
 
-// synced returns an error of [disk.sync] in words for the model.
-func synced(err error) error {
+// syncError returns an error of [disk.sync] in words for the model.
+func syncError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (a *action) stage(d *disk) error {
 		return d.symlink(a.After.Link, a.Stage)
 	}
 	perm := a.perm
-	if a.like != "" {
+	if a.template != "" {
 		perm = 0o600 // until it has its owner
 	}
 	err := d.create(a.Stage, a.data, perm)
@@ -228,19 +228,19 @@ func (a *action) stage(d *disk) error {
 	if err == nil {
 		// Whatever keeps the new file from being like the old one, such as an
 		// owner that is not known in this user namespace.
-		err = a.makeLike(d)
+		err = a.copyMetadata(d)
 		refused = err != nil
 	}
 	if a.Kind == replace && refused {
-		return &detourError{detour{replace, a.Path}, err}
+		return &fallbackError{operation{replace, a.Path}, err}
 	}
 	return err
 }
 
-// makeLike gives the staged file the owner, attributes and mode it shall have.
-func (a *action) makeLike(d *disk) error {
-	if a.like != "" {
-		if err := d.takeAfter(a.Stage, a.like, a.likeInfo, a.Kind == replace); err != nil {
+// copyMetadata gives the staged file the owner, attributes and mode it shall have.
+func (a *action) copyMetadata(d *disk) error {
+	if a.template != "" {
+		if err := d.copyMetadata(a.Stage, a.template, a.templateInfo, a.Kind == replace); err != nil {
 			return err
 		}
 	}
@@ -253,15 +253,15 @@ func (a *action) makeLike(d *disk) error {
 // check fails when a file is not as it was when it was read.
 func (t *transaction) check() error {
 	for i := range t.Actions {
-		if a := &t.Actions[i]; !a.fresh() {
+		if a := &t.Actions[i]; !a.isFresh() {
 			return &staleError{a.written}
 		}
 	}
 	return nil
 }
 
-// fresh reports whether the action finds what it was made for.
-func (a *action) fresh() bool {
+// isFresh reports whether the action finds what it was made for.
+func (a *action) isFresh() bool {
 	info, err := os.Lstat(a.Path)
 	switch {
 	case a.Kind == makeDir || a.Kind == removeDir || a.moved:
@@ -306,12 +306,12 @@ func (a *action) do(d *disk) error {
 		if err := d.renameNew(a.Path, a.Stage); err != nil {
 			return err
 		}
-		return a.kept()
+		return a.checkDisplaced()
 	case rename:
 		err := d.renameNew(a.Path, a.To)
 		if errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			// Another mount; or refused, and a copy shows for which side.
-			return &detourError{detour{rename, a.To}, err}
+			return &fallbackError{operation{rename, a.To}, err}
 		}
 		return err
 	case chmod:
@@ -334,17 +334,17 @@ func (a *action) replace(d *disk) error {
 		return d.rename(a.Stage, a.Path)
 	}
 	if errors.Is(err, syscall.EBUSY) { // it is a mount point
-		return &detourError{detour{replace, a.Path}, err}
+		return &fallbackError{operation{replace, a.Path}, err}
 	}
 	if err != nil {
 		return err
 	}
-	return a.kept()
+	return a.checkDisplaced()
 }
 
-// kept checks that the file taken out of its place is the one that was read,
+// checkDisplaced checks that the file taken out of its place is the one that was read,
 // and not one that another program put there at the last moment.
-func (a *action) kept() error {
+func (a *action) checkDisplaced() error {
 	info, err := os.Lstat(a.Stage)
 	if err != nil {
 		return err
@@ -355,8 +355,8 @@ func (a *action) kept() error {
 	return nil
 }
 
-// dropKept removes the old files and returns those that it cannot remove.
-func (t *transaction) dropKept(d *disk) (leftovers []string) {
+// removeStaged removes the old files and returns those that it cannot remove.
+func (t *transaction) removeStaged(d *disk) (leftovers []string) {
 	for i := range t.Actions {
 		a := &t.Actions[i]
 		if a.Stage == "" || !exists(a.Stage) {
@@ -383,8 +383,8 @@ func (t *transaction) folders() []string {
 	return parentsOf(paths)
 }
 
-// existing returns those of paths that are there.
-func existing(paths []string) []string {
+// existingPaths returns those of paths that are there.
+func existingPaths(paths []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool {
 		_, err := os.Lstat(p)
 		return err != nil
@@ -407,9 +407,9 @@ func (a *action) done() bool {
 	case makeDir:
 		return exists(a.Path)
 	case create:
-		return !exists(a.Stage) && a.After.of(a.Path)
+		return !exists(a.Stage) && a.After.matches(a.Path)
 	case replace, overwrite, chmod:
-		return a.After.of(a.Path)
+		return a.After.matches(a.Path)
 	case remove:
 		return !exists(a.Path)
 	case rename:
@@ -425,30 +425,30 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// markOf returns the mark of the file at path, zero when there is none.
-func markOf(path string) mark {
+// fingerprintOf returns the mark of the file at path, zero when there is none.
+func fingerprintOf(path string) fingerprint {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		target, _ := os.Readlink(path)
-		return mark{Link: target}
+		return fingerprint{Link: target}
 	}
 	if err != nil || !info.Mode().IsRegular() {
-		return mark{}
+		return fingerprint{}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return mark{}
+		return fingerprint{}
 	}
-	return mark{Sum: sum(data), Mode: info.Mode().Perm()}
+	return fingerprint{Sum: sum(data), Mode: info.Mode().Perm()}
 }
 
-// of reports whether the file at path has the mark.
-func (m mark) of(path string) bool {
-	have := markOf(path)
+// matches reports whether the file at path has the mark.
+func (m fingerprint) matches(path string) bool {
+	have := fingerprintOf(path)
 	if m.Mode == 0 {
 		have.Mode = 0
 	}
-	return have == m && have != mark{}
+	return have == m && have != fingerprint{}
 }
 
 // rollBack takes back what was done, as far as the disk shows it was. It
@@ -462,7 +462,7 @@ func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)
 			errs = append(errs, fmt.Errorf("%s: %w", a.Path, err))
 		}
 	}
-	if err := d.sync(existing(t.folders())); err != nil {
+	if err := d.sync(existingPaths(t.folders())); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -480,7 +480,7 @@ func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 		if exists(a.Stage) {
 			return d.remove(a.Stage)
 		}
-		if a.After.of(a.Path) {
+		if a.After.matches(a.Path) {
 			return d.remove(a.Path)
 		}
 	case replace:
@@ -494,7 +494,7 @@ func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 			return d.renameNew(a.To, a.Path)
 		}
 	case chmod:
-		if a.After.of(a.Path) {
+		if a.After.matches(a.Path) {
 			return d.chmod(a.Path, a.Before.Mode)
 		}
 	case removeDir:
@@ -506,9 +506,9 @@ func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 }
 
 func (a *action) undoReplace(d *disk, content func(string) ([]byte, error)) error {
-	staged, placed := exists(a.Stage), a.After.of(a.Path)
+	staged, placed := exists(a.Stage), a.After.matches(a.Path)
 	switch {
-	case staged && placed && !a.After.of(a.Stage):
+	case staged && placed && !a.After.matches(a.Stage):
 		// Under the staging name stands what was at Path.
 		if err := d.rename(a.Stage, a.Path); err != nil {
 			return err
@@ -562,7 +562,7 @@ func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) er
 			return err
 		}
 	}
-	if m := markOf(a.Path); m.Mode != a.Before.Mode && m.Mode == a.After.Mode {
+	if m := fingerprintOf(a.Path); m.Mode != a.Before.Mode && m.Mode == a.After.Mode {
 		return d.chmod(a.Path, a.Before.Mode)
 	}
 	return nil
@@ -581,7 +581,7 @@ func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	if err := d.create(a.Stage, old, 0o600); err != nil {
 		return err
 	}
-	if err := d.takeAfter(a.Stage, a.Path, info, true); err != nil {
+	if err := d.copyMetadata(a.Stage, a.Path, info, true); err != nil {
 		return err
 	}
 	if err := d.chmod(a.Stage, a.Before.Mode); err != nil {

@@ -28,11 +28,11 @@ type diffInput struct {
 // that patches have changed, which the worker that changed them knows.
 func describeDiff(diffInput) (policy.Action, error) { return policy.Action{}, nil }
 
-// mostDiff is how much diff is shown at once, in bytes.
-const mostDiff = 36 << 10
+// maxDiff is how much diff is shown at once, in bytes.
+const maxDiff = 36 << 10
 
 func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, error) {
-	leave, notes, err := s.enter()
+	leave, notes, err := s.acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +48,12 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 	var b strings.Builder
 	var left []string
 	for _, path := range slices.Sorted(maps.Keys(bases)) {
-		name := at.shown(path)
-		if !below(name, in.Path) {
+		name := at.displayPath(path)
+		if !isBelow(name, in.Path) {
 			continue
 		}
 		text := bases[path].diff(name)
-		if b.Len() > 0 && b.Len()+len(text) > mostDiff {
+		if b.Len() > 0 && b.Len()+len(text) > maxDiff {
 			left = append(left, name)
 			continue
 		}
@@ -70,15 +70,15 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 
 // cutDiff cuts the diff of one file to what a result can hold.
 func cutDiff(text string) string {
-	if len(text) <= mostDiff {
+	if len(text) <= maxDiff {
 		return text
 	}
-	end := strings.LastIndexByte(text[:mostDiff], '\n') + 1
+	end := strings.LastIndexByte(text[:maxDiff], '\n') + 1
 	return text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
 }
 
-// shown returns the path as a reader knows it: from the workspace on.
-func (r *resolver) shown(path string) string {
+// displayPath returns the path as a reader knows it: from the workspace on.
+func (r *resolver) displayPath(path string) string {
 	rel, err := filepath.Rel(r.roots[0], path)
 	if err != nil || !filepath.IsLocal(rel) {
 		return path
@@ -86,8 +86,8 @@ func (r *resolver) shown(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// below reports whether name is at or below the path that was asked for.
-func below(name, asked string) bool {
+// isBelow reports whether name is at or below the path that was asked for.
+func isBelow(name, asked string) bool {
 	if asked == "" {
 		return true
 	}
@@ -98,7 +98,7 @@ func below(name, asked string) bool {
 // diff returns what became of the file at b since, in git's form; "" for
 // nothing.
 func (b base) diff(name string) string {
-	now := markOf(b.Path)
+	now := fingerprintOf(b.Path)
 	if exists(b.Path) == b.Before.Exists && now.Sum == b.Before.Sum && now.Link == b.Before.Link && !b.Before.Lost && (b.Before.Mode^now.Mode)&0o111 == 0 {
 		return ""
 	}
@@ -113,20 +113,20 @@ func (b base) diff(name string) string {
 }
 
 // gitHeader returns the lines before --- of a diff as git writes it.
-func gitHeader(name string, before kept, now mark, there bool) string {
+func gitHeader(name string, before snapshot, now fingerprint, there bool) string {
 	head := fmt.Sprintf("diff --git a/%s b/%s\n", name, name)
 	switch {
 	case !before.Exists:
 		return head + "new file mode " + gitMode(now) + "\n"
 	case !there:
-		return head + "deleted file mode " + gitMode(before.mark) + "\n"
-	case gitMode(before.mark) != gitMode(now):
-		return head + "old mode " + gitMode(before.mark) + "\nnew mode " + gitMode(now) + "\n"
+		return head + "deleted file mode " + gitMode(before.fingerprint) + "\n"
+	case gitMode(before.fingerprint) != gitMode(now):
+		return head + "old mode " + gitMode(before.fingerprint) + "\nnew mode " + gitMode(now) + "\n"
 	}
 	return head
 }
 
-func gitMode(m mark) string {
+func gitMode(m fingerprint) string {
 	switch {
 	case m.Link != "":
 		return "120000"
@@ -137,7 +137,7 @@ func gitMode(m mark) string {
 }
 
 // gitBody returns the rest of it.
-func gitBody(name string, before kept, there bool, old, cur []byte) string {
+func gitBody(name string, before snapshot, there bool, old, cur []byte) string {
 	a, b := "a/"+name, "b/"+name
 	if before.Lost {
 		return "the old content was too large to be kept\n"

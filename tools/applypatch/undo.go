@@ -31,7 +31,7 @@ func describeUndo(in undoInput) (policy.Action, error) {
 }
 
 func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, error) {
-	leave, notes, err := s.enter()
+	leave, notes, err := s.acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +105,11 @@ func undoneSteps(steps []*step) map[int]bool {
 // planUndo returns the plan that takes st back, or says which files something
 // else changed since.
 func (s *session) planUndo(st *step) (*plan, error) {
-	pl := &plan{files: map[string]*file{}, emptied: st.Dirs}
+	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs}
 	var faults []string
 	for _, c := range st.Changes {
 		f := &file{path: c.Path, written: c.Written}
-		err := f.look()
+		err := f.stat()
 		if err == nil {
 			err = s.checkUnchanged(st, f, c)
 		}
@@ -129,7 +129,7 @@ func (s *session) planUndo(st *step) (*plan, error) {
 	}
 	for _, c := range st.Changes {
 		if origin := pl.files[c.After.From]; origin != nil && !c.Before.Exists {
-			origin.now.from = c.Path // it was moved: move it back
+			origin.after.from = c.Path // it was moved: move it back
 		}
 	}
 	return pl, nil
@@ -150,13 +150,13 @@ func (s *summary) count(c change) {
 // checkUnchanged fails when f is not as c left it.
 func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	switch {
-	case f.was.exists && !c.After.Exists:
+	case f.before.exists && !c.After.Exists:
 		return errors.New("something else made a file there since")
-	case !f.was.exists && c.After.Exists:
+	case !f.before.exists && c.After.Exists:
 		return errors.New("it was deleted or moved since")
-	case c.After.Link != f.was.link:
+	case c.After.Link != f.before.link:
 		return errors.New("it is another symbolic link now")
-	case !f.was.exists || f.was.link != "":
+	case !f.before.exists || f.before.link != "":
 		return nil
 	case c.After.Lost:
 		return errors.New("its content was too large to be kept")
@@ -164,14 +164,14 @@ func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	if err := f.load(); err != nil {
 		return err
 	}
-	if sum(f.was.data) == c.After.Sum {
+	if sum(f.before.data) == c.After.Sum {
 		return nil
 	}
 	then, err := s.store.content(st, c.After.Sum)
 	if err != nil {
 		return errors.New("it was changed since")
 	}
-	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.was.data))
+	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.before.data))
 }
 
 // takeBack sets how f was before c.
@@ -179,15 +179,15 @@ func (s *session) takeBack(st *step, f *file, c change) error {
 	if c.Before.Lost {
 		return errors.New("its old content was too large to be kept")
 	}
-	f.now = state{exists: c.Before.Exists, link: c.Before.Link, mode: c.Before.Mode, exact: true}
+	f.after = state{exists: c.Before.Exists, link: c.Before.Link, mode: c.Before.Mode, exact: true}
 	if !c.Before.Exists {
 		return nil
 	}
-	if f.was.exists && f.was.link == "" && c.Before.Link == "" {
-		f.now.from = f.path
-		f.now.mode = f.was.mode&^(c.Before.Mode^c.After.Mode) | c.Before.Mode&(c.Before.Mode^c.After.Mode)
+	if f.before.exists && f.before.link == "" && c.Before.Link == "" {
+		f.after.from = f.path
+		f.after.mode = f.before.mode&^(c.Before.Mode^c.After.Mode) | c.Before.Mode&(c.Before.Mode^c.After.Mode)
 		if c.After.Mode == 0 {
-			f.now.mode = c.Before.Mode
+			f.after.mode = c.Before.Mode
 		}
 	}
 	if c.Before.Link != "" {
@@ -197,6 +197,6 @@ func (s *session) takeBack(st *step, f *file, c change) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("its old content is not kept any more")
 	}
-	f.now.data, f.now.read = data, true
+	f.after.data, f.after.read = data, true
 	return err
 }

@@ -36,7 +36,7 @@ func parseUnified(lines []string, first int) (*Patch, error) {
 	}
 	for p.next < len(p.lines) {
 		if !startsDiff(p.lines[p.next:]) {
-			if err := p.between(); err != nil {
+			if err := p.skipBetween(); err != nil {
 				return nil, err
 			}
 			continue
@@ -50,12 +50,12 @@ func parseUnified(lines []string, first int) (*Patch, error) {
 	return &Patch{Format: Unified, Ops: p.ops}, nil
 }
 
-// between skips a line between two files. One that looks like part of a hunk
+// skipBetween skips a line between two files. One that looks like part of a hunk
 // is an error: it would be lost.
-func (p *unifiedParser) between() error {
+func (p *unifiedParser) skipBetween() error {
 	line := p.lines[p.next]
 	if strings.HasPrefix(line, "@@") || line != "" && strings.ContainsRune("+", rune(line[0])) {
-		return p.fault("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
+		return p.errorf("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
 	}
 	p.next++
 	return nil
@@ -75,7 +75,7 @@ func (p *unifiedParser) file() (FileOp, error) {
 		}
 		op.Hunks = append(op.Hunks, hunk)
 	}
-	if err := h.into(&op); err != nil {
+	if err := h.fill(&op); err != nil {
 		return op, err
 	}
 	return op, nil
@@ -106,7 +106,7 @@ func (p *unifiedParser) headers() (diffHeader, error) {
 		p.next += 2
 	}
 	if h.binary {
-		return h, p.fault("binary changes cannot be applied; leave that file out")
+		return h, p.errorf("binary changes cannot be applied; leave that file out")
 	}
 	return h, p.names(&h, p.lines[start:p.next])
 }
@@ -163,7 +163,7 @@ func (p *unifiedParser) names(h *diffHeader, header []string) error {
 	}
 	h.oldName, h.newName = withoutPrefixes(h.oldName, h.newName)
 	if h.oldName == "" || h.newName == "" {
-		return p.fault("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
+		return p.errorf("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
 	}
 	return nil
 }
@@ -231,8 +231,8 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 	return oldName, newName
 }
 
-// into turns the header into the operation it means.
-func (h *diffHeader) into(op *FileOp) error {
+// fill turns the header into the operation it means.
+func (h *diffHeader) fill(op *FileOp) error {
 	fault := func(format string, args ...any) error {
 		return &SyntaxError{op.Line, fmt.Sprintf(format, args...)}
 	}
@@ -301,7 +301,7 @@ func (p *unifiedParser) hunk() (Hunk, error) {
 	head := strings.TrimSuffix(p.lines[p.next], "\r")
 	m := hunkHeader.FindStringSubmatch(head)
 	if m == nil && strings.ContainsAny(head, "0123456789") && strings.HasPrefix(head, "@@ -") {
-		return h, p.fault("%q is no hunk header; write '@@ -LINE,COUNT +LINE,COUNT @@'", short(head))
+		return h, p.errorf("%q is no hunk header; write '@@ -LINE,COUNT +LINE,COUNT @@'", short(head))
 	}
 	p.next++
 	var body []string
@@ -473,6 +473,6 @@ func (p *unifiedParser) bodyLine(line string, noNewline bool) Line {
 	return l
 }
 
-func (p *unifiedParser) fault(format string, args ...any) error {
+func (p *unifiedParser) errorf(format string, args ...any) error {
 	return &SyntaxError{p.first + p.next, fmt.Sprintf(format, args...)}
 }
