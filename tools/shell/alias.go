@@ -15,7 +15,7 @@ import (
 func (h *host) aliases() []tools.Tool {
 	script := shellDef
 	script.Name = "shell_command"
-	script.Description = "Runs a shell script and returns its exit code and output. " + shellManners
+	script.Description = "Runs a shell script and returns its exit code and output. " + commandNotes
 	script.Off = true
 	catalog := []tools.Tool{tools.NewWithCall(script, describeScript, h.runScript)}
 	for _, name := range []string{"local_shell", "container.exec"} {

@@ -77,7 +77,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	b.WriteString(g.text)
 	appendLine(&b, hostLines(g.hosts, g.denied))
 	if g.finished {
-		appendLine(&b, leftBehind(g.process.left))
+		appendLine(&b, leftoverLine(g.process.leftovers))
 		appendLine(&b, deniedLine(g.denied))
 		appendLine(&b, patchLine(g.process, g.text))
 	}

@@ -42,8 +42,8 @@ func (g *cgroup) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.folder, file), []byte(text), 0)
 }
 
-// take puts a process into the group.
-func (g *cgroup) take(pid int) error {
+// add puts a process into the group.
+func (g *cgroup) add(pid int) error {
 	if g == nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 			hosts = append(hosts, d)
 		}
 	}
-	hosts = p.untold(hosts)
+	hosts = p.unreported(hosts)
 	switch {
 	case p.code == 0 || p.stopped.Load():
 		return nil, hosts
@@ -74,21 +74,21 @@ func (p *process) refusedHosts() []tools.Denial {
 			fresh = append(fresh, d)
 		}
 	}
-	return p.untold(fresh)
+	return p.unreported(fresh)
 }
 
-// untold returns those of hosts that no answer has told of, as now one will.
-func (p *process) untold(hosts []tools.Denial) []tools.Denial {
-	p.telling.Lock()
-	defer p.telling.Unlock()
+// unreported returns those of hosts that no answer has told of, as now one will.
+func (p *process) unreported(hosts []tools.Denial) []tools.Denial {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
 	var fresh []tools.Denial
 	for _, d := range hosts {
-		if !p.told[d] {
+		if !p.reported[d] {
 			fresh = append(fresh, d)
-			if p.told == nil {
-				p.told = map[tools.Denial]bool{}
+			if p.reported == nil {
+				p.reported = map[tools.Denial]bool{}
 			}
-			p.told[d] = true
+			p.reported[d] = true
 		}
 	}
 	return fresh

@@ -41,8 +41,8 @@ var secretWords = []string{"*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSW
 var coreNames = []string{"HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE",
 	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "WINDIR"}
 
-// calm keeps programs from waiting in a pager and from printing for a screen.
-var calm = map[string]string{
+// nonInteractive keeps programs from waiting in a pager and from printing for a screen.
+var nonInteractive = map[string]string{
 	"NO_COLOR":  "1",
 	"TERM":      "dumb",
 	"COLORTERM": "",
@@ -58,14 +58,14 @@ var calm = map[string]string{
 // environment inherited, sorted by name. Terminal says that the command has
 // one; it is then told what kind.
 func (e Environment) Apply(inherited []string, terminal bool) []string {
-	vars := make(map[string]string, len(inherited)+len(calm))
+	vars := make(map[string]string, len(inherited)+len(nonInteractive))
 	for _, v := range inherited {
 		name, value, ok := strings.Cut(v, "=")
 		if ok && name != "" && e.inherits(name) {
 			vars[name] = value
 		}
 	}
-	for name, value := range calm {
+	for name, value := range nonInteractive {
 		vars[name] = value
 	}
 	if terminal {

@@ -123,15 +123,15 @@ func TestSpoolHasNoName(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func plenty() *allowance {
-	var a allowance
+func plenty() *quota {
+	var a quota
 	a.left.Store(1 << 40)
 	return &a
 }
 
 // TestSpoolTotal shares what there is between spools, and gives it back.
 func TestSpoolTotal(t *testing.T) {
-	var all allowance
+	var all quota
 	all.left.Store(10)
 	folder := t.TempDir()
 	one, err := newSpool(folder, 100, &all)
@@ -194,7 +194,7 @@ func TestKeyMode(t *testing.T) {
 		{"\x1b[?1l\x1b[?1h", true},
 		{"\x1b[?1h and \x1b[?1l", false},
 	} {
-		m.follow([]byte(step.printed))
+		m.update([]byte(step.printed))
 		require.Equal(t, step.want, m.application.Load(), "%q", step.printed)
 	}
 }
@@ -204,22 +204,22 @@ func TestMatcher(t *testing.T) {
 	c.Write([]byte("old\nprompt> "))
 	m, err := newMatcher(`^ready$|prompt> $`, 4)
 	require.NoError(t, err)
-	require.True(t, m.look(c), "a begun line counts")
+	require.True(t, m.matches(c), "a begun line counts")
 	m, err = newMatcher("^ready$", 0)
 	require.NoError(t, err)
-	require.False(t, m.look(c))
+	require.False(t, m.matches(c))
 	c.Write([]byte("rea"))
-	require.False(t, m.look(c))
+	require.False(t, m.matches(c))
 	c.Write([]byte("\r\nready\r\n"))
-	require.True(t, m.look(c), "a line that ends as in a terminal")
+	require.True(t, m.matches(c), "a line that ends as in a terminal")
 	m, err = newMatcher("needle", 0)
 	require.NoError(t, err)
 	for range 100 {
 		c.Write(bytes.Repeat([]byte("hay"), 10_000))
-		require.False(t, m.look(c))
+		require.False(t, m.matches(c))
 	}
 	c.Write([]byte("needle"))
-	require.True(t, m.look(c), "at the end of a very long line")
+	require.True(t, m.matches(c), "at the end of a very long line")
 	for _, none := range []string{"", "exit"} {
 		m, err = newMatcher(none, 0)
 		require.NoError(t, err)

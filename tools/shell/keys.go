@@ -20,8 +20,8 @@ var keyCodes = map[string]string{
 	"ctrl-space": "\x00", "ctrl-[": "\x1b", "ctrl-\\": "\x1c", "ctrl-]": "\x1d", "ctrl-^": "\x1e", "ctrl-_": "\x1f",
 }
 
-// otherNames are what models also call a key.
-var otherNames = map[string]string{
+// keyAliases are what models also call a key.
+var keyAliases = map[string]string{
 	"return": "enter", "esc": "escape", "del": "delete", "pageup": "page-up", "pagedown": "page-down", "bs": "backspace",
 }
 
@@ -51,7 +51,7 @@ func keyCode(name string) (string, bool) {
 		return name, true
 	}
 	lower := strings.ToLower(name)
-	if other, ok := otherNames[lower]; ok {
+	if other, ok := keyAliases[lower]; ok {
 		lower = other
 	}
 	if code, ok := keyCodes[lower]; ok {
@@ -74,8 +74,8 @@ type keyMode struct {
 	last        []byte // the end of what was printed, in which a request may have begun
 }
 
-// follow takes what was printed. It is called by one goroutine.
-func (m *keyMode) follow(p []byte) {
+// update takes what was printed. It is called by one goroutine.
+func (m *keyMode) update(p []byte) {
 	const on, off = "\x1b[?1h", "\x1b[?1l"
 	b := append(m.last, p...)
 	if begun, ended := bytes.LastIndex(b, []byte(on)), bytes.LastIndex(b, []byte(off)); begun != ended {

@@ -22,8 +22,8 @@ type windowsPath struct {
 	real func(file string) (path string, ok bool)
 }
 
-// ownPrograms are the shells of the system, in its folder.
-var ownPrograms = map[string]string{
+// systemShells are the shells of the system, in its folder.
+var systemShells = map[string]string{
 	"cmd":        `\cmd.exe`,
 	"powershell": `\WindowsPowerShell\v1.0\powershell.exe`,
 }
@@ -33,7 +33,7 @@ var ownPrograms = map[string]string{
 // name runs.
 func (w windowsPath) find(name string) string {
 	lower := strings.ToLower(name)
-	if own := ownPrograms[strings.TrimSuffix(lower, ".exe")]; own != "" {
+	if own := systemShells[strings.TrimSuffix(lower, ".exe")]; own != "" {
 		if _, ok := w.real(w.system + own); ok {
 			return w.system + own
 		}

@@ -77,12 +77,12 @@ const (
 	// progressEvery is the time between two progress notifications.
 	progressEvery = time.Second
 
-	// typingLimit is how long a program may take to read what is typed.
-	typingLimit = time.Second
+	// inputTimeout is how long a program may take to read what is typed.
+	inputTimeout = time.Second
 
-	// patience is how long the pipes of an ended command are waited for, when
+	// pipeGrace is how long the pipes of an ended command are waited for, when
 	// something it started still holds them.
-	patience = 50 * time.Millisecond
+	pipeGrace = 50 * time.Millisecond
 
 	// grace is the time between the request to end and the kill.
 	grace = 2 * time.Second

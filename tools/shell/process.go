@@ -32,7 +32,7 @@ type process struct {
 	started time.Time
 
 	terminal *os.File   // nil without one
-	typing   sync.Mutex // held while something is typed
+	inputMu  sync.Mutex // held while something is typed
 	keys     keyMode
 
 	group *cgroup // nil without one
@@ -41,15 +41,15 @@ type process struct {
 	finished sync.Once     // closes done
 	done     chan struct{} // closed when both have ended and what follows is set
 
-	code int           // exit code, 128+n when signal n ended it
-	wall time.Duration // how long it ran
-	left []member      // what it left running
+	code      int           // exit code, 128+n when signal n ended it
+	wall      time.Duration // how long it ran
+	leftovers []member      // what it left running
 
 	stop    sync.Once
 	stopped atomic.Bool // it was ended by us
 
-	telling sync.Mutex
-	told    map[tools.Denial]bool // refused hosts that an answer has told of
+	reportMu sync.Mutex
+	reported map[tools.Denial]bool // refused hosts that an answer has told of
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -109,7 +109,7 @@ func (h *host) run(l launch) (*process, error) {
 		done: make(chan struct{}),
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
-	ownGroup(cmd)
+	setProcessGroup(cmd)
 	ours, theirs, err := p.connect(l)
 	if err != nil {
 		return nil, err
@@ -145,9 +145,9 @@ func (h *host) begin(p *process, ours *os.File) error {
 	if p.group, err = newCgroup(h.options.Limits, p.id); err != nil {
 		return err
 	}
-	kin.bury()
-	kin.starting.RLock()
-	defer kin.starting.RUnlock()
+	tracker.reap()
+	tracker.starting.RLock()
+	defer tracker.starting.RUnlock()
 	if h.hasClosed() {
 		return errors.New("toolgate is ending")
 	}
@@ -155,9 +155,9 @@ func (h *host) begin(p *process, ours *os.File) error {
 	if p.refused, err = h.start(p.cmd); err != nil {
 		return err
 	}
-	kin.add(p)
+	tracker.add(p)
 	h.options.Limits.apply(p.pid())
-	_ = p.group.take(p.pid()) // fails when it has ended already
+	_ = p.group.add(p.pid()) // fails when it has ended already
 	p.parts.Store(2)
 	h.waiting.Add(1)
 	go h.pump(p, ours)  // ends when the pipe does, or at the deadline that watch sets
@@ -178,7 +178,7 @@ func (h *host) pump(p *process, r *os.File) {
 	for {
 		n, err := r.Read(buf)
 		if p.terminal != nil {
-			p.keys.follow(buf[:n])
+			p.keys.update(buf[:n])
 		}
 		p.out.Write(buf[:n])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -194,12 +194,12 @@ func (h *host) pump(p *process, r *os.File) {
 // watch waits for the command, and not for what it left running.
 func (h *host) watch(p *process, r *os.File) {
 	err := p.cmd.Wait()
-	kin.remove(p)
+	tracker.remove(p)
 	p.wall = time.Since(p.started)
 	p.code = exitCode(p.cmd.ProcessState, err)
-	if r.SetReadDeadline(time.Now().Add(patience)) != nil {
+	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
 		// A system whose pipes know no deadlines.
-		time.AfterFunc(patience, func() { h.finish(p, r) })
+		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
 	}
 	h.endPart(p, r)
 }
@@ -218,18 +218,18 @@ func (h *host) finish(p *process, r *os.File) {
 		defer h.waiting.Done()
 		defer close(p.done)
 		defer r.Close()
-		kin.bury()
+		tracker.reap()
 		if p.stopped.Load() {
 			return // who stopped it looks after the rest
 		}
-		members := kin.members(p)
+		members := tracker.members(p)
 		if len(members) == 0 {
 			p.group.remove()
 			return
 		}
-		p.left = slices.DeleteFunc(members, func(m member) bool { return m.going })
+		p.leftovers = slices.DeleteFunc(members, func(m member) bool { return m.exiting })
 		h.ending.Go(func() { // ends when nothing is left
-			kin.end(p, grace, h.gone)
+			tracker.end(p, grace, h.closed)
 			p.group.remove()
 		})
 	})
@@ -257,11 +257,11 @@ func (p *process) drain(r *os.File, buf []byte) {
 }
 
 // end asks the command and everything it started to end, and kills what is
-// left after grace. It returns when nothing is left, or false when the command
+// leftovers after grace. It returns when nothing is left, or false when the command
 // could not be ended: one that hangs in the kernel cannot.
 func (h *host) end(p *process, grace time.Duration) bool {
 	p.stopped.Store(true)
-	p.stop.Do(func() { kin.end(p, grace, h.gone) })
+	p.stop.Do(func() { tracker.end(p, grace, h.closed) })
 	select {
 	case <-p.done:
 	case <-time.After(time.Second):

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup makes cmd the leader of a session and process group of its own.
-func ownGroup(cmd *exec.Cmd) {
+// setProcessGroup makes cmd the leader of a session and process group of its own.
+func setProcessGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

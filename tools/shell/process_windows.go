@@ -19,8 +19,8 @@ func systemFolder() string {
 	return dir
 }
 
-// ownGroup makes cmd the root of a process group of its own.
-func ownGroup(cmd *exec.Cmd) {
+// setProcessGroup makes cmd the root of a process group of its own.
+func setProcessGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -29,11 +29,11 @@ func ownGroup(cmd *exec.Cmd) {
 
 func adopt() {}
 
-func (f *family) bury() {}
+func (f *processTracker) reap() {}
 
-// askToEnd does nothing: Windows has no request to end that every program
+// terminate does nothing: Windows has no request to end that every program
 // hears.
-func askToEnd(member) {}
+func terminate(member) {}
 
 // kill ends a process and its descendants, as far as their parents live.
 func kill(m member) {
@@ -41,7 +41,7 @@ func kill(m member) {
 }
 
 // members returns p while it runs.
-func (f *family) members(p *process) []member {
+func (f *processTracker) members(p *process) []member {
 	if !slices.Contains(f.running(), p) {
 		return nil
 	}

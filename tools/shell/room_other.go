@@ -4,5 +4,5 @@ package shell
 
 import "os"
 
-// hasRoom does not know here; a full disk ends the writing.
-func hasRoom(*os.File) bool { return true }
+// hasDiskSpace does not know here; a full disk ends the writing.
+func hasDiskSpace(*os.File) bool { return true }

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasRoom reports whether the disk that f is on can take more without leaving
+// hasDiskSpace reports whether the disk that f is on can take more without leaving
 // too little to others.
-func hasRoom(f *os.File) bool {
+func hasDiskSpace(f *os.File) bool {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return true
 	}
 	var st unix.Statfs_t
 	cerr := conn.Control(func(fd uintptr) { err = unix.Fstatfs(int(fd), &st) })
-	return cerr != nil || err != nil || st.Bavail*uint64(st.Bsize) > roomLeft
+	return cerr != nil || err != nil || st.Bavail*uint64(st.Bsize) > minFreeSpace
 }

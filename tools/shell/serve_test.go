@@ -80,7 +80,7 @@ func startConfined(t *testing.T, system sandbox.System, root string) *confined {
 	require.NoError(t, err)
 	cmd := plan.Command("")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), workerVariable+"=1", markOf(t))
+	cmd.Env = append(os.Environ(), workerVariable+"=1", commandIDOf(t))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestConfined(t *testing.T) {
 			}
 			require.NoError(t, c.cmd.Kill())
 			c.end()
-			require.Empty(t, processesWith(markOf(t)))
+			require.Empty(t, processesWith(commandIDOf(t)))
 			require.Empty(t, processesNamed(hidden))
 		})
 	}
@@ -159,7 +159,7 @@ func processesNamed(line string) []string {
 // takes away the gate in the middle: nothing of them may be left when the
 // worker has ended.
 func TestGateGone(t *testing.T) {
-	mark := markOf(t)
+	mark := commandIDOf(t)
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), workerVariable+"=1", mark)
 	worker.Stderr = os.Stderr

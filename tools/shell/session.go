@@ -27,10 +27,10 @@ type session struct {
 	id int64
 
 	// Below is guarded by the table's lock.
-	used  time.Time // when a call last dealt with it
-	given int64     // how much of the output the caller has been given
-	lines int64     // and how many lines
-	told  bool      // the caller knows that the command has ended
+	used        time.Time // when a call last dealt with it
+	delivered   int64     // how much of the output the caller has been given
+	lines       int64     // and how many lines
+	endReported bool      // the caller knows that the command has ended
 }
 
 func (s *session) idText() string { return strconv.FormatInt(s.id, 10) }
@@ -51,7 +51,7 @@ func (t *table) keep(p *process) (s, out *session) {
 		t.sessions = make(map[int64]*session)
 	}
 	if len(t.sessions) >= maxSessions {
-		out = t.least()
+		out = t.evictionCandidate()
 		delete(t.sessions, out.id)
 	}
 	s = &session{process: p, id: newID(), used: time.Now()}
@@ -62,8 +62,8 @@ func (t *table) keep(p *process) (s, out *session) {
 	return s, out
 }
 
-// least returns the session that is missed least.
-func (t *table) least() *session {
+// evictionCandidate returns the session that is missed least.
+func (t *table) evictionCandidate() *session {
 	return slices.MinFunc(t.list(), func(a, b *session) int {
 		if a.hasEnded() != b.hasEnded() {
 			if a.hasEnded() {
@@ -117,7 +117,7 @@ func (t *table) unread(s *session) (from, to int64) {
 	to, _ = s.out.size()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return s.given, to
+	return s.delivered, to
 }
 
 // A chunk is the output between two answers.
@@ -137,17 +137,17 @@ func (t *table) take(s *session, finished bool) chunk {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := chunk{s.given, max(s.given, to), max(0, lines-s.lines)}
-	s.given, s.lines = c.to, lines
-	s.told = s.told || finished
+	c := chunk{s.delivered, max(s.delivered, to), max(0, lines-s.lines)}
+	s.delivered, s.lines = c.to, lines
+	s.endReported = s.endReported || finished
 	return c
 }
 
-// endTold reports whether an answer has told of the end of s.
-func (t *table) endTold(s *session) bool {
+// isEndReported reports whether an answer has told of the end of s.
+func (t *table) isEndReported(s *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return s.told
+	return s.endReported
 }
 
 // evict gives up a session that left the table.

@@ -34,7 +34,7 @@ import (
 // [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
 // any of them ends all that they left.
 func Tools(o Options, start StartFunc) []tools.Tool {
-	h := &host{options: o, start: start, confined: start != nil, gone: make(chan struct{})}
+	h := &host{options: o, start: start, confined: start != nil, closed: make(chan struct{})}
 	if start == nil {
 		h.start = Plain((*exec.Cmd).Start)
 	}
@@ -72,7 +72,7 @@ type host struct {
 	start    StartFunc
 	confined bool // commands run in a sandbox
 	sessions table
-	spooled  allowance
+	spooled  quota
 	waiting  sync.WaitGroup // for commands that run
 	ending   sync.WaitGroup // of commands, and of what they left behind
 
@@ -81,15 +81,15 @@ type host struct {
 	plainEnv, terminalEnv func() []string
 
 	closing sync.Once
-	gone    chan struct{} // closed when the caller has gone
+	closed  chan struct{} // closed when the caller has gone
 }
 
 // close ends every command with all it started. It is called when the caller
 // has gone, so it does not wait long.
 func (h *host) close() {
-	h.closing.Do(func() { close(h.gone) })
-	kin.awaitStarts()
-	for _, p := range kin.running() {
+	h.closing.Do(func() { close(h.closed) })
+	tracker.awaitStarts()
+	for _, p := range tracker.running() {
 		if p.host == h {
 			h.ending.Go(func() { h.end(p, grace) })
 		}
@@ -104,7 +104,7 @@ func (h *host) close() {
 // hasClosed reports whether the caller has gone.
 func (h *host) hasClosed() bool {
 	select {
-	case <-h.gone:
+	case <-h.closed:
 		return true
 	default:
 		return false
@@ -126,15 +126,15 @@ func (h *host) spool() (*spool, error) {
 	return s, nil
 }
 
-// shellManners is what a model should know of every command.
-const shellManners = "Stdin is empty. What it leaves running ends with it. " +
+// commandNotes is what a model should know of every command.
+const commandNotes = "Stdin is empty. What it leaves running ends with it. " +
 	"One that takes long, without timeout_ms, becomes a session: go on with write_stdin."
 
 var shellDef = tools.Def{
 	Name:  "shell",
 	Title: "Run a command",
 	Description: "Runs a program and returns its exit code and output. " +
-		`For pipes, redirections and several commands: ["bash", "-c", "..."]. ` + shellManners,
+		`For pipes, redirections and several commands: ["bash", "-c", "..."]. ` + commandNotes,
 	Destructive: true,
 	OpenWorld:   true,
 }

@@ -99,12 +99,14 @@ type bench struct {
 	session []string // ids of sessions in the order in which they were seen
 }
 
-// markOf returns a variable by which a test's processes are told from those of
+// commandIDOf returns a variable by which a test's processes are told from those of
 // other tests, also when those are in another process.
-func markOf(t testing.TB) string { return fmt.Sprintf("TOOLGATE_TEST=%s-%d", t.Name(), os.Getpid()) }
+func commandIDOf(t testing.TB) string {
+	return fmt.Sprintf("TOOLGATE_TEST=%s-%d", t.Name(), os.Getpid())
+}
 
 func newBench(t testing.TB, o shell.Options) *bench {
-	b := &bench{t: t, tools: make(map[string]tools.Tool), mark: markOf(t), folder: t.TempDir()}
+	b := &bench{t: t, tools: make(map[string]tools.Tool), mark: commandIDOf(t), folder: t.TempDir()}
 	if o.Environment.Set == nil {
 		o.Environment.Set = make(map[string]string)
 	}

@@ -86,7 +86,7 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	note := ""
 	if text != "" && s.hasEnded() {
-		if h.sessions.endTold(s) {
+		if h.sessions.isEndReported(s) {
 			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command", s.id, s.code)
 		}
 		note = "The input was not sent: the command has ended\n"
@@ -136,9 +136,9 @@ func (s *session) typeText(text string) error {
 		}
 		return interruptGroup(s.process)
 	}
-	s.typing.Lock()
-	defer s.typing.Unlock()
-	s.terminal.SetWriteDeadline(time.Now().Add(typingLimit))
+	s.inputMu.Lock()
+	defer s.inputMu.Unlock()
+	s.terminal.SetWriteDeadline(time.Now().Add(inputTimeout))
 	n, err := s.terminal.WriteString(text)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("the program took %d of %d bytes and reads no more now; send the rest later", n, len(text))

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A family is the commands that run, and what they started. There is one in a
+// A processTracker is the commands that run, and what they started. There is one in a
 // process, as there is one set of children.
 //
 // A process that leaves its command's group and loses its parent is found
 // again where the system lets the worker adopt it (Linux). To whom it belongs
 // is told by its session, or by the [callVariable] in its environment; one that
 // got rid of both belongs to whichever command ends last.
-type family struct {
+type processTracker struct {
 	// starting is held for reading while a command is started and until it
 	// is in roots, so that a look at the worker's children never meets a
 	// command that is not yet known.
@@ -25,7 +25,7 @@ type family struct {
 	roots map[int]*process // commands that run, by process id
 }
 
-var kin family
+var tracker processTracker
 
 // callVariable marks what a command starts, through all that inherits its
 // environment.
@@ -36,10 +36,10 @@ type member struct {
 	pid  int    // negative for a process group
 	name string // what it is called, "" when not known
 
-	going bool // it is about to end by itself
+	exiting bool // it is about to end by itself
 }
 
-func (f *family) add(p *process) {
+func (f *processTracker) add(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.roots == nil {
@@ -48,14 +48,14 @@ func (f *family) add(p *process) {
 	f.roots[p.pid()] = p
 }
 
-func (f *family) remove(p *process) {
+func (f *processTracker) remove(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.roots, p.pid())
 }
 
 // running returns the commands that run.
-func (f *family) running() []*process {
+func (f *processTracker) running() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []*process
@@ -66,7 +66,7 @@ func (f *family) running() []*process {
 }
 
 // awaitStarts returns when the commands that are being started are known.
-func (f *family) awaitStarts() {
+func (f *processTracker) awaitStarts() {
 	f.starting.Lock()
 	defer f.starting.Unlock()
 }
@@ -74,8 +74,8 @@ func (f *family) awaitStarts() {
 // end asks everything that belongs to p to end, and kills what is left after
 // grace, or, once hurry is closed, after closeGrace. It returns when nothing is
 // left, or after five more seconds, when a process cannot be killed.
-func (f *family) end(p *process, grace time.Duration, hurry <-chan struct{}) {
-	f.signalUntilGone(p, askToEnd, false, grace, hurry)
+func (f *processTracker) end(p *process, grace time.Duration, hurry <-chan struct{}) {
+	f.signalUntilGone(p, terminate, false, grace, hurry)
 	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
 }
@@ -84,7 +84,7 @@ func (f *family) end(p *process, grace time.Duration, hurry <-chan struct{}) {
 // left or the limit is reached, which hurry brings nearer. When repeat is set
 // the signal is sent again to what is still there, and to what was started
 // since.
-func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration, hurry <-chan struct{}) {
+func (f *processTracker) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration, hurry <-chan struct{}) {
 	deadline := time.Now().Add(limit)
 	pause := time.Millisecond
 	for first := true; ; first = false {
@@ -109,8 +109,8 @@ func (f *family) signalUntilGone(p *process, signal func(member), repeat bool, l
 	}
 }
 
-// leftBehind returns a line that names the processes, for the model.
-func leftBehind(members []member) string {
+// leftoverLine returns a line that names the processes, for the model.
+func leftoverLine(members []member) string {
 	if len(members) == 0 {
 		return ""
 	}

@@ -14,15 +14,15 @@ import (
 // ended, so that nothing that a command started gets out of sight.
 var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-func askToEnd(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)     { unix.Kill(m.pid, unix.SIGKILL) }
+func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
+func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
 
 // members returns the processes of p that live, with p itself while it runs.
-func (f *family) members(p *process) []member {
+func (f *processTracker) members(p *process) []member {
 	if noChildren() {
 		return nil
 	}
-	children, running := f.look()
+	children, running := f.children()
 	var pids []int
 	if slices.Contains(running, p) {
 		pids = append(pids, p.pid())
@@ -50,15 +50,15 @@ func (f *family) members(p *process) []member {
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
-		members = append(members, member{pid, nameOf(pid), isGoing(pid)})
+		members = append(members, member{pid, nameOf(pid), isExiting(pid)})
 	}
 	return members
 }
 
-// bury reaps the adopted processes that have ended, so that what a long
+// reap reaps the adopted processes that have ended, so that what a long
 // session starts and forgets does not pile up. It does nothing when another
-// look at the children is under way.
-func (f *family) bury() {
+// children at the children is under way.
+func (f *processTracker) reap() {
 	if !f.starting.TryLock() {
 		return
 	}
@@ -77,8 +77,8 @@ func (f *family) bury() {
 	}
 }
 
-// look returns this process's children and the commands among them.
-func (f *family) look() (children []int, running []*process) {
+// children returns this process's children and the commands among them.
+func (f *processTracker) children() (children []int, running []*process) {
 	f.starting.Lock()
 	defer f.starting.Unlock()
 	return childrenOf(os.Getpid()), f.running()
@@ -107,7 +107,7 @@ func isStray(pid int) bool {
 // owns reports whether the stray pid belongs to p. Alone says that no other
 // command runs, so that what bears no mark is p's.
 func owns(p *process, pid int, alone bool) bool {
-	mark := markOf(pid)
+	mark := commandIDOf(pid)
 	if mark == "" {
 		sid, _ := unix.Getsid(pid)
 		return alone || sid == p.pid()
@@ -115,8 +115,8 @@ func owns(p *process, pid int, alone bool) bool {
 	return mark == p.id
 }
 
-// markOf returns the value of callVariable in the environment of pid.
-func markOf(pid int) string {
+// commandIDOf returns the value of callVariable in the environment of pid.
+func commandIDOf(pid int) string {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return ""
@@ -129,10 +129,10 @@ func markOf(pid int) string {
 	return ""
 }
 
-// isGoing reports whether pid has given up its memory: it is about to end, or
+// isExiting reports whether pid has given up its memory: it is about to end, or
 // in the middle of becoming another program. Its environment cannot be read
 // then, so to whom it belongs is a guess.
-func isGoing(pid int) bool {
+func isExiting(pid int) bool {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err != nil || len(line) == 0
 }

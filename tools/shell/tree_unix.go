@@ -6,14 +6,14 @@ import "golang.org/x/sys/unix"
 
 func adopt() {}
 
-func (f *family) bury() {}
+func (f *processTracker) reap() {}
 
-func askToEnd(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)     { unix.Kill(m.pid, unix.SIGKILL) }
+func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
+func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
 
 // members returns the process group of p while it has a member. A process
 // that left the group is not found here.
-func (f *family) members(p *process) []member {
+func (f *processTracker) members(p *process) []member {
 	if unix.Kill(-p.pid(), 0) != nil {
 		return nil
 	}

@@ -12,20 +12,20 @@ import (
 	"toolgate/tools"
 )
 
-// An outcome is why waiting for a command ended.
-type outcome int
+// An waitResult is why waiting for a command ended.
+type waitResult int
 
 const (
-	ended     outcome = iota // the command has
-	matched                  // what was waited for was printed
-	expired                  // the time has passed
-	cancelled                // the call was
+	ended     waitResult = iota // the command has
+	matched                     // what was waited for was printed
+	expired                     // the time has passed
+	cancelled                   // the call was
 )
 
 // await waits until p has ended, what until looks for is printed, limit has
 // passed or ctx ends, and tells call of the last line printed in the
 // meantime. A limit of 0 is none; until may be nil.
-func (p *process) await(ctx context.Context, call *tools.Call, limit time.Duration, until *matcher) outcome {
+func (p *process) await(ctx context.Context, call *tools.Call, limit time.Duration, until *matcher) waitResult {
 	var expiry <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -42,14 +42,14 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 		var more <-chan struct{}
 		if until != nil {
 			more = p.out.more() // before looking, so that nothing is missed
-			if until.look(p.out) {
-				p.settle()
+			if until.matches(p.out) {
+				p.awaitQuiet()
 				return matched
 			}
 		}
 		select {
 		case <-p.done:
-			if until != nil && until.look(p.out) {
+			if until != nil && until.matches(p.out) {
 				return matched // the last thing printed
 			}
 			return ended
@@ -65,7 +65,7 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 }
 
 // waited says in a line how waiting for something went.
-func waited(waitFor string, what outcome) string {
+func waited(waitFor string, what waitResult) string {
 	switch {
 	case waitFor == "":
 		return ""
@@ -81,9 +81,9 @@ func waited(waitFor string, what outcome) string {
 	return ""
 }
 
-// settle waits a moment for what belongs to a line that was just printed, such
+// awaitQuiet waits a moment for what belongs to a line that was just printed, such
 // as its end, or the prompt after it.
-func (p *process) settle() {
+func (p *process) awaitQuiet() {
 	limit := time.After(100 * time.Millisecond)
 	for {
 		select {
@@ -140,9 +140,9 @@ func newMatcher(expr string, from int64) (*matcher, error) {
 	return &matcher{re, from}, err
 }
 
-// look reports whether the expression matches a line printed since the last
-// look, or a begun one, such as a prompt.
-func (m *matcher) look(out *capture) bool {
+// matches reports whether the expression matches a line printed since the last
+// matches, or a begun one, such as a prompt.
+func (m *matcher) matches(out *capture) bool {
 	const window = 32 << 10 // of a longer line only the end is looked at
 	total, _ := out.size()
 	for m.next < total {
