@@ -4,7 +4,7 @@ package applypatch
 
 import "io/fs"
 
-// Owners, links and attributes are left to the system here.
+// Owners, links and attributes are not handled on this system.
 
 func links(fs.FileInfo) int               { return 1 }
 func copyOwner(string, fs.FileInfo) error { return nil }

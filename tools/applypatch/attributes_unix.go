@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links returns how many names the file has.
+// links returns the number of hard links of the file.
 func links(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Nlink)
@@ -19,7 +19,7 @@ func links(info fs.FileInfo) int {
 	return 1
 }
 
-// copyOwner gives the file at path the owner and group of info.
+// copyOwner sets the owner and group of the file at path to those of info.
 func copyOwner(path string, info fs.FileInfo) error {
 	want, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -35,8 +35,8 @@ func copyOwner(path string, info fs.FileInfo) error {
 	return os.Lchown(path, int(want.Uid), int(want.Gid))
 }
 
-// copyAttributes gives the file at path the extended attributes of the one at
-// like, access lists among them. What the system labels itself is left to it.
+// copyAttributes copies the extended attributes of the file at like, including
+// access control lists, to the file at path. It skips labels that the system sets.
 func copyAttributes(path, like string) error {
 	for _, name := range attributes(like) {
 		if strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "com.apple.") {
@@ -44,7 +44,7 @@ func copyAttributes(path, like string) error {
 		}
 		value, err := attribute(like, name)
 		if err != nil {
-			continue // gone, or not for us to see
+			continue // removed, or not readable
 		}
 		if err := unix.Setxattr(path, name, value, 0); err != nil {
 			return &fs.PathError{Op: "setxattr", Path: path, Err: err}

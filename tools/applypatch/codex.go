@@ -22,21 +22,21 @@ const (
 	envHeader   = "*** Environment ID:"
 )
 
-// validHeaders ends every complaint about a header.
+// validHeaders is the hint in errors about headers.
 const validHeaders = "valid headers are '*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'"
 
-// rangeHeader is what a unified diff writes after @@.
+// rangeHeader matches what follows @@ in a unified diff.
 var rangeHeader = lazyregexp.New(`^-(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 
-// A codexParser reads the *** Begin Patch format line by line.
+// A codexParser parses the *** Begin Patch format line by line.
 type codexParser struct {
-	lines []string // of the text, without line ends
-	first int      // number of lines[0] in the text as it came
-	next  int      // index of the line to read
+	lines []string // without line endings
+	first int      // line number of lines[0] in the original text
+	next  int      // index of the next line
 	ops   []FileOp
 }
 
-// parseCodex reads lines, which begin at the Begin Patch marker.
+// parseCodex parses lines, the first of which is the Begin Patch marker.
 func parseCodex(lines []string, first int) (*Patch, error) {
 	p := &codexParser{lines: lines, first: first}
 	for p.next < len(p.lines) {
@@ -46,14 +46,15 @@ func parseCodex(lines []string, first int) (*Patch, error) {
 		p.skipBlank()
 	}
 	if len(p.ops) == 0 {
-		return nil, &SyntaxError{0, "it names no file; put at least one '*** Add File: PATH', '*** Delete File: PATH' or '*** Update File: PATH' between the markers"}
+		return nil, &SyntaxError{0, "it names no file; put at least one '*** Add File: PATH', " +
+			"'*** Delete File: PATH' or '*** Update File: PATH' between the markers"}
 	}
 	return &Patch{Format: Codex, Ops: p.ops}, nil
 }
 
-// envelope reads from one Begin Patch to its End Patch.
+// envelope parses from a Begin Patch to its End Patch.
 func (p *codexParser) envelope() error {
-	// A padded marker counts in the first line only: one below it may be quoted.
+	// An indented marker counts in the first line only; below, it may be a quote.
 	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
 		return p.errorf("text after '%s': %q; end the patch there", endMarker, short(line))
 	}
@@ -63,7 +64,7 @@ func (p *codexParser) envelope() error {
 			if id == "" {
 				return p.errorf("the environment id is empty; leave the line out")
 			}
-			p.next++ // there is one environment, this one
+			p.next++ // there is only one environment
 		}
 	}
 	for {
@@ -81,7 +82,7 @@ func (p *codexParser) envelope() error {
 	}
 }
 
-// op reads one file operation.
+// op parses one file operation.
 func (p *codexParser) op() error {
 	op := FileOp{Line: p.number()}
 	line := p.line()
@@ -117,7 +118,7 @@ func (p *codexParser) op() error {
 	return nil
 }
 
-// addBody reads the lines of a new file.
+// addBody parses the lines of a new file.
 func (p *codexParser) addBody() ([]Hunk, error) {
 	h := Hunk{Line: p.number()}
 	for p.more() {
@@ -143,8 +144,8 @@ func (p *codexParser) addBody() ([]Hunk, error) {
 	return []Hunk{h}, nil
 }
 
-// plusFollows reports whether the blank lines from here on are followed by one
-// that begins with '+': they are empty lines whose '+' was forgotten.
+// plusFollows reports whether a line with '+' follows the blank lines here. The
+// blank lines are then empty lines of the file that lack their '+'.
 func (p *codexParser) plusFollows() bool {
 	for _, line := range p.lines[p.next:] {
 		if strings.TrimSpace(line) != "" {
@@ -154,7 +155,7 @@ func (p *codexParser) plusFollows() bool {
 	return false
 }
 
-// updateBody reads an optional new path and the hunks.
+// updateBody parses an optional new path and the hunks.
 func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err error) {
 	if p.more() {
 		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
@@ -178,13 +179,14 @@ func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err er
 		hunks = append(hunks, h)
 	}
 	if len(hunks) == 0 && moveTo == "" {
-		return "", nil, &SyntaxError{op.Line, fmt.Sprintf("the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines", op.Path)}
+		const format = "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines"
+		return "", nil, &SyntaxError{op.Line, fmt.Sprintf(format, op.Path)}
 	}
 	return moveTo, hunks, nil
 }
 
-// skipDiffHeader skips the --- and +++ lines that some put before the hunks:
-// those with the names of the file, any others are lines to change.
+// skipDiffHeader skips --- and +++ lines before the hunks if they name the
+// file; some models write them. Any others are lines of a hunk.
 func (p *codexParser) skipDiffHeader(oldPath, newPath string) {
 	l := p.lines[p.next:]
 	if len(l) < 3 || !strings.HasPrefix(l[0], "--- ") || !startsDiff(l) || !strings.HasPrefix(l[2], "@@") {
@@ -196,7 +198,7 @@ func (p *codexParser) skipDiffHeader(oldPath, newPath string) {
 	}
 }
 
-// hunk reads one @@ block. Only the first of a file may lack its @@ line.
+// hunk parses one hunk. Only the first hunk of a file may lack its @@ line.
 func (p *codexParser) hunk(first bool) (Hunk, error) {
 	h := Hunk{Line: p.number()}
 	for p.more() && strings.HasPrefix(p.line(), "@@") {
@@ -204,11 +206,12 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 		p.next++
 	}
 	if h.Line == p.number() && !first {
-		return h, p.errorf("unexpected line %q; begin each hunk with '@@', each line of it with ' ', '-' or '+'", short(p.line()))
+		return h, p.errorf("unexpected line %q; begin each hunk with '@@', each line of it with ' ', '-' or '+'",
+			short(p.line()))
 	}
 	for p.more() && !p.atHeader() {
 		line := p.line()
-		if strings.HasPrefix(line, "***") { // by atHeader, the End of File marker
+		if strings.HasPrefix(line, "***") { // not atHeader, so it is the End of File marker
 			h.EndOfFile = true
 			p.next++
 			break
@@ -222,7 +225,8 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 		case line[0] == ' ' || line[0] == '+' || line[0] == '-':
 			h.Lines = append(h.Lines, Line{Op: line[0], Text: line[1:]})
 		default:
-			return h, p.errorf("unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)", short(line))
+			const format = "unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)"
+			return h, p.errorf(format, short(line))
 		}
 		p.next++
 	}
@@ -232,8 +236,8 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 	return h, nil
 }
 
-// context reads what one @@ line says into h: a line of the file, or the line
-// numbers of a unified diff.
+// context parses an @@ line: a line of the file, or the line numbers of a
+// unified diff.
 func (p *codexParser) context(h *Hunk) {
 	text := strings.TrimPrefix(p.line(), "@@")
 	if m := rangeHeader.FindStringSubmatch(strings.TrimLeft(text, " ")); m != nil {
@@ -247,9 +251,9 @@ func (p *codexParser) context(h *Hunk) {
 	}
 }
 
-// atHeader reports whether the line is no part of a hunk but a header or the
-// end of the patch. A padded one is a context line, unless it is the last line
-// of the patch and ends it.
+// atHeader reports whether the line is a header or the end of the patch. An
+// indented header is a context line, except for an End Patch that is the last
+// line.
 func (p *codexParser) atHeader() bool {
 	line := p.line()
 	if strings.HasPrefix(line, "***") {
@@ -259,8 +263,7 @@ func (p *codexParser) atHeader() bool {
 	return isMarker(line, endMarker) && !slices.ContainsFunc(p.lines[p.next+1:], isText)
 }
 
-// onlyBlankLeft reports whether nothing but blank lines comes before the next
-// header.
+// onlyBlankLeft reports whether only blank lines precede the next header.
 func (p *codexParser) onlyBlankLeft() bool {
 	for i := p.next; i < len(p.lines); i++ {
 		if strings.TrimSpace(p.lines[i]) != "" {
@@ -284,7 +287,8 @@ func (p *codexParser) errorf(format string, args ...any) error {
 	return &SyntaxError{p.number(), fmt.Sprintf(format, args...)}
 }
 
-// header returns what follows name in line, in any case and with any padding.
+// header returns the text after name in line, ignoring case and surrounding
+// white space.
 func header(line, name string) (string, bool) {
 	line = strings.TrimSpace(line)
 	if len(line) < len(name) || !strings.EqualFold(line[:len(name)], name) {
@@ -301,7 +305,7 @@ func isMarker(line, name string) bool {
 	return strings.EqualFold(line, name)
 }
 
-// short cuts s to what an error message can hold.
+// short truncates s for an error message.
 func short(s string) string {
 	const most = 80
 	if r := []rune(s); len(r) > most {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// transaction returns the actions that bring the files to what the plan says.
-// It takes none of the ways in avoid.
+// transaction returns the actions that carry out the plan, without the operations
+// in avoid.
 func (pl *plan) transaction(avoid map[operation]bool) *transaction {
 	b := &builder{plan: pl, avoid: avoid, token: randomToken(), movedTo: map[string]*file{}, made: map[string]bool{}}
 	for _, path := range pl.order {
@@ -36,17 +36,17 @@ func randomToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// A builder collects the actions of a plan.
+// A builder builds the transaction of a plan.
 type builder struct {
 	transaction
 	plan    *plan
 	avoid   map[operation]bool
 	token   string
-	movedTo map[string]*file // by path, the first file that has become of it
-	made    map[string]bool  // folders
+	movedTo map[string]*file // by old path; the first file that it is moved to
+	made    map[string]bool  // folders that an action creates
 }
 
-// add adds what has to be done for f.
+// add adds the actions for f.
 func (b *builder) add(f *file) {
 	switch {
 	case !f.after.exists:
@@ -65,8 +65,8 @@ func (b *builder) add(f *file) {
 	}
 }
 
-// rewriteKind says how the content of f gets new: a file with several names
-// must stay the same file.
+// rewriteKind returns the kind of action that changes the content of f. A file
+// with several hard links must remain the same file.
 func (b *builder) rewriteKind(f *file) actionKind {
 	if links(f.before.info) > 1 || b.avoid[operation{replace, f.path}] {
 		return overwrite
@@ -74,8 +74,8 @@ func (b *builder) rewriteKind(f *file) actionKind {
 	return replace
 }
 
-// change adds what gives the file at f's path its new content and mode. Moved
-// says that an action before this one brings the file there.
+// change adds the action that changes the content or mode of the file at f's
+// path. If moved is set, an earlier action moves the file there.
 func (b *builder) change(f *file, kind actionKind, moved bool) {
 	origin := b.plan.files[f.after.from]
 	a := action{Kind: kind, moved: moved, template: f.path, templateInfo: origin.before.info}
@@ -94,7 +94,7 @@ func (b *builder) change(f *file, kind actionKind, moved bool) {
 	b.appendFrom(origin, f, a)
 }
 
-// placeNew adds a file that is not a change of the one at its path.
+// placeNew adds the action that puts a new file at f's path.
 func (b *builder) placeNew(f *file, kind actionKind) {
 	a := action{Kind: kind, Stage: b.stageFor(f), perm: f.after.mode}
 	if origin := b.plan.files[f.after.from]; origin != nil && origin.before.info != nil {
@@ -103,8 +103,8 @@ func (b *builder) placeNew(f *file, kind actionKind) {
 	b.append(f, a)
 }
 
-// canRename reports whether f is another file of the plan under a new name
-// and nothing else needs that one.
+// canRename reports whether f is another file of the plan that can be renamed,
+// because nothing else needs it at its old path.
 func (b *builder) canRename(f *file) bool {
 	if f.after.from == "" || b.avoid[operation{rename, f.path}] {
 		return false
@@ -116,7 +116,7 @@ func (b *builder) canRename(f *file) bool {
 	return b.movedTo[origin.path] == f
 }
 
-// renamedAway reports whether the file is not removed but gets a new name.
+// renamedAway reports whether the file is renamed instead of removed.
 func (b *builder) renamedAway(f *file) bool {
 	to := b.movedTo[f.path]
 	return to != nil && !to.before.exists && b.canRename(to)
@@ -137,7 +137,7 @@ func (b *builder) rename(f *file) {
 	b.change(f, kind, true)
 }
 
-// makeDirs adds the folders above f that are not there.
+// makeDirs adds actions that create the missing parent folders of f.
 func (b *builder) makeDirs(f *file) {
 	var missing []string
 	for dir := filepath.Dir(f.path); !isDir(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -152,16 +152,18 @@ func (b *builder) makeDirs(f *file) {
 	}
 }
 
-// removeDirs adds the folders that the plan empties, deepest first.
+// removeDirs adds actions that remove the folders that become empty, deepest
+// first.
 func (b *builder) removeDirs() {
 	for _, dir := range slices.Backward(b.plan.emptyDirs) {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: fingerprint{Mode: info.Mode().Perm()}})
+			before := fingerprint{Mode: info.Mode().Perm()}
+			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: before})
 		}
 	}
 }
 
-// createdDirs returns the folders that the transaction makes, outermost first.
+// createdDirs returns the folders that the transaction creates, outermost first.
 func (t *transaction) createdDirs() []string {
 	var dirs []string
 	for i := range t.Actions {
@@ -175,7 +177,7 @@ func (t *transaction) createdDirs() []string {
 // append adds an action on f.
 func (b *builder) append(f *file, a action) { b.appendFrom(f, f, a) }
 
-// appendFrom adds an action on f whose file was origin's.
+// appendFrom adds an action on f whose content comes from origin.
 func (b *builder) appendFrom(origin, f *file, a action) {
 	a.Path, a.written = f.path, f.written
 	a.info, a.data = origin.before.info, f.after.data
@@ -189,7 +191,7 @@ func (b *builder) appendFrom(origin, f *file, a action) {
 	b.Actions = append(b.Actions, a)
 }
 
-// fingerprint returns what tells the state from others.
+// fingerprint returns the fingerprint of the state.
 func (s *state) fingerprint() fingerprint {
 	switch {
 	case !s.exists:
@@ -202,8 +204,8 @@ func (s *state) fingerprint() fingerprint {
 	return fingerprint{Sum: sum(s.data), Mode: s.mode}
 }
 
-// stageFor returns a name for the staged file of f, in the nearest folder that
-// is there and stays.
+// stageFor returns a path for the staged file of f, in the nearest folder that
+// exists and is not removed.
 func (b *builder) stageFor(f *file) string {
 	dir := filepath.Dir(f.path)
 	for (!isDir(dir) || slices.Contains(b.plan.emptyDirs, dir)) && dir != filepath.Dir(dir) {
@@ -212,8 +214,7 @@ func (b *builder) stageFor(f *file) string {
 	return stageName(dir, f.path, fmt.Sprintf("%s-%d", b.token, len(b.Actions)))
 }
 
-// stageName returns a name in dir that nothing else uses and that shows whose
-// it is.
+// stageName returns a unique path in dir whose name shows its origin.
 func stageName(dir, path, token string) string {
 	base := filepath.Base(path)
 	const most = 100

@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// A disk makes every change to the file system, each through one method, so
-// that a test can let any of them fail or be the last thing that happens.
+// A disk makes all changes to the file system, so that a test can make any of them
+// fail or simulate a crash after it.
 type disk struct {
-	// fault, when not nil, is called before every change; an error takes the
-	// change's place.
+	// fault, if not nil, is called before every change. If it returns an error,
+	// the change fails with it.
 	fault func(op, path string) error
 }
 
@@ -28,11 +28,10 @@ func (d *disk) before(op, path string) error {
 	return nil
 }
 
-// chunk is how much one write takes.
+// chunk is the maximum size of one write, in bytes.
 const chunk = 1 << 20
 
-// create makes a new file with what is in data. The mode is subject to the
-// umask.
+// create creates a file with the content data. The mode is subject to the umask.
 func (d *disk) create(path string, data []byte, mode fs.FileMode) error {
 	if err := d.before("open", path); err != nil {
 		return err
@@ -44,8 +43,8 @@ func (d *disk) create(path string, data []byte, mode fs.FileMode) error {
 	return errors.Join(d.write(f, data, 0), f.Close())
 }
 
-// overwrite replaces what is in the file at path without making a new one.
-// Until it ends the file holds some of both.
+// overwrite replaces the content of the file at path in place. Until it returns,
+// the content is a mixture of both.
 func (d *disk) overwrite(path string, data []byte) error {
 	if err := d.before("open", path); err != nil {
 		return err
@@ -70,7 +69,7 @@ func (d *disk) overwrite(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// write writes data from offset off on.
+// write writes data at offset off.
 func (d *disk) write(f *os.File, data []byte, off int64) error {
 	for len(data) > 0 {
 		n := min(len(data), chunk)
@@ -113,7 +112,7 @@ func (d *disk) chmod(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// rename puts the file at from in the place of the one at to, if any.
+// rename renames from to to and replaces to if it exists.
 func (d *disk) rename(from, to string) error {
 	if err := d.before("rename", to); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// renameNew renames from to to, where nothing must be.
+// renameNew renames from to to, which must not exist.
 func (d *disk) renameNew(from, to string) error {
 	if err := d.before("rename", to); err != nil {
 		return err
@@ -129,8 +128,8 @@ func (d *disk) renameNew(from, to string) error {
 	return renameNew(from, to)
 }
 
-// exchange lets the files at a and b trade places. The error is
-// [errors.ErrUnsupported] where the file system cannot.
+// exchange exchanges the files at a and b atomically. The error is
+// [errors.ErrUnsupported] if the file system does not support that.
 func (d *disk) exchange(a, b string) error {
 	if err := d.before("rename", b); err != nil {
 		return err
@@ -138,8 +137,8 @@ func (d *disk) exchange(a, b string) error {
 	return exchange(a, b)
 }
 
-// copyMetadata gives the file at path the owner and the extended attributes of
-// the one at like. Without must, an owner that cannot be given is let be.
+// copyMetadata copies the owner and the extended attributes of the file at like to
+// the one at path. Unless must is set, it ignores those that cannot be set.
 func (d *disk) copyMetadata(path, like string, info fs.FileInfo, must bool) error {
 	if err := d.before("chown", path); err != nil {
 		return err
@@ -156,11 +155,11 @@ func (d *disk) copyMetadata(path, like string, info fs.FileInfo, must bool) erro
 	return nil
 }
 
-// syncers is how many files are waited for at once: a file system writes its
-// journal once for all that wait.
+// syncers is the number of concurrent calls of fsync. A file system writes its
+// journal once for all of them.
 const syncers = 32
 
-// sync brings files and folders to the disk.
+// sync flushes files and folders to the disk.
 func (d *disk) sync(paths []string) error {
 	for _, p := range paths {
 		if err := d.before("sync", p); err != nil {
@@ -183,25 +182,25 @@ func (d *disk) sync(paths []string) error {
 func syncOne(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) && isDir(path) {
-		return nil // a folder that cannot be read cannot be waited for
+		return nil // a folder that cannot be opened cannot be synced
 	}
 	if err != nil {
 		return err
 	}
 	err = f.Sync()
 	if info, e := f.Stat(); e == nil && info.IsDir() && !syncsFolders(err) {
-		err = nil // then a rename is as safe as it gets here
+		err = nil // folders cannot be synced here
 	}
 	return errors.Join(err, f.Close())
 }
 
-// syncsFolders reports whether err says more than that the system or the file
-// system does not sync folders.
+// syncsFolders reports whether err means anything but that the system or the file
+// system cannot sync folders.
 func syncsFolders(err error) bool {
 	return runtime.GOOS != "windows" && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported)
 }
 
-// parentsOf returns the folders of paths, each once.
+// parentsOf returns the parent folders of paths without duplicates.
 func parentsOf(paths []string) []string {
 	var dirs []string
 	seen := map[string]bool{}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew renames from to to and fails when something is there.
+// renameNew renames from to to and fails if to exists.
 func renameNew(from, to string) error {
 	return renameat2("rename", from, to, unix.RENAME_NOREPLACE, func() error {
 		if _, err := os.Lstat(to); err == nil {
@@ -17,13 +17,13 @@ func renameNew(from, to string) error {
 	})
 }
 
-// exchange lets two files trade places in one step.
+// exchange exchanges two files atomically.
 func exchange(a, b string) error {
 	return renameat2("rename", a, b, unix.RENAME_EXCHANGE, func() error { return errors.ErrUnsupported })
 }
 
-// renameat2 renames with flags, and calls otherwise where the file system does
-// not know them.
+// renameat2 renames with flags. It calls otherwise if the file system does not
+// support them.
 func renameat2(op, from, to string, flags uint, otherwise func() error) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags)
 	switch err {

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// renameNew renames from to to and fails when something is there. Here the
-// two are not one step.
+// renameNew renames from to to and fails if to exists. The check and the rename
+// are not atomic.
 func renameNew(from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}

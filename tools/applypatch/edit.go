@@ -4,8 +4,8 @@ import "strings"
 
 const byteOrderMark = "\uFEFF"
 
-// edit returns t with all hunks applied, and their places; or the hunks that
-// have none.
+// edit returns t with all hunks applied, and their places. If any hunk has no
+// place, it returns the mismatches instead.
 func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch) {
 	hunks = t.withoutBOM(hunks)
 	places, bad = t.placeAll(hunks)
@@ -27,7 +27,7 @@ func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch)
 // changed returns the lines that replace those at p.
 func (t *text) changed(p place) []textLine {
 	var out []textLine
-	var removed []string // line ends of the lines removed just before
+	var removed []string // line endings of the lines just removed
 	at, last := p.start, t.lineEndNear(p.start)
 	for _, l := range p.lines {
 		switch l.Op {
@@ -54,8 +54,8 @@ func (t *text) changed(p place) []textLine {
 	return out
 }
 
-// lineEndNear returns the line end of the line before index i, else of the one at
-// it, else a plain one.
+// lineEndNear returns the line ending of the line before index i, or else of the
+// line at i, or else "\n".
 func (t *text) lineEndNear(i int) string {
 	for _, j := range []int{i - 1, i - 2, i} {
 		if j >= 0 && j < len(t.lines) && t.lines[j].end != "" {
@@ -65,8 +65,8 @@ func (t *text) lineEndNear(i int) string {
 	return "\n"
 }
 
-// fixLineEnds gives every line of out but the last one a line end, and leaves a
-// missing one at the end of the file missing.
+// fixLineEnds adds missing line endings to all lines of out except the last one.
+// A file that did not end in a line ending still does not.
 func (t *text) fixLineEnds(out *text) {
 	for i := range out.lines {
 		l := &out.lines[i]
@@ -80,8 +80,8 @@ func (t *text) fixLineEnds(out *text) {
 	}
 }
 
-// withoutBOM returns the hunks without the byte order mark that some carry in
-// the first line of the file, and drops the file's own when a hunk removes it.
+// withoutBOM returns the hunks without the byte order mark that some have in the
+// first line of the file. It removes the one of the file if a hunk does.
 func (t *text) withoutBOM(hunks []Hunk) []Hunk {
 	if !t.bom {
 		return hunks
@@ -102,7 +102,7 @@ func (t *text) withoutBOM(hunks []Hunk) []Hunk {
 	return out
 }
 
-// newText returns the text of the first line that the hunk leaves.
+// newText returns the text of the first new line.
 func (h *Hunk) newText() string {
 	if lines := h.newLines(); len(lines) > 0 {
 		return lines[0].Text
@@ -110,7 +110,7 @@ func (h *Hunk) newText() string {
 	return ""
 }
 
-// newFile returns the bytes of a file made of the '+' lines of hunks.
+// newFile returns the content of a file that consists of the '+' lines of hunks.
 func newFile(hunks []Hunk) []byte {
 	var b strings.Builder
 	for _, h := range hunks {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// An encoding is how a file writes its characters.
+// An encoding is a character encoding of a file.
 type encoding int
 
 const (
@@ -19,12 +19,15 @@ const (
 	utf16le              // only with a byte order mark
 	utf16be              // only with a byte order mark
 	latin1               // ISO 8859-1
-	windows1252          // Latin-1 with printed characters in 0x80 to 0x9f
-	unknown8bit          // some superset of ASCII: what is not ASCII can be kept, not written
+	windows1252          // Latin-1 with printable characters in 0x80 to 0x9f
+	unknown8bit          // a superset of ASCII: other characters can be kept but not written
 )
 
 func (e encoding) String() string {
-	return [...]string{"UTF-8", "UTF-16 (little endian)", "UTF-16 (big endian)", "Latin-1", "Windows-1252", "an unknown 8-bit encoding"}[e]
+	return [...]string{
+		"UTF-8", "UTF-16 (little endian)", "UTF-16 (big endian)",
+		"Latin-1", "Windows-1252", "an unknown 8-bit encoding",
+	}[e]
 }
 
 func (e encoding) bom() []byte {
@@ -39,11 +42,11 @@ func (e encoding) bom() []byte {
 	return nil
 }
 
-// binaryWindow is how far a NUL byte is looked for, as git does.
+// binaryWindow is the number of bytes to search for a NUL byte, as in git.
 const binaryWindow = 8000
 
-// detect returns the encoding of data and whether it begins with a byte order
-// mark, or why it cannot be edited as text.
+// detect returns the encoding of data and whether data begins with a byte order
+// mark, or an error if it is not text that can be edited.
 func detect(data []byte) (encoding, bool, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte{0xFF, 0xFE, 0, 0}), bytes.HasPrefix(data, []byte{0, 0, 0xFE, 0xFF}):
@@ -66,8 +69,8 @@ func detect(data []byte) (encoding, bool, error) {
 	return detect8bit(data), false, nil
 }
 
-// looksUTF16 reports whether most of the bytes at odd or at even places are
-// NUL, as in ASCII text written in UTF-16.
+// looksUTF16 reports whether most bytes at odd or even offsets are NUL, as in
+// ASCII text in UTF-16.
 func looksUTF16(head []byte) bool {
 	var nul [2]int
 	for i, b := range head {
@@ -79,9 +82,9 @@ func looksUTF16(head []byte) bool {
 	return min(nul[0], nul[1]) == 0 && most*4 >= len(head)
 }
 
-// detect8bit tells Latin-1 from other encodings with 8 bits: letters with an
-// accent stand alone between ASCII letters, where Cyrillic, Chinese and the
-// like come in runs.
+// detect8bit distinguishes Latin-1 from other 8-bit encodings: accented letters
+// are usually single bytes between ASCII letters, whereas Cyrillic, Chinese and
+// others come in runs.
 func detect8bit(data []byte) encoding {
 	single, inRuns, c1 := 0, 0, false
 	for i := 0; i < len(data); {
@@ -131,8 +134,8 @@ func (e encoding) decode(raw []byte) string {
 	return b.String()
 }
 
-// privateUse is where the bytes of an unknown encoding are put: no character
-// of a patch agrees with them.
+// privateUse is the offset to which bytes of an unknown encoding are mapped, so
+// that they match no character of a patch.
 const privateUse = 0xF700
 
 // encode returns the bytes of s.
@@ -151,7 +154,8 @@ func (e encoding) encode(s string) ([]byte, error) {
 		}
 		c, ok := e.charmap().EncodeRune(r)
 		if !ok || e == unknown8bit {
-			return nil, fmt.Errorf("the file is in %s, which cannot take %q; use characters it has, or convert it to UTF-8 first", e, r)
+			return nil, fmt.Errorf("the file is in %s, which cannot take %q; "+
+				"use characters it has, or convert it to UTF-8 first", e, r)
 		}
 		out = append(out, c)
 	}
@@ -171,7 +175,7 @@ func encodeUTF16(s string, e encoding) []byte {
 	return out
 }
 
-// splitUTF16 cuts data, without its byte order mark, into lines.
+// splitUTF16 splits data, without its byte order mark, into lines.
 func splitUTF16(data []byte, e encoding) ([]textLine, error) {
 	if len(data)%2 != 0 {
 		return nil, errors.New("it is UTF-16 with half a character at its end; mend it first")

@@ -10,20 +10,18 @@ import (
 	"path/filepath"
 )
 
-// A folder holds named files for the store. A file appears under its name
-// complete or not at all.
+// A folder holds named files for the store. Writes are atomic.
 type folder interface {
 	sizes() (map[string]int64, error)
-	read(name string, off, n int64) ([]byte, error) // n < 0: to the end
+	read(name string, off, n int64) ([]byte, error) // n < 0 reads to the end
 	write(name string, data []byte) error
 	rename(from, to string) error
 	remove(name string) error
-	// lock keeps other processes away until unlock.
+	// lock excludes other processes until unlock is called.
 	lock() (unlock func(), err error)
 }
 
-// A diskFolder is a folder on disk. What its methods did is still done after a
-// crash.
+// A diskFolder is a folder on disk. Completed changes survive a crash.
 type diskFolder struct {
 	dir  string
 	disk *disk
@@ -95,7 +93,7 @@ func (f *diskFolder) read(name string, off, n int64) ([]byte, error) {
 
 func (f *diskFolder) write(name string, data []byte) error {
 	tmp := f.path(name + tmpSuffix)
-	if exists(tmp) { // of a process that died
+	if exists(tmp) { // left by a process that crashed
 		f.disk.remove(tmp)
 	}
 	err := f.disk.create(tmp, data, 0o600)
@@ -118,7 +116,7 @@ func (f *diskFolder) rename(from, to string) error {
 
 func (f *diskFolder) remove(name string) error { return f.wrap(f.disk.remove(f.path(name))) }
 
-// A memoryFolder ends with the process.
+// A memoryFolder is a folder in memory.
 type memoryFolder map[string][]byte
 
 func (f memoryFolder) lock() (func(), error) { return func() {}, nil }

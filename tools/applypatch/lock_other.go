@@ -4,5 +4,6 @@ package applypatch
 
 import "os"
 
-// lockFile cannot lock here; a process serialises its own patches.
+// lockFile does nothing: files cannot be locked on this system. A process still
+// serializes its own patches.
 func lockFile(*os.File) error { return nil }

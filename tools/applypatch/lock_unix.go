@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile waits until no other process holds f. The lock ends when f is
-// closed, also by the death of the process.
+// lockFile waits for an exclusive lock of f. The lock is released when f is closed
+// or the process ends.
 func lockFile(f *os.File) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {

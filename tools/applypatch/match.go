@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// A place is where a hunk goes in a file.
+// A place is the position of a hunk in a file.
 type place struct {
 	start  int   // index of the first old line
 	old    int   // number of old lines
-	level  level // at which they agree
-	strict bool  // line ends agree too, so the hunk's own line ends count
-	others []int // further places where the lines agree as well
+	level  level // at which they match
+	strict bool  // the line endings match too, so those of the hunk are used
+	others []int // further places where the lines match
 	lines  []Line
 }
 
 func (p place) end() int { return p.start + p.old }
 
-// A mismatch is a hunk for which there is no place.
+// A mismatch is a hunk that has no place.
 type mismatch struct {
 	hunk   int // index in the file operation
 	reason reason
-	places []int // the places between which it cannot be told, from 0
+	places []int // the ambiguous places, from 0
 	want   string
 }
 
@@ -33,9 +33,9 @@ type reason int
 const (
 	noLines   reason = iota // the old lines are not in the file
 	noContext               // the line of an @@ is not in the file
-	manyLines               // the old lines are there more than once
+	manyLines               // the old lines occur more than once
 	manyContexts
-	notAtEnd   // the old lines are not the last ones
+	notAtEnd   // the old lines are not at the end of the file
 	overlap    // the place is taken by another hunk
 	noSuchLine // a line number beyond the end
 )
@@ -44,12 +44,12 @@ const (
 type matcher struct {
 	text  *text
 	taken []place // sorted by start
-	next  int     // where the search goes on: after the previous hunk
-	drift int     // by how much the hunks so far lengthened the file
+	next  int     // where the search continues, after the previous hunk
+	drift int     // lines that the hunks so far added to the file
 }
 
-// placeAll returns the places of all hunks in the order of the file, or every
-// hunk that has none.
+// placeAll returns the places of all hunks in file order, and the hunks that
+// have none.
 func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	m := &matcher{text: t}
 	var bad []mismatch
@@ -65,16 +65,16 @@ func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	return m.taken, bad
 }
 
-// take keeps other hunks away from p.
+// take reserves p.
 func (m *matcher) take(p place) {
 	i, _ := slices.BinarySearchFunc(m.taken, p, func(a, b place) int {
 		if a.start != b.start {
 			return a.start - b.start
 		}
-		return a.old - b.old // what is inserted before a line comes before its change
+		return a.old - b.old // an insertion before a line precedes a change of it
 	})
 	for i < len(m.taken) && p.old == 0 && m.taken[i].old == 0 && m.taken[i].start == p.start {
-		i++ // insertions at one place stay in order
+		i++ // insertions at the same place keep their order
 	}
 	m.taken = slices.Insert(m.taken, i, p)
 	m.next = p.end()
@@ -88,8 +88,8 @@ func (m *matcher) take(p place) {
 	}
 }
 
-// free reports whether n lines from start on are no other hunk's. What is taken
-// does not overlap, so only the last place before their end can.
+// free reports whether no other hunk has taken any of the n lines at start.
+// Taken places do not overlap, so checking the last one before the end suffices.
 func (m *matcher) free(start, n int) bool {
 	i := sort.Search(len(m.taken), func(i int) bool { return m.taken[i].start >= start+n })
 	return i == 0 || m.taken[i-1].end() <= start
@@ -110,7 +110,7 @@ func (m *matcher) place(h *Hunk) (place, *mismatch) {
 	}
 	p, miss := m.byLines(h.Lines, old, from, h.EndOfFile)
 	if miss != nil && old[len(old)-1].Text == "" {
-		// The empty line that the end of the file looks like.
+		// Some patches have an empty line for the end of the file.
 		if lines := withoutLastEmpty(h.Lines); len(lines) > 0 {
 			shorter := Hunk{Lines: lines}
 			if q, miss := m.byLines(lines, shorter.oldLines(), from, h.EndOfFile); miss == nil {
@@ -121,8 +121,8 @@ func (m *matcher) place(h *Hunk) (place, *mismatch) {
 	return p, miss
 }
 
-// withoutLastEmpty returns lines without the last old one, which is empty, and
-// without the new one that goes with it.
+// withoutLastEmpty returns lines without the last old line, which is empty, and
+// without the corresponding new line.
 func withoutLastEmpty(lines []Line) []Line {
 	lines = slices.Clone(lines)
 	last := func(op byte) int {
@@ -148,7 +148,7 @@ func withoutLastEmpty(lines []Line) []Line {
 	return lines
 }
 
-// addition places a hunk without old lines: after its context, else at the end.
+// addition places a hunk without old lines after its context, or else at the end.
 func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
 	p := place{start: len(m.text.lines), lines: h.Lines}
 	if len(h.Context) > 0 && !h.EndOfFile {
@@ -160,8 +160,8 @@ func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
 	return p, nil
 }
 
-// afterContext returns the index after the line of the last @@. For an
-// addition that line must be there once only: nothing else says where it goes.
+// afterContext returns the index after the line of the last @@. For an addition,
+// that line must be unique, because nothing else determines the place.
 func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 	from := m.next
 	for i, ctx := range h.Context {
@@ -183,8 +183,8 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 	return from, nil
 }
 
-// contextPlaces returns the lines from index from on that agree with ctx, at
-// the closest level at which any does.
+// contextPlaces returns the lines at or after from that match ctx, at the
+// strictest level with a match.
 func (m *matcher) contextPlaces(ctx string, from int) []int {
 	for _, want := range []string{ctx, strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")} {
 		for l := exact; l < levels; l++ {
@@ -196,8 +196,8 @@ func (m *matcher) contextPlaces(ctx string, from int) []int {
 	return nil
 }
 
-// byLines places old, the old lines of lines, at the first place from index
-// from on, else at the only place before it.
+// byLines places old, the old lines of lines, at the first match at or after
+// from, or else at the only match before it.
 func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mismatch) {
 	if atEnd {
 		return m.atEnd(lines, old)
@@ -228,7 +228,8 @@ func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
 	return place{}, m.mismatchOf(old, notAtEnd)
 }
 
-// mismatchOf tells lines that another hunk took from lines that are not there.
+// mismatchOf returns the mismatch for old: overlap if another hunk has taken the
+// lines, and otherwise the given reason.
 func (m *matcher) mismatchOf(old []Line, otherwise reason) *mismatch {
 	for l := exact; l < levels; l++ {
 		found := m.text.find(old, l, 0, maxFound)
@@ -243,8 +244,7 @@ func (m *matcher) mismatchOf(old []Line, otherwise reason) *mismatch {
 	return &mismatch{reason: otherwise}
 }
 
-// findFree returns the free places of old from index start on, not more than
-// [maxFound].
+// findFree returns the free places of old at or after start, at most [maxFound].
 func (m *matcher) findFree(old []Line, l level, start int) []int {
 	var found []int
 	for i := range m.text.places(old, l, start) {
@@ -258,18 +258,18 @@ func (m *matcher) findFree(old []Line, l level, start int) []int {
 	return found
 }
 
-// byNumber places a hunk that has line numbers. Where git apply finds a place
-// it is the same one: lines and line ends agree, and the place is the nearest
-// to the numbers; a hunk without context above or below belongs to the start
-// or the end of the file. Else the lines must agree where the numbers say or
-// at one place only.
+// byNumber places a hunk with line numbers. If git apply finds a place, byNumber
+// returns the same one: lines and line endings match, and the place is the
+// nearest to the line number; a hunk without leading or trailing context belongs
+// to the start or end of the file. Otherwise the lines must match at the line
+// number or at exactly one place.
 func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 	if len(old) == 0 {
 		return m.insertion(h)
 	}
 	want := max(0, h.NewStart-1-m.drift)
 	p := place{old: len(old), strict: true, lines: h.Lines}
-	var strict []int // free places where line ends agree too
+	var strict []int // free places where the line endings match too
 	for i := range m.text.places(old, exact, 0) {
 		if m.text.sameEnds(old, i) && m.free(i, len(old)) {
 			strict = append(strict, i)
@@ -302,7 +302,7 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 	return p, m.mismatchOf(old, noLines)
 }
 
-// gitCandidates returns those of the starts that git would take.
+// gitCandidates returns the starts that git would accept.
 func (m *matcher) gitCandidates(starts []int, h *Hunk, n int) []int {
 	atStart, atEnd := h.OldStart <= 1, h.Lines[len(h.Lines)-1].Op != ' '
 	var ok []int
@@ -314,7 +314,7 @@ func (m *matcher) gitCandidates(starts []int, h *Hunk, n int) []int {
 	return ok
 }
 
-// nearest returns the start nearest to want, of two the later one.
+// nearest returns the start nearest to want, and the later one of two.
 func nearest(starts []int, want int) (int, bool) {
 	best, ok := 0, false
 	for _, s := range starts {
@@ -327,8 +327,7 @@ func nearest(starts []int, want int) (int, bool) {
 
 func abs(n int) int { return max(n, -n) }
 
-// insertion places a hunk that only adds, and has nothing but its number to
-// say where.
+// insertion places a hunk of added lines by its line number.
 func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
 	p := place{start: h.OldStart, strict: true, lines: h.Lines}
 	if p.start > len(m.text.lines) {
@@ -340,12 +339,10 @@ func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
 	return p, nil
 }
 
-// maxFound is how many places are looked for where one is enough, so that the
-// others can be told of.
+// maxFound is the maximum number of places to report for ambiguous lines.
 const maxFound = 100
 
-// find returns the first places of old from index start on, not more than
-// most.
+// find returns the first places of old at or after start, at most most.
 func (t *text) find(old []Line, l level, start, most int) []int {
 	var found []int
 	for i := range t.places(old, l, start) {
@@ -356,7 +353,7 @@ func (t *text) find(old []Line, l level, start, most int) []int {
 	return found
 }
 
-// places yields every index from start on at which old agrees.
+// places yields every index at or after start where old matches.
 func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range t.candidates(l, l.key(old[0].Text), start) {
@@ -367,7 +364,7 @@ func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
 	}
 }
 
-// fits reports whether old agrees with the lines from start on.
+// fits reports whether old matches the lines at start.
 func (t *text) fits(old []Line, l level, start int) bool {
 	if start < 0 || start+len(old) > len(t.lines) {
 		return false
@@ -380,7 +377,7 @@ func (t *text) fits(old []Line, l level, start int) bool {
 	return true
 }
 
-// sameEnds reports whether the lines from start on end as old says.
+// sameEnds reports whether the lines at start have the line endings of old.
 func (t *text) sameEnds(old []Line, start int) bool {
 	for i := range old {
 		if !sameEnd(t.lines[start+i].end, old[i].End) {
@@ -390,8 +387,8 @@ func (t *text) sameEnds(old []Line, start int) bool {
 	return true
 }
 
-// sameEnd reports whether a line that ends in end is as a patch says. A patch
-// that says nothing agrees with every line end.
+// sameEnd reports whether the line ending end matches the one in a patch. An
+// unspecified one matches every line ending.
 func sameEnd(end, says string) bool {
 	if says == NoNewline {
 		return end == ""

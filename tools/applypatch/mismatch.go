@@ -10,43 +10,47 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// excerptLines is the most that is shown of one place.
+// excerptLines is the maximum number of lines in an excerpt.
 const excerptLines = 24
 
-// maxExplained is for how many hunks of a file the nearest place is looked
-// for.
+// maxExplained is the maximum number of hunks per file that are explained.
 const maxExplained = 20
 
-// explain returns what is wrong with a hunk of the file at path, for the model.
+// explain describes a mismatch in the file at path for the model.
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	at := fmt.Sprintf("%s: hunk %d (line %d of the patch) ", path, m.hunk+1, h.Line)
 	switch m.reason {
 	case noContext:
-		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, t.nearestTo([]Line{{Op: ' ', Text: m.want}}))
+		nearest := t.nearestTo([]Line{{Op: ' ', Text: m.want}})
+		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, nearest)
 	case manyContexts:
-		return at + fmt.Sprintf("is ambiguous: the line %q is there %s times, at %s; add lines of context", m.want, times(m.places), lineNumbers(m.places))
+		return at + fmt.Sprintf("is ambiguous: the line %q is there %s times, at %s; add lines of context",
+			m.want, times(m.places), lineNumbers(m.places))
 	case manyLines:
-		return at + fmt.Sprintf("is ambiguous: its lines are there %s times, at %s; add lines of context", times(m.places), lineNumbers(m.places))
+		return at + fmt.Sprintf("is ambiguous: its lines are there %s times, at %s; add lines of context",
+			times(m.places), lineNumbers(m.places))
 	case overlap:
 		return at + fmt.Sprintf("overlaps another hunk at %s; make them one", lineNumbers(m.places))
 	case noSuchLine:
 		return at + fmt.Sprintf("begins at line %d, but the file has %d lines", h.OldStart, len(t.lines))
 	case notAtEnd:
 		if len(m.places) > 0 {
-			return at + fmt.Sprintf("does not match: its lines are at %s, not at the end of the file; leave out '%s'", lineNumbers(m.places), eofMarker)
+			return at + fmt.Sprintf("does not match: its lines are at %s, not at the end of the file; leave out '%s'",
+				lineNumbers(m.places), eofMarker)
 		}
 		return at + "does not match: its lines are not the last ones of the file" + t.nearestTo(h.oldLines())
 	}
 	return at + "does not match" + t.nearestTo(h.oldLines())
 }
 
-// ambiguityNote says that the lines of a hunk are in the file more than once.
+// ambiguityNote reports that the lines of a hunk occur more than once.
 func ambiguityNote(path string, p place) string {
 	all := append([]int{p.start}, p.others...)
-	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d", path, times(all), lineNumbers(all), p.start+1)
+	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d",
+		path, times(all), lineNumbers(all), p.start+1)
 }
 
-// times returns how many places there are, as far as they were looked for.
+// times returns the number of places as text.
 func times(places []int) string {
 	if len(places) == maxFound {
 		return fmt.Sprintf("%d or more", maxFound)
@@ -71,7 +75,7 @@ func lineNumbers(places []int) string {
 	return "lines " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// nearestTo shows what in the file is most like old, and what differs there.
+// nearestTo shows the lines of the file that are most similar to old, as a diff.
 func (t *text) nearestTo(old []Line) string {
 	if len(t.lines) == 0 {
 		return "; the file is empty"
@@ -103,7 +107,8 @@ func hunksOnly(d string) string {
 	n := 0
 	for line := range strings.Lines(d) {
 		switch {
-		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "@@"):
+		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- "),
+			strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "@@"):
 			continue
 		}
 		if n++; n > excerptLines {
@@ -115,7 +120,7 @@ func hunksOnly(d string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// nearestPlace returns the lines that are most like old.
+// nearestPlace returns the lines of the file that are most similar to old.
 func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
 	start, ok = t.byVotes(old)
 	if !ok {
@@ -127,8 +132,7 @@ func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
 	return start, t.endOf(old, start), true
 }
 
-// lettersAndDigits returns the letters and digits of a line: what is left when spacing,
-// case and punctuation are taken for slips.
+// lettersAndDigits returns s in lower case and without spacing and punctuation.
 func lettersAndDigits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -138,8 +142,7 @@ func lettersAndDigits(s string) string {
 	}, s)
 }
 
-// looseKey returns a number that agrees when two lines do, bare; 0 for a line
-// with nothing in it.
+// looseKey returns a hash of the letters and digits of s, or 0 if it has none.
 func looseKey(s string) uint64 {
 	b := lettersAndDigits(s)
 	if b == "" {
@@ -148,8 +151,8 @@ func looseKey(s string) uint64 {
 	return maphash.String(seed, b)
 }
 
-// byVotes lets every line of the file that is, bare, a line of old vote for
-// where old would begin. Long lines count more.
+// byVotes lets every line of the file with the loose key of a line of old vote
+// for the start of old. Long lines have more weight.
 func (t *text) byVotes(old []Line) (start int, ok bool) {
 	where := map[uint64][]int{}
 	for i, l := range old {
@@ -171,13 +174,14 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 	return best, most > 0
 }
 
-// minSimilarity is how much of two lines must agree for them to be called alike.
+// minSimilarity is the minimum similarity of lines that are reported.
 const minSimilarity = 0.5
 
-// maxCompared is how many lines are compared one by one.
+// maxCompared is the maximum number of lines to compare one by one.
 const maxCompared = 100_000
 
-// bySimilarity finds the line of the file most like the longest line of old.
+// bySimilarity finds the line of the file most similar to the longest line of
+// old.
 func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 	longest := 0
 	for i := range old {
@@ -198,7 +202,8 @@ func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 	return start, ok
 }
 
-// A pairs counts which neighbouring letters a line has, some kinds together.
+// A pairs is a histogram of the pairs of adjacent letters in a line, hashed to a
+// byte.
 type pairs struct {
 	count [256]uint8
 	all   int
@@ -222,7 +227,7 @@ func pairsOf(s string) (p pairs) {
 	return p
 }
 
-// similarity returns how much of two lines is the same, from 0 to 1.
+// similarity returns the similarity of two lines, from 0 to 1.
 func (p pairs) similarity(q pairs) float64 {
 	if small, large := min(p.all, q.all), max(p.all, q.all); small == 0 || 3*small < large {
 		return 0
@@ -234,9 +239,9 @@ func (p pairs) similarity(q pairs) float64 {
 	return 2 * float64(common) / float64(p.all+q.all)
 }
 
-// endOf returns the index after the lines that are most like old and begin at
-// start: where the last line of old that is found nearby is, and as many more
-// as old has after it.
+// endOf returns the end of the lines that are most similar to old and begin at
+// start. It looks for the last line of old that occurs nearby and adds the number
+// of lines that old has after it.
 func (t *text) endOf(old []Line, start int) int {
 	const slack = 10
 	for j := len(old) - 1; j > 0; j-- {

@@ -6,21 +6,21 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// Parse reads a patch in either format; which one is told from the text.
-//
-// A Markdown fence or a shell heredoc round the patch is taken off. Every
-// error is a [*SyntaxError].
+// Parse parses a patch of either format, which it detects from the text. It
+// strips a Markdown fence or a shell heredoc around the patch. Every error is a
+// [*SyntaxError].
 func Parse(text string) (*Patch, error) {
 	lines := strings.Split(text, "\n")
 	lines, first := unwrap(lines)
 	for i, line := range lines {
 		switch {
-		case isMarker(line, beginMarker) && (i == 0 || strings.HasPrefix(line, "***")): // padded, it may be quoted
+		case isMarker(line, beginMarker) && (i == 0 || strings.HasPrefix(line, "***")):
+			// Below the first line, an indented marker may be a quote.
 			return parseCodex(withoutCR(lines[i:]), first+i)
 		case startsDiff(lines[i:]):
 			return parseUnified(lines[i:], first+i)
 		case strings.HasPrefix(line, "***"):
-			// A header before any Begin Patch: this was meant for Codex's format.
+			// A header without Begin Patch: Codex's format was intended.
 			return nil, noPatch(first + i)
 		}
 	}
@@ -28,7 +28,8 @@ func Parse(text string) (*Patch, error) {
 }
 
 func noPatch(line int) error {
-	return &SyntaxError{line, "the first line must be '" + beginMarker + "', or the text a unified diff; begin with one of them"}
+	return &SyntaxError{line, "the first line must be '" + beginMarker +
+		"', or the text a unified diff; begin with one of them"}
 }
 
 // startsDiff reports whether a unified diff begins at the first of lines.
@@ -41,11 +42,12 @@ func startsDiff(lines []string) bool {
 
 var (
 	fence   = lazyregexp.New("^(```+|~~~+)[ \t]*[\\w+-]*$")
-	heredoc = lazyregexp.New(`^(?:(?:apply_patch|applypatch|cat)\s*)?<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(?:\s*\|\s*(?:apply_patch|applypatch))?$`)
+	heredoc = lazyregexp.New(`^(?:(?:apply_patch|applypatch|cat)\s*)?<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))` +
+		`(?:\s*\|\s*(?:apply_patch|applypatch))?$`)
 )
 
-// unwrap takes blank lines, Markdown fences and heredocs off both ends and
-// returns what is left, with the number of its first line.
+// unwrap strips blank lines, Markdown fences and heredocs. It returns the
+// remaining lines and the line number of the first one.
 func unwrap(lines []string) ([]string, int) {
 	first := 1
 	for {
@@ -67,8 +69,8 @@ func unwrap(lines []string) ([]string, int) {
 	}
 }
 
-// trimBlank cuts blank lines off both ends. A line of a single space at the
-// end stays: it is an empty context line of a diff.
+// trimBlank removes blank lines at both ends. A last line of a single space is
+// kept: it is an empty context line of a diff.
 func trimBlank(lines []string, first int) ([]string, int) {
 	for len(lines) > 0 && strings.TrimSpace(lines[0]) == "" {
 		lines, first = lines[1:], first+1
@@ -79,7 +81,7 @@ func trimBlank(lines []string, first int) ([]string, int) {
 	return lines, first
 }
 
-// withoutCR returns lines, each without carriage returns at its end.
+// withoutCR returns lines without trailing carriage returns.
 func withoutCR(lines []string) []string {
 	cut := make([]string, len(lines))
 	for i, line := range lines {

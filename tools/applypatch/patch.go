@@ -6,47 +6,46 @@ import (
 	"slices"
 )
 
-// A Patch is what the text of a patch says, whichever format it came in: file
-// operations in order.
+// A Patch is a parsed patch of either format: file operations in order.
 type Patch struct {
 	Format Format
 	Ops    []FileOp
 }
 
-// A Format is a way to write a patch.
+// A Format is the format of a patch.
 type Format int
 
 const (
 	Codex   Format = iota // *** Begin Patch … *** End Patch
-	Unified               // --- a/x, +++ b/x, @@ -1,2 +1,3 @@; with git's extended headers or without
+	Unified               // --- a/x, +++ b/x, @@ -1,2 +1,3 @@; git's extended headers are optional
 )
 
-// A Kind is what happens to a file.
+// A Kind is the kind of a file operation.
 type Kind int
 
 const (
-	Update Kind = iota // change it, move it, or both
+	Update Kind = iota // edit it, move it, or both
 	Add                // create it
 	Delete             // remove it
 )
 
-// A FileOp is one file of a patch.
+// A FileOp is one file operation of a patch.
 type FileOp struct {
 	Kind   Kind
 	Path   string // as written
 	MoveTo string // Update: its new path, "" to stay
 	Hunks  []Hunk // Add: at most one, of '+' lines only
 
-	// Exec is the executable bit that a unified diff asks for.
+	// Exec is the change of the executable bit, in unified diffs only.
 	Exec Exec
 
-	// Copy is set for git's "copy from": the file at Path stays.
+	// Copy is set for git's "copy from": the file at Path is kept.
 	Copy bool
 
-	Line int // of the operation in the text of the patch, from 1
+	Line int // line number in the text of the patch, from 1
 }
 
-// Exec says what a patch does to a file's executable bit.
+// Exec is what a patch does to a file's executable bit.
 type Exec int
 
 const (
@@ -55,34 +54,34 @@ const (
 	ExecOff       // mode 100644
 )
 
-// A Hunk is one block of changes of a file.
+// A Hunk is one block of changes to a file.
 type Hunk struct {
-	Context   []string // the texts of its @@ lines: whole lines of the file above it
+	Context   []string // the text of its @@ lines: whole lines of the file above the hunk
 	Lines     []Line
-	EndOfFile bool // the old lines are the last ones of the file
+	EndOfFile bool // the old lines are the last lines of the file
 
-	// OldStart and NewStart are the line numbers that a header @@ -1,2 +1,3 @@
-	// gives, from 1; 0 when it gives none.
+	// OldStart and NewStart are the line numbers in a header such as
+	// @@ -1,2 +1,3 @@, from 1, or 0 without one.
 	OldStart, NewStart int
 
-	Line int // of the hunk in the text of the patch, from 1
+	Line int // line number in the text of the patch, from 1
 }
 
 // A Line is one line of a hunk.
 type Line struct {
 	Op   byte   // ' ', '-' or '+'
-	Text string // without its line end
+	Text string // without the line ending
 
-	// End is the line's own line end where the format says it: "\n", "\r\n",
-	// or NoNewline. Empty means that it is not said.
+	// End is the line ending where the format specifies it: "\n", "\r\n" or
+	// NoNewline. Empty means unspecified.
 	End string
 }
 
-// NoNewline is the [Line.End] of a last line without line end.
+// NoNewline is the [Line.End] of a last line without a line ending.
 const NoNewline = "none"
 
-// Paths returns every path that the patch would create, change or delete, as
-// written, each once.
+// Paths returns the paths that the patch would create, change or delete, as
+// written and without duplicates.
 func (p *Patch) Paths() []string {
 	var paths []string
 	add := func(path string) {
@@ -99,9 +98,9 @@ func (p *Patch) Paths() []string {
 	return paths
 }
 
-// A SyntaxError says where the text of a patch is no patch.
+// A SyntaxError is a syntax error in the text of a patch.
 type SyntaxError struct {
-	Line int // of the text, from 1; 0 for the text as a whole
+	Line int // from 1; 0 for the text as a whole
 	Msg  string
 }
 
@@ -115,7 +114,7 @@ func (e *SyntaxError) Error() string {
 // oldLines returns the lines that the hunk expects in the file.
 func (h *Hunk) oldLines() []Line { return h.without('+') }
 
-// newLines returns the lines that the hunk leaves there.
+// newLines returns the lines that replace them.
 func (h *Hunk) newLines() []Line { return h.without('-') }
 
 func (h *Hunk) without(op byte) []Line {
@@ -128,7 +127,7 @@ func (h *Hunk) without(op byte) []Line {
 	return lines
 }
 
-// execOf returns what git's mode, such as 100755, asks for.
+// execOf returns the change that git's mode, such as 100755, stands for.
 func execOf(mode fs.FileMode) Exec {
 	if mode&0o111 != 0 {
 		return ExecOn

@@ -13,38 +13,38 @@ import (
 	"toolgate/tools"
 )
 
-// A plan is what a patch comes to, worked out in memory: for each file it
-// touches how it is and how it shall be.
+// A plan is the effect of a patch, computed in memory: the state of each file
+// before and after it.
 type plan struct {
 	resolver  *resolver
-	files     map[string]*file // by real path
+	files     map[string]*file // by resolved path
 	order     []string         // of files, as first touched
-	emptyDirs []string         // folders to remove when nothing is left in them, outermost first
+	emptyDirs []string         // folders to remove if they are empty, outermost first
 	summary   summary
-	notes     []string // what the model should know though all went well
+	notes     []string // for the model, about a patch that was applied
 }
 
 // A file is one path that a plan touches.
 type file struct {
 	path    string // absolute, without symbolic links
-	written string // as the patch has it
+	written string // as in the patch
 	before  state
 	after   state
 }
 
-// A state is what is at a path. The zero state is nothing.
+// A state is what is at a path. The zero state is no file.
 type state struct {
 	exists bool
 	mode   fs.FileMode
 	data   []byte
-	read   bool        // data is what the file holds
-	link   string      // where a symbolic link leads
-	info   fs.FileInfo // of the file on disk; nil for what the plan makes
-	from   string      // the path of the file on disk that is changed into this, "" for a new one
+	read   bool        // data is the content of the file
+	link   string      // target of a symbolic link
+	info   fs.FileInfo // of the file on disk; nil for a file that the plan creates
+	from   string      // the file on disk that becomes this one, "" for a new file
 	exact  bool        // the mode is not subject to the umask
 }
 
-// A summary lists what was done in Codex's words.
+// A summary lists the changes in Codex's wording.
 type summary struct{ added, modified, deleted []string }
 
 func (s summary) String() string {
@@ -67,13 +67,13 @@ func (s summary) items() []string {
 	return items
 }
 
-// A PatchError is everything that keeps a patch from being applied.
+// A PatchError lists the reasons why a patch cannot be applied.
 type PatchError struct {
 	Faults     []string
 	Mismatched bool // a hunk does not fit its file
 }
 
-// maxFaults is how much of the faults the model is shown, in bytes.
+// maxFaults is the maximum size of the faults in an error, in bytes.
 const maxFaults = 24 << 10
 
 func (e *PatchError) Error() string {
@@ -91,7 +91,7 @@ func (e *PatchError) Error() string {
 	return b.String() + "nothing was changed; correct this and resend the whole patch"
 }
 
-// makePlan checks all of p against the files and writes nothing.
+// makePlan checks all of p against the files. It writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
 	pl := &plan{resolver: at, files: map[string]*file{}}
 	var wrong PatchError
@@ -138,7 +138,8 @@ func (pl *plan) add(op *FileOp) error {
 			return err
 		}
 		if !bytes.Equal(f.after.data, data) {
-			return fmt.Errorf("%s: the file exists with other content; update it, or delete it first in the same patch", op.Path)
+			return fmt.Errorf("%s: the file exists with other content; update it, or delete it first in the same patch",
+				op.Path)
 		}
 	} else {
 		f.after = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
@@ -165,10 +166,11 @@ func (pl *plan) delete(op *FileOp) error {
 	return nil
 }
 
-// checkContent fails when a file to delete is not what a unified diff says it is.
+// checkContent returns an error if the content of a file to delete differs from
+// the unified diff.
 func (f *file) checkContent(op *FileOp) error {
 	if f.after.link != "" {
-		return nil // a diff shows where a link leads, not what is there
+		return nil // the diff has the target of the link, not the content
 	}
 	if err := f.load(); err != nil {
 		return err
@@ -178,7 +180,8 @@ func (f *file) checkContent(op *FileOp) error {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("%s: the file has more lines than the patch deletes; use '*** Delete File: %s', or list all lines", op.Path, op.Path)
+		return fmt.Errorf("%s: the file has more lines than the patch deletes; "+
+			"use '*** Delete File: %s', or list all lines", op.Path, op.Path)
 	}
 	return nil
 }
@@ -216,14 +219,15 @@ func (pl *plan) update(op *FileOp) error {
 	return nil
 }
 
-// move puts now, the new state of f, at the path that op moves f to.
+// move puts now, the new state of f, at the path to which op moves f.
 func (pl *plan) move(op *FileOp, f *file, now state) error {
 	to, err := pl.open(op.MoveTo, true)
 	if err != nil {
 		return err
 	}
 	if to != f && to.after.exists {
-		return fmt.Errorf("%s: cannot move %s there: a file exists there; delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
+		return fmt.Errorf("%s: cannot move %s there: a file exists there; "+
+			"delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
 	}
 	if to != f && !op.Copy {
 		f.after = state{}
@@ -233,8 +237,8 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 	return nil
 }
 
-// conflicts returns what in the end makes no sense: a file where a folder is
-// needed, one file changed under two names.
+// conflicts returns the contradictions in the plan: a file where a folder is
+// needed, or a file that is changed under two names.
 func (pl *plan) conflicts() []string {
 	var faults []string
 	var linked []*file // changed files with several names
@@ -251,7 +255,8 @@ func (pl *plan) conflicts() []string {
 		}
 		for _, g := range linked {
 			if os.SameFile(f.before.info, g.before.info) {
-				faults = append(faults, fmt.Sprintf("%s: it is the same file as %s (a hard link); put all changes under one name", f.written, g.written))
+				faults = append(faults, fmt.Sprintf("%s: it is the same file as %s (a hard link); "+
+					"put all changes under one name", f.written, g.written))
 			}
 		}
 		linked = append(linked, f)
@@ -276,8 +281,8 @@ func (pl *plan) fileAbove(path string) string {
 	return ""
 }
 
-// applyHunks returns data with the hunks of op, or a [*PatchError] that tells
-// of each hunk that does not fit.
+// applyHunks returns data with the hunks of op applied, or a [*PatchError] that
+// explains each hunk that does not match.
 func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error) {
 	t, err := parseText(data)
 	if err != nil {
@@ -290,7 +295,8 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
 		}
 		if more := bad[len(faults):]; len(more) > 0 {
-			faults = append(faults, fmt.Sprintf("%s: %d more hunks do not match, from hunk %d on", op.Path, len(more), more[0].hunk+1))
+			faults = append(faults, fmt.Sprintf("%s: %d more hunks do not match, from hunk %d on",
+				op.Path, len(more), more[0].hunk+1))
 		}
 		return nil, nil, &PatchError{Faults: faults, Mismatched: true}
 	}
@@ -305,7 +311,8 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	return out, notes, nil
 }
 
-// apply returns mode as the patch wants it: who may read may execute, or none.
+// apply returns mode with the executable bits set for those who may read, or
+// cleared for all.
 func (e Exec) apply(mode fs.FileMode) fs.FileMode {
 	switch e {
 	case ExecOn:
@@ -316,8 +323,8 @@ func (e Exec) apply(mode fs.FileMode) fs.FileMode {
 	return mode
 }
 
-// open returns the file at path, looked at when it is first asked for. A
-// symbolic link is followed when follow is set, and it was not deleted before.
+// open returns the file at path. It calls stat on first use. If follow is set, it
+// follows a symbolic link, unless the patch has deleted the link before.
 func (pl *plan) open(path string, follow bool) (*file, error) {
 	real, err := pl.resolver.resolve(path, false)
 	if f := pl.files[real]; err == nil && follow && (f == nil || f.after.link != "" || f.before.link == "") {
@@ -338,7 +345,7 @@ func (pl *plan) open(path string, follow bool) (*file, error) {
 	return f, nil
 }
 
-// stat fills in what is at the path now, without reading it.
+// stat sets the state of the file without reading its content.
 func (f *file) stat() error {
 	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -362,7 +369,7 @@ func (f *file) stat() error {
 	return nil
 }
 
-// readError returns err as a denial when the sandbox hides the file.
+// readError returns err as a denial if the sandbox refused the access.
 func (f *file) readError(err error) error {
 	denied := tools.AsDenial(err, "read", f.written)
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
@@ -371,16 +378,17 @@ func (f *file) readError(err error) error {
 	return fmt.Errorf("cannot be read: %w", plainError(err))
 }
 
-// maxFileSize is the size of the largest file that is edited.
+// maxFileSize is the maximum size of a file to edit, in bytes.
 const maxFileSize = 512 << 20
 
-// load reads the file, when that was not done yet.
+// load reads the content of the file, once.
 func (f *file) load() error {
 	if f.after.read {
 		return nil
 	}
 	if size := f.before.info.Size(); size > maxFileSize {
-		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell", f.written, size>>20, maxFileSize>>20)
+		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell",
+			f.written, size>>20, maxFileSize>>20)
 	}
 	data, err := os.ReadFile(f.after.from)
 	if err != nil {
@@ -393,15 +401,16 @@ func (f *file) load() error {
 	return nil
 }
 
-// changed reports whether the plan does anything to the file.
+// changed reports whether the plan changes the file.
 func (f *file) changed() bool {
-	if f.before.exists != f.after.exists || f.before.mode != f.after.mode || f.before.link != f.after.link || f.before.from != f.after.from {
+	b, a := &f.before, &f.after
+	if b.exists != a.exists || b.mode != a.mode || b.link != a.link || b.from != a.from {
 		return true
 	}
-	return f.before.read && !bytes.Equal(f.before.data, f.after.data)
+	return b.read && !bytes.Equal(b.data, a.data)
 }
 
-// plainError returns err without the call and the path.
+// plainError returns err without its operation and path.
 func plainError(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// String returns the patch as text, in its own format. It reads back to the
-// same patch.
+// String returns the text of the patch in its own format. Parsing the text yields
+// the same patch.
 func (p *Patch) String() string {
 	var b strings.Builder
 	if p.Format == Unified {
@@ -26,8 +26,8 @@ func (p *Patch) String() string {
 	return b.String()
 }
 
-// lacksLineEnds reports whether the lines of a diff do not say how they end: it
-// came with CRLF altogether.
+// lacksLineEnds reports whether the line endings of the file are unspecified,
+// because the diff itself has CRLF line endings.
 func (p *Patch) lacksLineEnds() bool {
 	for _, op := range p.Ops {
 		for _, h := range op.Hunks {
@@ -132,8 +132,7 @@ func (h *Hunk) printUnified(b *strings.Builder) {
 
 func (h *Hunk) onlyAdds() bool { return len(h.oldLines()) == 0 }
 
-// quote writes a name as git does: in quotes when it has anything that a line
-// of a diff could not carry.
+// quote returns a name as git writes it: in quotes if it has special characters.
 func quote(name string) string {
 	plain := true
 	var b strings.Builder

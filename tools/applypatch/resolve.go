@@ -12,10 +12,10 @@ import (
 	"toolgate/tools"
 )
 
-// A resolver finds the file that a path of a patch means.
+// A resolver resolves the paths in a patch.
 type resolver struct {
-	dir   string   // the working folder, as the system names it
-	roots []string // real paths of the folders into which symbolic links may lead
+	dir   string   // the working folder, from os.Getwd
+	roots []string // real paths of the folders that symbolic links may point into
 }
 
 func newResolver(roots []string) (*resolver, error) {
@@ -33,12 +33,12 @@ func newResolver(roots []string) (*resolver, error) {
 	return r, nil
 }
 
-// resolve returns the absolute path, without symbolic links, of what path
-// means. The last name is followed too when follow is set.
+// resolve returns the absolute path of path without symbolic links. If follow is
+// set, the last element is resolved too.
 //
-// A path that leaves the roots by a symbolic link is a [*tools.Denial] that
-// names where it leads. One that leaves them as written is not: whoever
-// approved it has seen it, and the sandbox confines it.
+// If a symbolic link leads out of the roots, the error is a [*tools.Denial] that
+// names the target. A path that is written as one outside the roots is no error:
+// the user has seen it when approving the patch, and the sandbox confines it.
 func (r *resolver) resolve(path string, follow bool) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", fmt.Errorf("%q is no path", path)
@@ -64,14 +64,19 @@ func (r *resolver) resolve(path string, follow bool) (string, error) {
 	if real == lexical || r.inside(real) {
 		return real, nil
 	}
-	return "", &tools.Denial{Op: "write", Path: real, Why: path + " leads there through a symbolic link, out of the workspace"}
+	return "", &tools.Denial{
+		Op:   "write",
+		Path: real,
+		Why:  path + " leads there through a symbolic link, out of the workspace",
+	}
 }
 
-// followLink returns what the symbolic link at path leads to, or path.
+// followLink returns the target of the symbolic link at path, or path if it is
+// not a link.
 func followLink(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return path, nil // what is wrong with it shows when it is read
+		return path, nil // an error will show when the file is read
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,13 +88,13 @@ func followLink(path string) (string, error) {
 	return real, nil
 }
 
-// realDir returns dir without symbolic links. What of it is not there yet
-// stays as it is.
+// realDir returns dir without symbolic links. Elements that do not exist yet are
+// kept as they are.
 func realDir(dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
-	notThere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	parent := filepath.Dir(dir)
-	if !notThere || parent == dir {
+	if !missing || parent == dir {
 		return real, err
 	}
 	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {

@@ -8,22 +8,21 @@ import (
 	"sync"
 )
 
-// A session applies plans one at a time and remembers them.
+// A session applies plans one at a time and records them.
 type session struct {
 	roots []string
 	disk  *disk
 	store *store
 
-	mu sync.Mutex // held while files or the store are looked at and changed
+	mu sync.Mutex // guards the store and the files that a patch reads and changes
 }
 
 func newSession(o Options, d *disk) *session {
 	return &session{roots: o.Roots, disk: d, store: newStore(o.StateDir, d)}
 }
 
-// acquire waits for its turn among all that use the same store, and mends what a
-// process left that died in the middle of a step. Notes tell what could not be
-// mended.
+// acquire locks the store and recovers from crashes of other processes. The notes
+// report what could not be rolled back. The caller calls leave when done.
 func (s *session) acquire() (leave func(), notes []string, err error) {
 	s.mu.Lock()
 	unlock, err := s.store.lock()
@@ -42,10 +41,10 @@ func (s *session) acquire() (leave func(), notes []string, err error) {
 	return leave, notes, nil
 }
 
-// recover brings every step that was cut short to its end or takes it back.
+// recover completes or rolls back every interrupted step.
 func (s *session) recover() (notes []string, err error) {
-	_, underWay, err := s.store.ids()
-	for _, id := range underWay {
+	_, pending, err := s.store.ids()
+	for _, id := range pending {
 		note, err := s.recoverStep(id)
 		if err != nil {
 			return notes, err
@@ -68,12 +67,13 @@ func (s *session) recoverStep(id int) (note string, err error) {
 	}
 	err = st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) })
 	if err != nil {
-		return fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v", st.Summary, err), nil
+		return fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v",
+			st.Summary, err), nil
 	}
 	return "", s.store.abandon(st)
 }
 
-// commit does what the plan says, as step st, wholly or not at all.
+// commit carries out the plan as step st, completely or not at all.
 func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
 	notes, err = s.attempt(pl, st)
 	if _, ok := errors.AsType[*rollBackError](err); err != nil && !ok {
@@ -82,7 +82,8 @@ func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
 	return notes, err
 }
 
-// attempt does what the plan says, in another way where one is not possible.
+// attempt carries out the plan. If an operation is not possible, it starts over
+// with the fallback for it.
 func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 	if st.ID, err = s.store.nextID(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 			return s.finish(st, leftovers)
 		}
 		if _, ok := errors.AsType[*rollBackError](err); ok {
-			return nil, err // the step stays under way: the next process may be able to
+			return nil, err // the step stays pending: the next process may be able to roll back
 		}
 		if err := s.store.abandon(st); err != nil {
 			return nil, err
@@ -120,7 +121,7 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 	}
 }
 
-// finish records that st is done.
+// finish records st as completed.
 func (s *session) finish(st *step, leftovers []string) (notes []string, err error) {
 	if len(leftovers) > 0 {
 		notes = append(notes, "note: these old files could not be removed: "+strings.Join(leftovers, ", "))
@@ -135,8 +136,8 @@ func (s *session) finish(st *step, leftovers []string) (notes []string, err erro
 	return notes, nil
 }
 
-// record fills in the changes of st and returns the contents that it refers
-// to, by their sums.
+// record sets the changes of st and returns the contents that they refer to, by
+// hash.
 func (pl *plan) record(st *step) map[string][]byte {
 	blobs := map[string][]byte{}
 	for _, path := range pl.order {
@@ -151,7 +152,7 @@ func (pl *plan) record(st *step) map[string][]byte {
 			c.After.From = f.after.from
 		}
 		if c.After.Exists && f.after.from == "" && !f.after.exact {
-			c.After.Mode = 0 // the umask has a say
+			c.After.Mode = 0 // depends on the umask
 		}
 		if c.Before.Sum != "" {
 			blobs[c.Before.Sum] = f.before.data
@@ -164,8 +165,8 @@ func (pl *plan) record(st *step) map[string][]byte {
 	return blobs
 }
 
-// readOld reads the old content of a file that is only to be deleted, so that
-// it can be had back.
+// readOld reads the old content of a file to be deleted, so that it can be
+// restored.
 func (f *file) readOld() {
 	if f.before.read || f.before.info == nil || !f.before.info.Mode().IsRegular() || f.before.info.Size() > maxBlob {
 		return
@@ -183,9 +184,9 @@ func (s *state) snapshot() snapshot {
 	return k
 }
 
-// addBlobs adds what only the work of a step needs, however large: a file that
-// is rewritten in place is nowhere else while that lasts, and one that is
-// replaced is nowhere else where names cannot trade places.
+// addBlobs adds the contents that a roll back may need, whatever their size: while
+// a file is rewritten in place there is no other copy of it, nor is there one of
+// a replaced file on a file system that cannot exchange two names.
 func (t *transaction) addBlobs(blobs map[string][]byte) {
 	for i := range t.Actions {
 		a := &t.Actions[i]

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A store keeps what happened in a session: the step under way, so that it can
-// be taken back after a crash, the steps done, so that they can be undone, and
-// how each file was before the first of them.
+// A store records the steps of a session: the pending one, so that it can be
+// rolled back after a crash; the completed ones, so that they can be undone; and
+// the original state of each file.
 //
-//	00000007          a step done: the length of its JSON, the JSON, contents of files
-//	00000007.pending  the same while it is under way
-//	base              how files were before steps that are forgotten
+//	00000007          a completed step: length of the JSON, JSON, file contents
+//	00000007.pending  a pending step in the same format
+//	base              the states of files before the steps that were pruned
 //	base-SUM          a content that base refers to
 type store struct {
 	folder
-	maxBytes int64 // bytes that are kept
-	maxSteps int   // steps that are kept
+	maxBytes int64 // maximum size
+	maxSteps int   // maximum number of steps
 }
 
 const (
@@ -31,13 +31,13 @@ const (
 
 const (
 	maxSteps       = 200
-	maxDiskBytes   = 256 << 20 // bytes kept on disk
-	maxMemoryBytes = 64 << 20  // bytes kept in memory
-	maxBlob        = 64 << 20  // bytes of an old content that is kept
-	maxNewBlob     = 1 << 20   // bytes of a new content that is kept, to show what changed since
+	maxDiskBytes   = 256 << 20 // maximum size of a store on disk
+	maxMemoryBytes = 64 << 20  // maximum size of a store in memory
+	maxBlob        = 64 << 20  // maximum size of an old content to keep
+	maxNewBlob     = 1 << 20   // the same for a new content, which is only used to show later changes
 )
 
-// newStore returns the store in dir, or one in memory when dir is empty.
+// newStore returns the store in dir, or one in memory if dir is empty.
 func newStore(dir string, d *disk) *store {
 	if dir == "" {
 		return &store{memoryFolder{}, maxMemoryBytes, maxSteps}
@@ -45,18 +45,18 @@ func newStore(dir string, d *disk) *store {
 	return &store{&diskFolder{dir, d}, maxDiskBytes, maxSteps}
 }
 
-// A step is one set of changes that was made together.
+// A step is a set of changes that are made together.
 type step struct {
 	ID      int             `json:"id"`
-	Undoes  int             `json:"undoes,omitempty"`  // the step that this one undid
+	Undoes  int             `json:"undoes,omitempty"`  // the step that this one undoes
 	Summary string          `json:"summary,omitempty"` // such as "A a.txt, M b.txt"
 	Changes []change        `json:"changes"`
-	Dirs    []string        `json:"dirs,omitempty"` // the folders it made, outermost first
+	Dirs    []string        `json:"dirs,omitempty"` // the folders it created, outermost first
 	Work    *transaction    `json:"work,omitempty"`
-	Blobs   map[string]span `json:"blobs,omitempty"` // where contents are in its data
+	Blobs   map[string]span `json:"blobs,omitempty"` // by hash; offsets are from the start of the contents
 
-	file     string // that it was read from
-	contents int64  // where in file the contents begin
+	file     string // it was read from this file
+	contents int64  // offset of the contents in file
 }
 
 // A span is a part of a file.
@@ -70,23 +70,23 @@ type change struct {
 	After   snapshot `json:"after"`
 }
 
-// A snapshot state is how a file was, as far as the store knows.
+// A snapshot is the recorded state of a file.
 type snapshot struct {
 	Exists bool   `json:"exists,omitempty"`
-	Lost   bool   `json:"lost,omitempty"` // its content is too large to be kept
+	Lost   bool   `json:"lost,omitempty"` // its content was too large to keep
 	From   string `json:"from,omitempty"` // the path it was moved from
 	fingerprint
 }
 
 func stepName(id int) string { return fmt.Sprintf("%08d", id) }
 
-// lengthForm is how the length of a step's JSON is written before it.
+// The format of the length that precedes a step's JSON.
 const (
 	lengthForm = "%015d\n"
 	lengthSize = 16
 )
 
-// begin records st before its work starts, with the contents it refers to.
+// begin records st as pending, with the contents that it refers to.
 func (s *store) begin(st *step, blobs map[string][]byte) error {
 	var contents []byte
 	st.Blobs = map[string]span{}
@@ -102,12 +102,12 @@ func (s *store) begin(st *step, blobs map[string][]byte) error {
 	return s.write(stepName(st.ID)+pendingSuffix, slices.Concat(length, record, contents))
 }
 
-// commit makes st a step done.
+// commit records st as completed.
 func (s *store) commit(st *step) error {
 	return s.rename(stepName(st.ID)+pendingSuffix, stepName(st.ID))
 }
 
-// abandon forgets a step that was taken back.
+// abandon removes a step that was rolled back.
 func (s *store) abandon(st *step) error {
 	return s.remove(stepName(st.ID) + pendingSuffix)
 }
@@ -131,7 +131,7 @@ func (s *store) readJSON(name string, v any) error {
 	return nil
 }
 
-// content returns what has the given sum in step st.
+// content returns the content with the given hash in step st.
 func (s *store) content(st *step, sum string) ([]byte, error) {
 	at, ok := st.Blobs[sum]
 	if !ok {
@@ -140,8 +140,8 @@ func (s *store) content(st *step, sum string) ([]byte, error) {
 	return s.read(st.file, st.contents+at.Off, at.Len)
 }
 
-// ids returns the ids of the steps done and of those under way, oldest first.
-func (s *store) ids() (done, underWay []int, err error) {
+// ids returns the ids of the completed and the pending steps, oldest first.
+func (s *store) ids() (done, pending []int, err error) {
 	sizes, err := s.sizes()
 	for name := range sizes {
 		id, isPending := strings.CutSuffix(name, pendingSuffix)
@@ -149,17 +149,17 @@ func (s *store) ids() (done, underWay []int, err error) {
 		switch {
 		case err != nil:
 		case isPending:
-			underWay = append(underWay, n)
+			pending = append(pending, n)
 		default:
 			done = append(done, n)
 		}
 	}
 	slices.Sort(done)
-	slices.Sort(underWay)
-	return done, underWay, err
+	slices.Sort(pending)
+	return done, pending, err
 }
 
-// load returns the step recorded under name.
+// load reads the step in the file name.
 func (s *store) load(name string) (*step, error) {
 	st := &step{file: name}
 	head, err := s.read(name, 0, lengthSize)
@@ -180,7 +180,7 @@ func (s *store) load(name string) (*step, error) {
 	return st, nil
 }
 
-// list returns the steps done, oldest first.
+// list returns the completed steps, oldest first.
 func (s *store) list() ([]*step, error) {
 	ids, _, err := s.ids()
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *store) list() ([]*step, error) {
 	return steps, nil
 }
 
-// nextID returns an id that no step has.
+// nextID returns an unused id.
 func (s *store) nextID() (int, error) {
 	sizes, err := s.sizes()
 	next := 1
@@ -210,13 +210,13 @@ func (s *store) nextID() (int, error) {
 	return next, err
 }
 
-// A base is how a file was before the first step that touched it.
+// A base is the state of a file before the first step that changed it.
 type base struct {
 	change
 	content func() ([]byte, error)
 }
 
-// bases returns the base of each path that any step touched.
+// bases returns the base of each path that any step changed.
 func (s *store) bases() (map[string]base, error) {
 	forgotten, err := s.forgotten()
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *store) bases() (map[string]base, error) {
 	return bases, err
 }
 
-// forgotten returns how files were before steps that are dropped.
+// forgotten returns the first change to each file by steps that were pruned.
 func (s *store) forgotten() (map[string]change, error) {
 	changes := map[string]change{}
 	err := s.readJSON(baseName, &changes)
@@ -247,8 +247,8 @@ func (s *store) forgotten() (map[string]change, error) {
 	return changes, err
 }
 
-// prune forgets the oldest steps beyond the bounds, and what is left of
-// processes that died.
+// prune removes the oldest steps that exceed the limits, and temporary files of
+// processes that crashed.
 func (s *store) prune() error {
 	done, _, err := s.ids()
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *store) prune() error {
 	return nil
 }
 
-// sweep removes what was never completed.
+// sweep removes incomplete files.
 func (s *store) sweep() error {
 	sizes, err := s.sizes()
 	if err != nil {
@@ -301,8 +301,8 @@ func (s *store) size() (n int64, err error) {
 	return n, err
 }
 
-// forget drops a step, and keeps how its files were before it when it was the
-// first that touched them.
+// forget removes a step. It keeps the original state of the files that this step
+// was the first to change.
 func (s *store) forget(st *step) error {
 	bases, err := s.forgotten()
 	if err != nil {
@@ -327,8 +327,8 @@ func (s *store) forget(st *step) error {
 	return s.remove(stepName(st.ID))
 }
 
-// keepBase keeps the content that c had before, while bases take up no more
-// than half of the room.
+// keepBase keeps the content before c, provided that bases take up at most half
+// of the store.
 func (s *store) keepBase(st *step, c *change, sizes map[string]int64) error {
 	name := baseName + "-" + c.Before.Sum
 	if _, ok := sizes[name]; ok || c.Before.Sum == "" {

@@ -11,29 +11,29 @@ import (
 	"unicode/utf8"
 )
 
-// A text is a file cut into lines that remember their bytes, so that a line
-// nobody changes is written back as it was.
+// A text is a file split into lines. Lines keep their bytes, so that unchanged
+// lines are written back exactly.
 type text struct {
 	enc   encoding
 	bom   bool // the file begins with a byte order mark
 	lines []textLine
 
-	// Per level of matching, made when first needed.
+	// Per matching level, computed on first use.
 	keys  [levels][]uint64           // of the lines
-	where [levels]map[uint64][]int32 // the lines that have a key
-	finds [levels]int                // how often lines were looked for
-	loose []uint64                   // keys of the bare lines
+	where [levels]map[uint64][]int32 // the lines with each key
+	finds [levels]int                // number of searches
+	loose []uint64                   // see looseKeys
 }
 
 // A textLine is one line of a file.
 type textLine struct {
-	raw         []byte // as it is in the file, line end included; nil for a new line
-	text        string // decoded, without line end
+	raw         []byte // the bytes in the file, including the line ending; nil for a new line
+	text        string // decoded, without the line ending
 	end         string // "\n", "\r\n", "\r" or "" at the end of the file
-	explicitEnd bool   // the patch itself says how the line ends
+	explicitEnd bool   // the patch specifies the line ending
 }
 
-// parseText cuts data into lines.
+// parseText splits data into lines.
 func parseText(data []byte) (*text, error) {
 	enc, bom, err := detect(data)
 	if err != nil {
@@ -48,7 +48,7 @@ func parseText(data []byte) (*text, error) {
 		return t, err
 	}
 	s := string(data)
-	loneCR := !strings.Contains(s, "\n") // as on the Macs of old
+	loneCR := !strings.Contains(s, "\n") // as on classic Mac OS
 	t.lines = make([]textLine, 0, strings.Count(s, "\n")+1)
 	for off := 0; off < len(s); {
 		n, end := cutLine(s[off:], loneCR)
@@ -62,7 +62,7 @@ func parseText(data []byte) (*text, error) {
 	return t, nil
 }
 
-// cutLine returns the length of the first line of s and its line end.
+// cutLine returns the length of the first line of s and its line ending.
 func cutLine(s string, loneCR bool) (int, string) {
 	if loneCR {
 		if n := strings.IndexByte(s, '\r'); n >= 0 {
@@ -80,7 +80,7 @@ func cutLine(s string, loneCR bool) (int, string) {
 	return n, "\n"
 }
 
-// bytes returns the file with its changes.
+// bytes returns the content of the file.
 func (t *text) bytes() ([]byte, error) {
 	var b bytes.Buffer
 	if t.bom {
@@ -101,7 +101,7 @@ func (t *text) bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// setEnd gives a line of the file another line end and leaves its other bytes.
+// setEnd changes the line ending of a line and keeps its other bytes.
 func (t *text) setEnd(l *textLine, end string) {
 	if l.raw != nil {
 		was, _ := t.enc.encode(l.end) // line ends are ASCII
@@ -111,22 +111,25 @@ func (t *text) setEnd(l *textLine, end string) {
 	l.end = end
 }
 
-// A level is how closely lines must agree.
+// A level is how closely lines must match.
 type level int
 
 const (
 	exact       level = iota
-	trailing          // but for white space at the end
-	surrounding       // but for white space at both ends
-	typographic       // as surrounding, with dashes, quotes and spaces of print taken for plain ones
+	trailing          // except for trailing white space
+	surrounding       // except for leading and trailing white space
+	typographic       // as surrounding, and except for typographic dashes, quotes and spaces
 	levels
 )
 
 func (l level) String() string {
-	return [...]string{"exactly", "but for white space at line ends", "but for white space around lines", "but for typographic characters"}[l]
+	return [...]string{
+		"exactly", "but for white space at line ends",
+		"but for white space around lines", "but for typographic characters",
+	}[l]
 }
 
-// fold returns what two lines must have in common to agree at this level.
+// fold returns the form of s that is equal for lines that match at this level.
 func (l level) fold(s string) string {
 	switch l {
 	case exact:
@@ -139,7 +142,7 @@ func (l level) fold(s string) string {
 	return plain(strings.TrimSpace(s))
 }
 
-// plain turns the characters of print that stand for ASCII ones into those.
+// plain replaces typographic characters by their ASCII equivalents.
 func plain(s string) string {
 	if isASCII(s) {
 		return s
@@ -170,7 +173,7 @@ func isASCII(s string) bool {
 
 var seed = maphash.MakeSeed()
 
-// key returns a number that agrees when two lines agree at level l.
+// key returns a hash that is equal for lines that match at level l.
 func (l level) key(s string) uint64 { return maphash.String(seed, l.fold(s)) }
 
 // keysAt returns the keys of all lines at level l.
@@ -184,12 +187,11 @@ func (t *text) keysAt(l level) []uint64 {
 	return t.keys[l]
 }
 
-// findsWithoutIndex is how often all lines are looked through before an index
-// of them is made.
+// findsWithoutIndex is the number of linear searches before an index is built.
 const findsWithoutIndex = 8
 
-// candidates calls yield with each index from start on of a line that has the
-// given key at level l.
+// candidates yields the index of each line at or after start that has the given
+// key at level l.
 func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
 	keys := t.keysAt(l)
 	if t.finds[l]++; t.finds[l] > findsWithoutIndex && t.where[l] == nil {
@@ -217,7 +219,7 @@ func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
 	}
 }
 
-// looseKeys returns the keys of all lines, bare.
+// looseKeys returns the [looseKey] of each line.
 func (t *text) looseKeys() []uint64 {
 	if t.loose == nil {
 		t.loose = make([]uint64, len(t.lines))

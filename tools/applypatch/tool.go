@@ -1,12 +1,12 @@
-// Package applypatch is the apply_patch tool: it changes files as a patch
-// says, all of them or none.
+// Package applypatch implements the tools apply_patch, undo_patch and
+// turn_diff. A patch is applied to all of its files or to none.
 //
-// A patch is written in Codex's format or as a unified diff; which one is told
-// from the text. Every file is worked out in memory before the first is
-// written. A path counts from the working folder.
+// A patch is in Codex's format or a unified diff; the parser detects which. All
+// new contents are computed in memory before the first file is written. Paths
+// are relative to the working folder.
 //
-// It edits text: a binary file is refused, and so is what it cannot write in
-// the file's own encoding.
+// Only text can be edited. Binary files are refused, and so are characters that
+// the encoding of a file cannot represent.
 package applypatch
 
 import (
@@ -34,33 +34,34 @@ const description = `Changes files by a patch: all of it or nothing.
 *** Delete File: path/to/old.txt
 *** End Patch
 
-A hunk begins with '@@', optionally with a whole line of the file above it (a function's head), and needs about three unchanged lines on both sides. '*** Move to: new/path' after Update File moves the file; '*** End of File' ties a hunk to the end. Unified diffs work too.`
+` + "A hunk begins with '@@', optionally with a whole line of the file above it (a function's head), " +
+	"and needs about three unchanged lines on both sides. '*** Move to: new/path' after Update File moves the file; " +
+	"'*** End of File' ties a hunk to the end. Unified diffs work too."
 
 type input struct {
 	Input string `json:"input"`
 }
 
-// Tool is apply_patch without a state folder: see [New].
+// Tool is apply_patch without a state folder; see [New].
 var Tool = New(Options{})[0]
 
-// Options say where the tools keep what they must remember.
+// Options configures the tools.
 type Options struct {
-	// StateDir is the folder of the session: steps under way, so that the next
-	// process takes back what this one left unfinished when it died, and steps
-	// done, for undo_patch and turn_diff. It is made when it is not there and may
-	// be shared by processes. Empty keeps the steps in memory: then a patch is
-	// still all or nothing, but not through a crash.
+	// StateDir is the folder of the session. It holds pending steps, so that
+	// the next process can roll back what a crashed one left unfinished, and
+	// completed steps, for undo_patch and turn_diff. It is created if it does
+	// not exist and may be shared by processes. If it is empty, steps are kept
+	// in memory; a patch is then still atomic, but not across a crash.
 	StateDir string
 
-	// Roots are folders beside the workspace into which a symbolic link in the
-	// path of a file may lead; "/" is anywhere, for a worker that runs outside
-	// the sandbox because somebody said yes. A link that leads out of them is a
-	// denial.
+	// Roots are the folders, in addition to the workspace, that symbolic links
+	// in a path may point into. "/" allows all, for a worker that runs outside
+	// the sandbox with the user's approval. A link to anywhere else is a denial.
 	Roots []string
 }
 
-// New returns apply_patch, undo_patch and turn_diff. They touch nothing before
-// they are run.
+// New returns apply_patch, undo_patch and turn_diff. It does not access the
+// file system.
 func New(o Options) []tools.Tool { return newSession(o, &disk{}).tools() }
 
 func (s *session) tools() []tools.Tool {
@@ -87,10 +88,9 @@ func (s *session) tools() []tools.Tool {
 	}
 }
 
-// Recover takes back, or brings to its end, what a process left that died in
-// the middle of a patch with that state folder. The tools do the same before
-// they do anything else; Recover is for a worker that starts. Notes tell what
-// could not be mended.
+// Recover completes or rolls back the patches that a crashed process left
+// unfinished in stateDir. The tools do the same before each call; Recover is
+// for a worker that starts. The notes report what could not be rolled back.
 func Recover(stateDir string) (notes []string, err error) {
 	if stateDir == "" {
 		return nil, nil
@@ -103,7 +103,7 @@ func Recover(stateDir string) (notes []string, err error) {
 	return notes, nil
 }
 
-// describe runs in the gate: it reads the patch and no file.
+// describe runs in the gate. It parses the patch and reads no file.
 func describe(in input) (policy.Action, error) {
 	p, err := Parse(in.Input)
 	if err != nil {

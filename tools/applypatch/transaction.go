@@ -14,13 +14,13 @@ import (
 	"toolgate/tools"
 )
 
-// A transaction is a list of actions of which all are done or none. It says
-// enough to be taken back, or brought to its end, by another process that
-// knows nothing but it and the disk.
+// A transaction is a list of actions that are carried out completely or not at
+// all. Another process can complete it or roll it back, given only the
+// transaction and the disk.
 //
-// New contents are first staged: written beside their file, under a name of
-// their own. Then each action is one rename, or where a file keeps its inode
-// one rewrite. What was there before stands under the staging name until all
+// New contents are staged first: written next to their file under a temporary
+// name. Then each action is one rename or, if a file must keep its inode, one
+// rewrite. The previous file remains under the staging name until all actions
 // are done.
 type transaction struct {
 	Actions []action `json:"actions"`
@@ -30,31 +30,31 @@ type transaction struct {
 type action struct {
 	Kind  actionKind `json:"kind"`
 	Path  string     `json:"path"`
-	Stage string     `json:"stage,omitempty"` // where the new file is staged, or the old one kept
-	To    string     `json:"to,omitempty"`    // of a rename
+	Stage string     `json:"stage,omitempty"` // path of the new file while staged, then of the old one
+	To    string     `json:"to,omitempty"`    // new path of a rename
 
 	Before fingerprint `json:"before,omitzero"`
 	After  fingerprint `json:"after,omitzero"`
 
-	// What follows is known only to the process that made the action.
+	// The following fields are known only to the process that created the action.
 
-	written      string      // the path as the patch has it
-	info         fs.FileInfo // matches the file before
-	old          []byte      // its content, nil when it was not read
-	data         []byte      // its new content
-	perm         fs.FileMode // the mode of a new file; After.Mode is zero where the umask has a say
-	template     string      // the file whose owner and attributes the new one takes; "" for none
+	written      string      // the path as in the patch
+	info         fs.FileInfo // of the old file
+	old          []byte      // content of the old file, nil if it was not read
+	data         []byte      // content of the new file
+	perm         fs.FileMode // mode of a new file, subject to the umask if After.Mode is zero
+	template     string      // file whose owner and attributes the new one gets, "" for none
 	templateInfo fs.FileInfo
-	moved        bool // a rename brings the file to Path first
+	moved        bool // an earlier rename moves the file to Path
 }
 
-// An actionKind is what an action does.
+// An actionKind is the kind of an action.
 type actionKind string
 
 const (
 	makeDir   actionKind = "mkdir"     // make the folder Path
-	create    actionKind = "create"    // rename Stage to Path, where nothing is
-	replace   actionKind = "replace"   // let Stage and Path trade places
+	create    actionKind = "create"    // rename Stage to Path, which does not exist
+	replace   actionKind = "replace"   // exchange Stage and Path
 	overwrite actionKind = "overwrite" // rewrite Path in place
 	remove    actionKind = "remove"    // rename Path to Stage
 	rename    actionKind = "rename"    // rename Path to To
@@ -62,17 +62,16 @@ const (
 	removeDir actionKind = "rmdir"     // remove the folder Path if it is empty
 )
 
-// rank is the order in which actions are done: names are freed before they are
-// taken.
+// rank returns the order of actions: names are freed before they are used.
 func (k actionKind) rank() int {
 	return slices.Index([]actionKind{remove, makeDir, rename, create, replace, overwrite, chmod, removeDir}, k)
 }
 
-// A fingerprint tells a file from others. A zero Mode is one that is not known.
+// A fingerprint identifies the content and mode of a file. A zero Mode is unknown.
 type fingerprint struct {
-	Sum  string      `json:"sum,omitempty"` // SHA-256 in hex; "" when not known
+	Sum  string      `json:"sum,omitempty"` // SHA-256 in hex, "" if unknown
 	Mode fs.FileMode `json:"mode,omitempty"`
-	Link string      `json:"link,omitempty"` // where a symbolic link leads
+	Link string      `json:"link,omitempty"` // target of a symbolic link
 }
 
 func sum(data []byte) string {
@@ -80,15 +79,15 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// A fallbackError says that a change is not possible in the way that was tried,
-// though perhaps in another: a file that cannot be replaced can be rewritten,
-// one that cannot be renamed can be copied.
+// A fallbackError reports an operation that failed but has a fallback: a file that
+// cannot be replaced may be rewritten, and one that cannot be renamed may be
+// copied.
 type fallbackError struct {
 	operation
 	err error
 }
 
-// A operation is a way not to take.
+// An operation is a kind of action on a path.
 type operation struct {
 	kind actionKind
 	path string
@@ -97,14 +96,15 @@ type operation struct {
 func (e *fallbackError) Error() string { return e.err.Error() }
 func (e *fallbackError) Unwrap() error { return e.err }
 
-// A staleError is a file that changed since it was read.
+// A staleError reports a file that changed after it was read.
 type staleError struct{ written string }
 
 func (e *staleError) Error() string {
-	return e.written + ": something else changed the file while the patch was being applied; read it and resend the patch"
+	return e.written +
+		": something else changed the file while the patch was being applied; read it and resend the patch"
 }
 
-// A rollBackError is what could not be taken back.
+// A rollBackError reports a roll back that failed.
 type rollBackError struct{ why, back error }
 
 func (e *rollBackError) Error() string {
@@ -113,9 +113,9 @@ func (e *rollBackError) Error() string {
 
 func (e *rollBackError) Unwrap() []error { return []error{e.why, e.back} }
 
-// run does all actions, or takes back those done and returns why. When that
-// fails too, the error is a [*rollBackError]. Leftovers are old files that
-// could not be removed, though all was done.
+// run carries out all actions, or rolls back and returns the reason. If the roll
+// back fails too, the error is a [*rollBackError]. leftovers are old files that
+// could not be removed after all actions were done.
 func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	slices.SortStableFunc(t.Actions, func(a, b action) int { return a.Kind.rank() - b.Kind.rank() })
 	err = t.stage(d)
@@ -138,8 +138,8 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	return nil, err
 }
 
-// modelError returns err in words for the model: with the path as the patch has it,
-// and as a denial when it was the sandbox.
+// modelError returns err for the model: with the path as in the patch, and as a
+// denial if the sandbox refused the access.
 func modelError(err error, written string) error {
 	if err == nil {
 		return nil
@@ -157,7 +157,7 @@ func modelError(err error, written string) error {
 	return fmt.Errorf("%s: cannot be written: %w", written, plainError(err))
 }
 
-// content returns what has the given sum, old or new.
+// content returns the old or new content with the given hash.
 func (t *transaction) content(sum string) ([]byte, error) {
 	for i := range t.Actions {
 		if a := &t.Actions[i]; a.Before.Sum == sum && a.old != nil {
@@ -170,8 +170,8 @@ func (t *transaction) content(sum string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// probe fails when a file to change may not be written: one that is read-only
-// stays as it is though its folder would let it be replaced.
+// probe returns an error if a file to change is not writable. A read-only file is
+// not changed, even if its folder would allow it to be replaced.
 func (t *transaction) probe() error {
 	for i := range t.Actions {
 		a := &t.Actions[i]
@@ -188,7 +188,7 @@ func (t *transaction) probe() error {
 	return nil
 }
 
-// stage writes every new file under its staging name, down to the disk.
+// stage writes and syncs every new file under its staging name.
 func (t *transaction) stage(d *disk) error {
 	var staged []string
 	for i := range t.Actions {
@@ -206,7 +206,7 @@ func (t *transaction) stage(d *disk) error {
 	return syncError(d.sync(staged))
 }
 
-// syncError returns an error of [disk.sync] in words for the model.
+// syncError returns an error of [disk.sync] for the model.
 func syncError(err error) error {
 	if err == nil {
 		return nil
@@ -221,13 +221,12 @@ func (a *action) stage(d *disk) error {
 	}
 	perm := a.perm
 	if a.template != "" {
-		perm = 0o600 // until it has its owner
+		perm = 0o600 // until its owner is set
 	}
 	err := d.create(a.Stage, a.data, perm)
 	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 	if err == nil {
-		// Whatever keeps the new file from being like the old one, such as an
-		// owner that is not known in this user namespace.
+		// For example, the owner may be unknown in this user namespace.
 		err = a.copyMetadata(d)
 		refused = err != nil
 	}
@@ -237,7 +236,7 @@ func (a *action) stage(d *disk) error {
 	return err
 }
 
-// copyMetadata gives the staged file the owner, attributes and mode it shall have.
+// copyMetadata sets the owner, attributes and mode of the staged file.
 func (a *action) copyMetadata(d *disk) error {
 	if a.template != "" {
 		if err := d.copyMetadata(a.Stage, a.template, a.templateInfo, a.Kind == replace); err != nil {
@@ -250,7 +249,7 @@ func (a *action) copyMetadata(d *disk) error {
 	return d.chmod(a.Stage, a.After.Mode)
 }
 
-// check fails when a file is not as it was when it was read.
+// check returns a [*staleError] if a file changed after it was read.
 func (t *transaction) check() error {
 	for i := range t.Actions {
 		if a := &t.Actions[i]; !a.isFresh() {
@@ -260,7 +259,7 @@ func (t *transaction) check() error {
 	return nil
 }
 
-// isFresh reports whether the action finds what it was made for.
+// isFresh reports whether the file is still as it was when the action was created.
 func (a *action) isFresh() bool {
 	info, err := os.Lstat(a.Path)
 	switch {
@@ -279,12 +278,12 @@ func (a *action) isFresh() bool {
 	return err == nil && bytes.Equal(now, a.old)
 }
 
-// same reports whether nothing about a file changed between two looks.
+// same reports whether the file did not change from a to b.
 func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }
 
-// do does one action.
+// do carries out one action.
 func (a *action) do(d *disk) error {
 	switch a.Kind {
 	case makeDir:
@@ -309,8 +308,7 @@ func (a *action) do(d *disk) error {
 		return a.checkDisplaced()
 	case rename:
 		err := d.renameNew(a.Path, a.To)
-		if errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			// Another mount; or refused, and a copy shows for which side.
+		if isRenameRefused(err) {
 			return &fallbackError{operation{rename, a.To}, err}
 		}
 		return err
@@ -325,12 +323,18 @@ func (a *action) do(d *disk) error {
 	panic("applypatch: action " + string(a.Kind))
 }
 
-// replace puts the staged file in the place of the one at Path, which then
-// stands under the staging name.
+// isRenameRefused reports whether copying may work instead: the paths are on
+// different mounts, or the rename was refused, and a copy shows for which path.
+func isRenameRefused(err error) bool {
+	return errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EBUSY) ||
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
+// replace exchanges the staged file and the one at Path.
 func (a *action) replace(d *disk) error {
 	err := d.exchange(a.Stage, a.Path)
 	if errors.Is(err, errors.ErrUnsupported) {
-		// The old file is lost by this, its content is not.
+		// This loses the old file but not its content, which is in the store.
 		return d.rename(a.Stage, a.Path)
 	}
 	if errors.Is(err, syscall.EBUSY) { // it is a mount point
@@ -342,8 +346,8 @@ func (a *action) replace(d *disk) error {
 	return a.checkDisplaced()
 }
 
-// checkDisplaced checks that the file taken out of its place is the one that was read,
-// and not one that another program put there at the last moment.
+// checkDisplaced returns a [*staleError] if the displaced file is not the one that
+// was read, because another program replaced it at the last moment.
 func (a *action) checkDisplaced() error {
 	info, err := os.Lstat(a.Stage)
 	if err != nil {
@@ -355,7 +359,8 @@ func (a *action) checkDisplaced() error {
 	return nil
 }
 
-// removeStaged removes the old files and returns those that it cannot remove.
+// removeStaged removes the files under staging names and returns those that it
+// cannot remove.
 func (t *transaction) removeStaged(d *disk) (leftovers []string) {
 	for i := range t.Actions {
 		a := &t.Actions[i]
@@ -383,7 +388,7 @@ func (t *transaction) folders() []string {
 	return parentsOf(paths)
 }
 
-// existingPaths returns those of paths that are there.
+// existingPaths returns those of paths that exist.
 func existingPaths(paths []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool {
 		_, err := os.Lstat(p)
@@ -401,7 +406,7 @@ func (t *transaction) done() bool {
 	return true
 }
 
-// done reports, by the disk alone, whether the action was done.
+// done reports whether the action was done, judging by the disk alone.
 func (a *action) done() bool {
 	switch a.Kind {
 	case makeDir:
@@ -425,7 +430,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// fingerprintOf returns the mark of the file at path, zero when there is none.
+// fingerprintOf returns the fingerprint of the file at path, zero if there is none.
 func fingerprintOf(path string) fingerprint {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -442,7 +447,7 @@ func fingerprintOf(path string) fingerprint {
 	return fingerprint{Sum: sum(data), Mode: info.Mode().Perm()}
 }
 
-// matches reports whether the file at path has the mark.
+// matches reports whether the file at path has this fingerprint.
 func (m fingerprint) matches(path string) bool {
 	have := fingerprintOf(path)
 	if m.Mode == 0 {
@@ -451,9 +456,9 @@ func (m fingerprint) matches(path string) bool {
 	return have == m && have != fingerprint{}
 }
 
-// rollBack takes back what was done, as far as the disk shows it was. It
-// leaves alone what something else changed since. Content returns what had the
-// given sum.
+// rollBack undoes the actions that were done, judging by the disk. It does not
+// touch files that something else has changed since. content returns the content
+// with the given hash.
 func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)) error {
 	var errs []error
 	for i := len(t.Actions) - 1; i >= 0; i-- {
@@ -468,7 +473,7 @@ func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)
 	return errors.Join(errs...)
 }
 
-// undo takes one action back.
+// undo rolls back one action.
 func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 	switch a.Kind {
 	case makeDir:
@@ -509,7 +514,7 @@ func (a *action) undoReplace(d *disk, content func(string) ([]byte, error)) erro
 	staged, placed := exists(a.Stage), a.After.matches(a.Path)
 	switch {
 	case staged && placed && !a.After.matches(a.Stage):
-		// Under the staging name stands what was at Path.
+		// The old file is under the staging name.
 		if err := d.rename(a.Stage, a.Path); err != nil {
 			return err
 		}
@@ -539,7 +544,7 @@ func (a *action) undoRemove(d *disk, content func(string) ([]byte, error)) error
 	return nil
 }
 
-// undoOverwrite restores a file that was rewritten in place, wholly or in
+// undoOverwrite restores a file that was rewritten in place, completely or in
 // part.
 func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) error {
 	now, err := os.ReadFile(a.Path)
@@ -556,7 +561,7 @@ func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) er
 			return err
 		}
 		if !isMixture(now, old, new) {
-			return nil // something else wrote it since
+			return nil // something else has written it since
 		}
 		if err := d.overwrite(a.Path, old); err != nil {
 			return err
@@ -568,7 +573,7 @@ func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) er
 	return nil
 }
 
-// rewrite puts the old content back where the old file is gone.
+// rewrite restores the old content after the old file was lost.
 func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	old, err := content(a.Before.Sum)
 	if err != nil {
@@ -593,8 +598,8 @@ func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	return d.rename(a.Stage, a.Path)
 }
 
-// isMixture reports whether now can be what a rewrite of old by new left when
-// it was cut short: every byte is the one or the other's.
+// isMixture reports whether now can be the result of an interrupted rewrite of old
+// by new: every byte is from one or the other.
 func isMixture(now, old, new []byte) bool {
 	if len(now) > max(len(old), len(new)) || len(now) < min(len(old), len(new)) {
 		return false

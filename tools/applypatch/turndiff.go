@@ -18,17 +18,18 @@ import (
 	"toolgate/tools"
 )
 
-const diffDescription = `Shows, as a unified diff, how the files that apply_patch changed in this session differ from before. Changes of other tools to other files are not in it.`
+const diffDescription = "Shows, as a unified diff, how the files that apply_patch changed in this session " +
+	"differ from before. Changes of other tools to other files are not in it."
 
 type diffInput struct {
 	Path string `json:"path,omitempty"`
 }
 
-// describeDiff names no path: one that is given only chooses among the files
-// that patches have changed, which the worker that changed them knows.
+// describeDiff names no path: the argument only selects among the files that
+// patches have changed, and only the worker knows them.
 func describeDiff(diffInput) (policy.Action, error) { return policy.Action{}, nil }
 
-// maxDiff is how much diff is shown at once, in bytes.
+// maxDiff is the maximum size of a diff in a result, in bytes.
 const maxDiff = 36 << 10
 
 func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, error) {
@@ -60,7 +61,8 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 		b.WriteString(cutDiff(text))
 	}
 	if len(left) > 0 {
-		notes = append(notes, fmt.Sprintf("%d more changed files are not shown; call turn_diff with path for each of: %s", len(left), strings.Join(left, ", ")))
+		const format = "%d more changed files are not shown; call turn_diff with path for each of: %s"
+		notes = append(notes, fmt.Sprintf(format, len(left), strings.Join(left, ", ")))
 	}
 	if b.Len() == 0 {
 		notes = append(notes, "no file differs from how it was before the first patch of this session")
@@ -68,7 +70,7 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 	return tools.Text(b.String() + strings.Join(notes, "\n")), nil
 }
 
-// cutDiff cuts the diff of one file to what a result can hold.
+// cutDiff truncates the diff of one file to [maxDiff].
 func cutDiff(text string) string {
 	if len(text) <= maxDiff {
 		return text
@@ -77,7 +79,7 @@ func cutDiff(text string) string {
 	return text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
 }
 
-// displayPath returns the path as a reader knows it: from the workspace on.
+// displayPath returns path relative to the workspace if it is in there.
 func (r *resolver) displayPath(path string) string {
 	rel, err := filepath.Rel(r.roots[0], path)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -86,7 +88,7 @@ func (r *resolver) displayPath(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// isBelow reports whether name is at or below the path that was asked for.
+// isBelow reports whether name is at or below the path asked.
 func isBelow(name, asked string) bool {
 	if asked == "" {
 		return true
@@ -95,11 +97,11 @@ func isBelow(name, asked string) bool {
 	return asked == "." || name == asked || strings.HasPrefix(name, asked+"/")
 }
 
-// diff returns what became of the file at b since, in git's form; "" for
-// nothing.
+// diff returns the changes to the file since b in git's format, or "" for none.
 func (b base) diff(name string) string {
 	now := fingerprintOf(b.Path)
-	if exists(b.Path) == b.Before.Exists && now.Sum == b.Before.Sum && now.Link == b.Before.Link && !b.Before.Lost && (b.Before.Mode^now.Mode)&0o111 == 0 {
+	sameContent := now.Sum == b.Before.Sum && now.Link == b.Before.Link && !b.Before.Lost
+	if exists(b.Path) == b.Before.Exists && sameContent && (b.Before.Mode^now.Mode)&0o111 == 0 {
 		return ""
 	}
 	var old, cur []byte
@@ -112,7 +114,7 @@ func (b base) diff(name string) string {
 	return gitHeader(name, b.Before, now, exists(b.Path)) + gitBody(name, b.Before, exists(b.Path), old, cur)
 }
 
-// gitHeader returns the lines before --- of a diff as git writes it.
+// gitHeader returns the lines of git's diff that precede the --- line.
 func gitHeader(name string, before snapshot, now fingerprint, there bool) string {
 	head := fmt.Sprintf("diff --git a/%s b/%s\n", name, name)
 	switch {
@@ -136,7 +138,7 @@ func gitMode(m fingerprint) string {
 	return "100644"
 }
 
-// gitBody returns the rest of it.
+// gitBody returns the rest of the diff.
 func gitBody(name string, before snapshot, there bool, old, cur []byte) string {
 	a, b := "a/"+name, "b/"+name
 	if before.Lost {

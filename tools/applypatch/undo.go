@@ -14,14 +14,14 @@ import (
 	"toolgate/tools"
 )
 
-const undoDescription = `Takes a patch of this session back, all of it or nothing: the last one, or that with id. Can be undone itself. Refused, with a diff, when a file was changed since.`
+const undoDescription = "Takes a patch of this session back, all of it or nothing: the last one, or that with id. " +
+	"Can be undone itself. Refused, with a diff, when a file was changed since."
 
 type undoInput struct {
 	ID int `json:"id,omitempty"`
 }
 
-// describeUndo cannot know the paths: which they were is in the record that
-// only the worker sees.
+// describeUndo cannot name the paths: only the worker has the record of them.
 func describeUndo(in undoInput) (policy.Action, error) {
 	preview := "undo the last patch of this session"
 	if in.ID != 0 {
@@ -64,8 +64,8 @@ func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, 
 	return tools.Text(strings.Join(lines, "\n")), nil
 }
 
-// toUndo returns the step with that id, or for 0 the last patch that is not
-// undone.
+// toUndo returns the step with the given id or, if it is 0, the last patch that
+// is not undone.
 func toUndo(steps []*step, id int) (*step, error) {
 	undone := undoneSteps(steps)
 	var open []string
@@ -90,8 +90,8 @@ func toUndo(steps []*step, id int) (*step, error) {
 	return nil, fmt.Errorf("there is no step %d; the steps that can be undone are %s", id, strings.Join(open, ", "))
 }
 
-// undoneSteps returns the steps whose changes are taken back. An undo that was
-// itself undone counts no more.
+// undoneSteps returns the ids of the steps that are undone. An undo that was itself
+// undone does not count.
 func undoneSteps(steps []*step) map[int]bool {
 	undone := map[int]bool{}
 	for _, st := range slices.Backward(steps) {
@@ -102,8 +102,8 @@ func undoneSteps(steps []*step) map[int]bool {
 	return undone
 }
 
-// planUndo returns the plan that takes st back, or says which files something
-// else changed since.
+// planUndo returns the plan that undoes st, or an error that lists the files that
+// something else has changed since.
 func (s *session) planUndo(st *step) (*plan, error) {
 	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs}
 	var faults []string
@@ -125,7 +125,8 @@ func (s *session) planUndo(st *step) (*plan, error) {
 		pl.summary.count(c)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("step %d cannot be undone:\n%s\nnothing was changed; undo it by a patch of your own", st.ID, strings.Join(faults, "\n"))
+		return nil, fmt.Errorf("step %d cannot be undone:\n%s\nnothing was changed; undo it by a patch of your own",
+			st.ID, strings.Join(faults, "\n"))
 	}
 	for _, c := range st.Changes {
 		if origin := pl.files[c.After.From]; origin != nil && !c.Before.Exists {
@@ -135,7 +136,7 @@ func (s *session) planUndo(st *step) (*plan, error) {
 	return pl, nil
 }
 
-// count adds what undoing c does.
+// count adds the change that undoes c.
 func (s *summary) count(c change) {
 	switch {
 	case !c.Before.Exists:
@@ -147,7 +148,7 @@ func (s *summary) count(c change) {
 	}
 }
 
-// checkUnchanged fails when f is not as c left it.
+// checkUnchanged returns an error if f is no longer as c left it.
 func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	switch {
 	case f.before.exists && !c.After.Exists:
@@ -174,7 +175,7 @@ func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.before.data))
 }
 
-// takeBack sets how f was before c.
+// takeBack sets the new state of f to the one before c.
 func (s *session) takeBack(st *step, f *file, c change) error {
 	if c.Before.Lost {
 		return errors.New("its old content was too large to be kept")

@@ -11,24 +11,24 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// devNull is the name that a diff gives to a file that is not there.
+// devNull is the name that a diff gives to a file that does not exist.
 const devNull = "/dev/null"
 
-// A unifiedParser cuts a diff into files and hunks, by the counts in the hunk
-// headers as git does, and lets go-diff read each of the pieces. Cutting first
-// makes lines such as "--- x" inside a hunk safe, and lets counts be wrong,
-// which a model's often are.
+// A unifiedParser splits a diff into files and hunks by the counts in the hunk
+// headers, as git does, and parses each piece with go-diff. Splitting first
+// handles lines such as "--- x" inside a hunk and tolerates wrong counts, which
+// are common in diffs that models write.
 type unifiedParser struct {
 	lines []string
 	first int
 	next  int
-	// crlf is set when the diff as a whole came with CRLF line ends, so that a
-	// line's carriage return says nothing about the file.
+	// crlf is set if the diff itself has CRLF line endings, so that a carriage
+	// return says nothing about the file.
 	crlf bool
 	ops  []FileOp
 }
 
-// parseUnified reads lines, of which the first begins a file.
+// parseUnified parses lines, the first of which begins a file.
 func parseUnified(lines []string, first int) (*Patch, error) {
 	p := &unifiedParser{lines: lines, first: first}
 	if p.crlf = strings.HasSuffix(lines[0], "\r"); p.crlf {
@@ -50,18 +50,18 @@ func parseUnified(lines []string, first int) (*Patch, error) {
 	return &Patch{Format: Unified, Ops: p.ops}, nil
 }
 
-// skipBetween skips a line between two files. One that looks like part of a hunk
-// is an error: it would be lost.
+// skipBetween skips a line between two files. A line that looks like part of a
+// hunk is an error, because it would be lost.
 func (p *unifiedParser) skipBetween() error {
 	line := p.lines[p.next]
-	if strings.HasPrefix(line, "@@") || line != "" && strings.ContainsRune("+", rune(line[0])) {
+	if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "+") {
 		return p.errorf("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
 	}
 	p.next++
 	return nil
 }
 
-// file reads one file: extended headers, names, hunks.
+// file parses one file: extended headers, names and hunks.
 func (p *unifiedParser) file() (FileOp, error) {
 	op := FileOp{Line: p.first + p.next}
 	h, err := p.headers()
@@ -81,9 +81,9 @@ func (p *unifiedParser) file() (FileOp, error) {
 	return op, nil
 }
 
-// A diffHeader is what stands before the hunks of a file.
+// A diffHeader holds what precedes the hunks of a file.
 type diffHeader struct {
-	oldName, newName   string // of the --- and +++ lines, or of "diff --git"
+	oldName, newName   string // from the --- and +++ lines, or from "diff --git"
 	renameTo, copyTo   string
 	renameFrom         string
 	newFile, deleted   bool
@@ -91,7 +91,7 @@ type diffHeader struct {
 	binary, hasGitLine bool
 }
 
-// headers reads up to the first hunk.
+// headers parses up to the first hunk.
 func (p *unifiedParser) headers() (diffHeader, error) {
 	var h diffHeader
 	start := p.next
@@ -102,7 +102,7 @@ func (p *unifiedParser) headers() (diffHeader, error) {
 			p.next++
 		}
 	}
-	if p.next+1 < len(p.lines) && strings.HasPrefix(p.lines[p.next], "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ") {
+	if hasNames(p.lines[p.next:]) {
 		p.next += 2
 	}
 	if h.binary {
@@ -111,7 +111,13 @@ func (p *unifiedParser) headers() (diffHeader, error) {
 	return h, p.names(&h, p.lines[start:p.next])
 }
 
-// extended reads one of git's lines between "diff --git" and "---".
+// hasNames reports whether lines begins with a --- and a +++ line.
+func hasNames(lines []string) bool {
+	return len(lines) > 1 && strings.HasPrefix(lines[0], "--- ") && strings.HasPrefix(lines[1], "+++ ")
+}
+
+// extended parses one of git's extended header lines, which are between
+// "diff --git" and "---". It reports false for any other line.
 func (p *unifiedParser) extended(h *diffHeader) bool {
 	line := p.lines[p.next]
 	for prefix, read := range map[string]func(string){
@@ -137,23 +143,23 @@ func (p *unifiedParser) extended(h *diffHeader) bool {
 	return false
 }
 
-// index reads the mode that an index line ends in when it does not change:
-// only that of a link or a submodule says anything new.
+// index parses the mode at the end of an index line, which is there if the mode
+// does not change. Only the mode of a link or submodule is of interest.
 func (h *diffHeader) index(v string) {
 	if _, mode, ok := strings.Cut(v, " "); ok && !strings.HasPrefix(mode, "100") {
 		h.mode = mode
 	}
 }
 
-// names finds the two names of the file, and takes a prefix such as a/ and b/
-// off: those of a rename, else of the --- and +++ lines, which go-diff reads,
-// else of the line of git.
+// names sets the two names of the file, without prefixes such as a/ and b/:
+// those of a rename, else those of the --- and +++ lines, which go-diff parses,
+// else those of the "diff --git" line.
 func (p *unifiedParser) names(h *diffHeader, header []string) error {
 	if h.renameFrom != "" {
 		h.oldName, h.newName = h.renameFrom, h.renameTo+h.copyTo
 		return nil
 	}
-	if n := len(header); n >= 2 && strings.HasPrefix(header[n-2], "--- ") && strings.HasPrefix(header[n-1], "+++ ") {
+	if n := len(header); n >= 2 && hasNames(header[n-2:]) {
 		text := strings.Join(cutTimestamps(header[n-2:]), "\n") + "\n"
 		if fd, err := diff.ParseFileDiff([]byte(text)); err == nil {
 			h.oldName, h.newName = fd.OrigName, fd.NewName
@@ -168,9 +174,9 @@ func (p *unifiedParser) names(h *diffHeader, header []string) error {
 	return nil
 }
 
-// gitNames returns the two names of a line "diff --git a/x b/x". Names with
-// blanks and without quotes can be told apart only when they are the same but
-// for their prefixes; else they are empty.
+// gitNames returns the two names in a line "diff --git a/x b/x". Unquoted names
+// with spaces can be separated only if they are equal except for their prefixes;
+// otherwise gitNames returns empty names.
 func gitNames(line string) (oldName, newName string) {
 	rest := strings.TrimPrefix(line, "diff --git ")
 	if first, err := strconv.QuotedPrefix(rest); err == nil && strings.HasPrefix(rest, `"`) {
@@ -192,8 +198,8 @@ func gitNames(line string) (oldName, newName string) {
 	return "", ""
 }
 
-// cutTimestamps drops what follows a tab in the --- and +++ lines: go-diff
-// refuses dates it does not know.
+// cutTimestamps removes what follows a tab in the --- and +++ lines: go-diff
+// rejects dates in unknown formats.
 func cutTimestamps(header []string) []string {
 	cut := make([]string, len(header))
 	for i, line := range header {
@@ -205,16 +211,16 @@ func cutTimestamps(header []string) []string {
 	return cut
 }
 
-// headerNames returns the names in the --- and +++ lines that lines begin with.
+// headerNames returns the names in the --- and +++ lines at the start of lines.
 func headerNames(lines []string) (oldName, newName string) {
 	names := cutTimestamps(lines[:2])
 	return withoutPrefixes(unquote(strings.TrimSpace(names[0][4:])), unquote(strings.TrimSpace(names[1][4:])))
 }
 
-// prefixes are the pairs that git writes before the two names of a file.
+// prefixes are the pairs of prefixes that git writes before the names of a file.
 var prefixes = [][2]string{{"a/", "b/"}, {"i/", "w/"}, {"c/", "i/"}, {"c/", "w/"}, {"o/", "w/"}, {"b/", "a/"}}
 
-// withoutPrefixes takes git's prefixes off, where both names have theirs.
+// withoutPrefixes strips git's prefixes if both names have theirs.
 func withoutPrefixes(oldName, newName string) (string, string) {
 	for _, pre := range prefixes {
 		o, okOld := strings.CutPrefix(oldName, pre[0])
@@ -231,7 +237,7 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 	return oldName, newName
 }
 
-// fill turns the header into the operation it means.
+// fill sets the fields of op that follow from the header.
 func (h *diffHeader) fill(op *FileOp) error {
 	fault := func(format string, args ...any) error {
 		return &SyntaxError{op.Line, fmt.Sprintf(format, args...)}
@@ -239,7 +245,8 @@ func (h *diffHeader) fill(op *FileOp) error {
 	if h.mode != "" {
 		mode, err := strconv.ParseUint(h.mode, 8, 32)
 		if err != nil || mode&0o170000 != 0o100000 {
-			return fault("mode %s is not that of a regular file; links and submodules cannot be patched, use the shell", h.mode)
+			return fault("mode %s is not that of a regular file; "+
+				"links and submodules cannot be patched, use the shell", h.mode)
 		}
 		op.Exec = execOf(fs.FileMode(mode))
 	}
@@ -258,7 +265,7 @@ func (h *diffHeader) fill(op *FileOp) error {
 		}
 		op.Copy = h.copyTo != ""
 	}
-	// Without hunks only git's lines say that a file is meant.
+	// Without hunks, only git's extended headers can describe a change.
 	changes := op.Kind != Update || op.MoveTo != "" || op.Exec != ExecKeep
 	if len(op.Hunks) == 0 && !(h.hasGitLine && changes) {
 		return fault("the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'", op.Path)
@@ -269,7 +276,7 @@ func (h *diffHeader) fill(op *FileOp) error {
 	return nil
 }
 
-// checkAdd holds a new file to one hunk of added lines.
+// checkAdd returns an error unless a new file has one hunk of added lines.
 func (h *diffHeader) checkAdd(op *FileOp, fault func(string, ...any) error) error {
 	if len(op.Hunks) > 1 {
 		return fault("the new file %s has %d hunks; give it one", op.Path, len(op.Hunks))
@@ -277,14 +284,15 @@ func (h *diffHeader) checkAdd(op *FileOp, fault func(string, ...any) error) erro
 	for _, hunk := range op.Hunks {
 		for _, l := range hunk.Lines {
 			if l.Op != '+' {
-				return fault("the new file %s has a line that does not begin with '+': %q", op.Path, short(string(l.Op)+l.Text))
+				return fault("the new file %s has a line that does not begin with '+': %q",
+					op.Path, short(string(l.Op)+l.Text))
 			}
 		}
 	}
 	return nil
 }
 
-// unquote reads a name that git put in quotes.
+// unquote returns a name without the quotes and escapes that git writes.
 func unquote(name string) string {
 	if s, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
 		return s
@@ -292,10 +300,10 @@ func unquote(name string) string {
 	return name
 }
 
-// hunkHeader is a hunk's first line; the numbers may be missing.
+// hunkHeader matches the first line of a hunk. The counts are optional.
 var hunkHeader = lazyregexp.New(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// hunk reads one hunk.
+// hunk parses one hunk.
 func (p *unifiedParser) hunk() (Hunk, error) {
 	h := Hunk{Line: p.first + p.next}
 	head := strings.TrimSuffix(p.lines[p.next], "\r")
@@ -324,7 +332,7 @@ func (p *unifiedParser) hunk() (Hunk, error) {
 	return h, p.body(&h, body)
 }
 
-// number reads digits; none are def.
+// number parses digits; an empty string is def.
 func number(digits string, def int) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
@@ -333,8 +341,8 @@ func number(digits string, def int) int {
 	return n
 }
 
-// counted returns the lines of a hunk with that many old and new ones, or nil
-// when they do not end where a hunk can end: the counts are wrong.
+// counted returns the lines of a hunk by its counts of old and new lines, or nil
+// if no hunk can end there, which means that the counts are wrong.
 func (p *unifiedParser) counted(oldLines, newLines int) []string {
 	i := p.next
 	for ; i < len(p.lines) && (oldLines > 0 || newLines > 0); i++ {
@@ -369,17 +377,16 @@ func (p *unifiedParser) canEndAt(i int) bool {
 	return p.lines[i] == "" || p.lines[i] == "-- " || op == 0
 }
 
-// fileAt reports whether line i can begin a file: a line of git, or two names
-// with a hunk below them. Without one they are lines of a hunk.
+// fileAt reports whether line i can begin a file: a "diff --git" line, or two
+// names followed by a hunk. Without a hunk they are lines of the current one.
 func (p *unifiedParser) fileAt(i int) bool {
 	l := p.lines[i:]
 	return startsDiff(l) && (strings.HasPrefix(l[0], "diff --git ") || len(l) > 2 && strings.HasPrefix(l[2], "@@"))
 }
 
-// untilNext returns the lines up to the next hunk or file, of a hunk whose
-// header says oldLines and newLines, wrongly, or nothing. Blank lines at the
-// end are no part of it. Names that may as well be a removed and an added line
-// are an error.
+// untilNext returns the lines up to the next hunk or file, for a hunk whose
+// header has wrong counts or none. Trailing blank lines are not part of the
+// hunk. File names that could also be a removed and an added line are an error.
 func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
 	i := p.next
 	for ; i < len(p.lines) && lineOp(p.lines[i]) != 0 && !p.fileAt(i); i++ {
@@ -394,8 +401,8 @@ func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
 		}
 	}
 	if i < len(p.lines) && p.fileAt(i) && !p.surelyNames(i, oldLines > 0 && newLines > 0) {
-		const format = "%q may be a removed line or begin a file; correct the counts in '@@ -LINE,COUNT +LINE,COUNT @@' above"
-		return nil, &SyntaxError{p.first + i, fmt.Sprintf(format, short(p.lines[i]))}
+		return nil, &SyntaxError{p.first + i, fmt.Sprintf("%q may be a removed line or begin a file; "+
+			"correct the counts in '@@ -LINE,COUNT +LINE,COUNT @@' above", short(p.lines[i]))}
 	}
 	for i > p.next && p.lines[i-1] == "" {
 		i--
@@ -403,9 +410,8 @@ func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
 	return p.lines[p.next:i], nil
 }
 
-// surelyNames reports whether the file at line i, below a hunk that may end
-// there, is one: not a move, and by the counts not inside the hunk, unless it
-// has prefixes that a line of the hunk would hardly have.
+// surelyNames reports whether line i begins a file beyond doubt: it is not a
+// move, and it either has prefixes or is outside the hunk by the counts.
 func (p *unifiedParser) surelyNames(i int, inside bool) bool {
 	l := p.lines[i:]
 	if strings.HasPrefix(l[0], "diff --git ") {
@@ -416,8 +422,8 @@ func (p *unifiedParser) surelyNames(i int, inside bool) bool {
 	return (oldName == newName || oldName == devNull || newName == devNull) && (prefixed || !inside)
 }
 
-// lineOp returns what a line of a hunk does; 0 for a line that is none. An
-// empty one is an empty context line whose space was lost.
+// lineOp returns the operation of a line in a hunk, or 0 if it is not such a
+// line. An empty line is an empty context line that lost its space.
 func lineOp(line string) byte {
 	if line == "" || line == "\r" {
 		return ' '
@@ -429,7 +435,7 @@ func lineOp(line string) byte {
 	return 0
 }
 
-// body reads the lines of a hunk with go-diff.
+// body parses the lines of a hunk with go-diff.
 func (p *unifiedParser) body(h *Hunk, lines []string) error {
 	noNewline := map[int]bool{} // by index of the line before
 	var kept []string
@@ -457,7 +463,7 @@ func (p *unifiedParser) body(h *Hunk, lines []string) error {
 	return nil
 }
 
-// bodyLine reads one line of a hunk.
+// bodyLine parses one line of a hunk.
 func (p *unifiedParser) bodyLine(line string, noNewline bool) Line {
 	l := Line{Op: line[0]}
 	line = line[1:]
