@@ -10,22 +10,22 @@ import (
 	"toolgate/tools"
 )
 
-// A page is what one answer tells of a command and its output.
+// A page is the content of one answer about a command.
 type page struct {
 	process  *process
-	session  *session // nil when the answer tells everything
-	ended    *session // one that ran, and had to make room for this; or nil
+	session  *session // nil if the answer is complete
+	ended    *session // a running one that was evicted for this one, or nil
 	finished bool     // the command has ended
 	chunk    chunk
-	text     string // the output, with its middle cut when it does not fit
+	text     string // the output, without its middle if it is too long
 	cut      bool
 	denied   *tools.Denial  // what the sandbox refused, or nil
-	hosts    []tools.Denial // hosts that were refused
+	hosts    []tools.Denial // refused hosts
 }
 
-// page takes what p printed since the last answer about s, which is nil for
-// the first. A command that still runs, or whose output does not fit, becomes
-// a session.
+// page returns the output of p since the last answer about s, which is nil for the
+// first answer. A command that is still running, or whose output does not fit,
+// becomes a session.
 func (h *host) page(p *process, s *session, budget int) page {
 	limit := budget * tools.BytesPerToken
 	g := page{process: p, session: s, finished: p.hasEnded()}
@@ -53,7 +53,7 @@ func (h *host) page(p *process, s *session, budget int) page {
 	return g
 }
 
-// howToRead tells the model how to get what was cut out at offset.
+// howToRead tells the model how to read the bytes that were cut at offset.
 func (g page) howToRead(offset int64) string {
 	if g.session == nil {
 		return ""
@@ -61,8 +61,7 @@ func (g page) howToRead(offset int64) string {
 	return fmt.Sprintf("read_output with session_id %d and offset %d returns them", g.session.id, offset)
 }
 
-// result returns the result whose first lines are head, and whose output
-// begins with note.
+// result returns the result with head before the output and note at its start.
 func (g page) result(head, note string) *mcp.CallToolResult {
 	var b strings.Builder
 	b.WriteString(head)
@@ -70,7 +69,8 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 		fmt.Fprintf(&b, "Total output lines: %d\n", g.chunk.lines)
 	}
 	if g.ended != nil {
-		fmt.Fprintf(&b, "Session ID %d (%s) was ended, because there are more than %d sessions\n", g.ended.id, g.ended.title(), maxSessions)
+		fmt.Fprintf(&b, "Session ID %d (%s) was ended, because there are more than %d sessions\n",
+			g.ended.id, g.ended.title(), maxSessions)
 	}
 	b.WriteString("Output:\n")
 	b.WriteString(note)
@@ -91,7 +91,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	return res
 }
 
-// appendLine adds a line, if it is not empty, on a line of its own.
+// appendLine appends line, unless it is empty, on a line of its own.
 func appendLine(b *strings.Builder, line string) {
 	if line == "" {
 		return
@@ -102,15 +102,15 @@ func appendLine(b *strings.Builder, line string) {
 	b.WriteString(line)
 }
 
-// shellAnswer is the answer about an ended command, in the lines that Codex's
-// shell has.
+// shellAnswer returns the answer about an ended command in the format of Codex's
+// shell.
 func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
 	g := h.page(p, nil, h.options.budget())
 	return g.result(fmt.Sprintf("Exit code: %d\nWall time: %.1f seconds\n", p.code, p.wall.Seconds()), note)
 }
 
-// sessionAnswer is the answer about a command that may still run, in the lines
-// that Codex's exec_command has. Waited says how waiting for something went.
+// sessionAnswer returns the answer about a command that may still be running, in the
+// format of Codex's exec_command. waited is a line about the result of waiting.
 func (h *host) sessionAnswer(p *process, s *session, budget int, started time.Time, waited string) *mcp.CallToolResult {
 	g := h.page(p, s, budget)
 	var b strings.Builder

@@ -14,8 +14,8 @@ import (
 	"toolgate/policy"
 )
 
-// A commandArgument is a program with its arguments, or a script: a model that
-// writes a plain string means one.
+// A commandArgument is a program with its arguments, or a script if the model sends
+// a string.
 type commandArgument struct {
 	argv   []string
 	script string // set instead of argv
@@ -26,9 +26,9 @@ func (commandArgument) EditSchema(s *jsonschema.Schema) {
 	*s = jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: s.Description}
 }
 
-// UnmarshalJSON takes an array of strings or a string.
+// UnmarshalJSON accepts an array of strings or a string.
 func (c *commandArgument) UnmarshalJSON(b []byte) error {
-	*c = commandArgument{} // of an earlier value nothing counts
+	*c = commandArgument{} // a repeated key replaces the value
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, &c.script)
 	}
@@ -38,8 +38,8 @@ func (c *commandArgument) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// describe returns the argv that a policy looks at. A script counts as bash's
-// also where sh will run it.
+// describe returns the argv for the policy. A script counts as a bash script, even
+// if sh will run it.
 func (c commandArgument) describe() ([]string, error) {
 	if c.script != "" {
 		return script("bash", c.login, c.script)
@@ -50,7 +50,7 @@ func (c commandArgument) describe() ([]string, error) {
 	return c.argv, noNUL(c.argv)
 }
 
-// text returns the command as a person reads it.
+// text returns the command for people.
 func (c commandArgument) text() string {
 	if c.script != "" {
 		return c.script
@@ -58,7 +58,7 @@ func (c commandArgument) text() string {
 	return strings.Join(c.argv, " ")
 }
 
-// script returns the argv that runs text in the shell named.
+// script returns the argv that runs text in the named shell.
 func script(shell string, login bool, text string) ([]string, error) {
 	flag := "-c"
 	switch {
@@ -73,8 +73,8 @@ func script(shell string, login bool, text string) ([]string, error) {
 	return argv, noNUL(argv)
 }
 
-// shellName returns the shell that a call asks for by name or path. What it
-// does not know is sh, as in Codex.
+// shellName returns the name of the shell that a call asks for by name or path. An
+// unknown one is sh, as in Codex.
 func shellName(asked string) string {
 	if asked == "" {
 		return "bash"
@@ -91,7 +91,8 @@ func shellName(asked string) string {
 func noNUL(argv []string) error {
 	for _, a := range argv {
 		if strings.Contains(a, "\x00") {
-			return errors.New("the command holds a NUL character, which no program can be given; write it as \\0 to a program that knows escapes")
+			return errors.New("the command holds a NUL character, which no program can be given; " +
+				"write it as \\0 to a program that knows escapes")
 		}
 	}
 	return nil
@@ -104,8 +105,8 @@ func (permissions) EditSchema(s *jsonschema.Schema) {
 	s.Enum = []any{string(policy.UseDefault), string(policy.WithAdditional), string(policy.RequireEscalated)}
 }
 
-// additional is Codex's additional_permissions: what a call needs beside what
-// the sandbox gives.
+// additional is Codex's additional_permissions: what a call needs in addition to
+// what the sandbox allows.
 type additional struct {
 	Network struct {
 		Enabled bool `json:"enabled,omitempty"`
@@ -116,13 +117,14 @@ type additional struct {
 	} `json:"file_system,omitzero"`
 }
 
-// UnmarshalJSON refuses names that are not known: what is asked for must not
-// be silently less than what was meant.
+// UnmarshalJSON rejects unknown names: a call must not silently get less than it
+// asks for.
 func (a *additional) UnmarshalJSON(b []byte) error {
 	type plain additional
 	*a = additional{}
 	if err := rawjson.UnmarshalKnown(b, (*plain)(a)); err != nil {
-		return fmt.Errorf("additional_permissions: %w; it is {\"network\": {\"enabled\": true}, \"file_system\": {\"read\": [...], \"write\": [...]}}", err)
+		return fmt.Errorf("additional_permissions: %w; it is "+
+			`{"network": {"enabled": true}, "file_system": {"read": [...], "write": [...]}}`, err)
 	}
 	return nil
 }
@@ -142,18 +144,21 @@ type escalation struct {
 	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"start of the command to allow for good: [\"git\", \"pull\"]"`
 }
 
-// action returns what starting argv in dir would do.
+// action returns the action of running argv in dir.
 func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 	p := policy.Permissions(e.SandboxPermissions)
 	switch {
 	case p != "" && p != policy.UseDefault && p != policy.RequireEscalated && p != policy.WithAdditional:
-		return policy.Action{}, fmt.Errorf("unknown sandbox_permissions %q; it is use_default, with_additional_permissions or require_escalated", p)
+		return policy.Action{}, fmt.Errorf("unknown sandbox_permissions %q; "+
+			"it is use_default, with_additional_permissions or require_escalated", p)
 	case p == policy.WithAdditional && e.Additional.policy() == nil:
 		return policy.Action{}, errors.New("missing additional_permissions; name network or file_system paths")
 	case p != policy.WithAdditional && e.Additional != nil:
-		return policy.Action{}, errors.New(`additional_permissions needs sandbox_permissions "with_additional_permissions"`)
+		return policy.Action{}, errors.New(
+			`additional_permissions needs sandbox_permissions "with_additional_permissions"`)
 	case p == "" && e.Justification != "":
-		return policy.Action{}, errors.New(`justification needs sandbox_permissions; give sandbox_permissions "require_escalated" to run outside the sandbox, or leave justification out`)
+		return policy.Action{}, errors.New(`justification needs sandbox_permissions; give sandbox_permissions ` +
+			`"require_escalated" to run outside the sandbox, or leave justification out`)
 	}
 	a := policy.Action{Command: argv, Dir: dir, Permissions: p, Justification: e.Justification}
 	a.Additional = e.Additional.policy()
@@ -163,16 +168,16 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 	return a, nil
 }
 
-// patchNames are programs that models expect and that are a tool here.
+// patchNames are names of programs that models expect but that are tools here.
 var patchNames = map[string]bool{"apply_patch": true, "applypatch": true}
 
 var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")
 
-// patchMissing finds a shell's word for a program that it did not find.
+// patchMissing matches the error of a shell that did not find such a program.
 var patchMissing = lazyregexp.New(`(?m)\bapply_?patch: (command )?not found`)
 
-// patchLine returns a line for the model whose script looked for a program
-// that is a tool here, or "".
+// patchLine returns a hint for a model whose script runs a program that is a tool
+// here, or "".
 func patchLine(p *process, text string) string {
 	if p.code == 0 || !patchMissing.MatchString(text) {
 		return ""

@@ -9,31 +9,30 @@ import (
 	"toolgate/tools"
 )
 
-// A capture keeps what a command prints: the beginning and the end in memory
-// and, once that is not everything, all of it in a file. What it costs in
-// memory does not depend on how much is printed.
+// A capture keeps the output of a command: the head and the tail in memory and, if
+// there is more, all of it in a file. Memory use does not depend on the size of the
+// output.
 //
 // It may be used concurrently.
 type capture struct {
-	open func() (*spool, error) // makes the file when it is needed
+	open func() (*spool, error) // creates the file when it is needed; nil afterwards
 
 	mu      sync.Mutex
 	head    []byte // the first bytes, at most limit
-	tail    ring   // the last bytes, at most limit, of what follows head
-	file    *spool // nil until head is full, and when open failed
+	tail    ring   // the last bytes after head, at most limit
+	file    *spool // nil until head is full, and if open failed
 	total   int64  // bytes printed so far
-	lines   int64  // line ends among them
-	begun   bool   // the last line has not ended
+	lines   int64  // newlines among them
+	begun   bool   // the last line is incomplete
 	changed chan struct{}
 }
 
-// newCapture returns a capture that answers from memory for up to limit bytes
-// at either end.
+// newCapture returns a capture that keeps up to limit bytes at either end in memory.
 func newCapture(limit int, open func() (*spool, error)) *capture {
 	return &capture{head: make([]byte, 0, min(limit, 4096)), tail: ring{limit: limit}, open: open}
 }
 
-// Write takes what was printed. It never fails: what cannot be kept is counted.
+// Write adds output. It never fails: output that cannot be kept is only counted.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,10 +58,10 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// spill writes p, which no longer fits head, to the file.
+// spill writes p, which does not fit into head, to the file.
 func (c *capture) spill(p []byte) {
 	if c.open != nil {
-		c.file, _ = c.open() // without a file the middle is lost, and said so
+		c.file, _ = c.open() // without a file the middle is lost, and reported as such
 		c.open = nil
 		if c.file != nil {
 			c.file.write(c.head)
@@ -73,7 +72,7 @@ func (c *capture) spill(p []byte) {
 	}
 }
 
-// size returns the bytes and the lines printed so far; a begun line counts.
+// size returns the bytes and the lines printed so far, including an incomplete line.
 func (c *capture) size() (total, lines int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +83,7 @@ func (c *capture) size() (total, lines int64) {
 	return c.total, lines
 }
 
-// nextKept returns the first byte at or after from that is kept.
+// nextKept returns the offset of the first byte at or after from that is kept.
 func (c *capture) nextKept(from int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +93,7 @@ func (c *capture) nextKept(from int64) int64 {
 	return max(from, c.total-int64(c.tail.len()))
 }
 
-// more returns a channel that is closed when more is printed.
+// more returns a channel that is closed when there is more output.
 func (c *capture) more() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +103,7 @@ func (c *capture) more() <-chan struct{} {
 	return c.changed
 }
 
-// close gives up the file.
+// close removes the file.
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,8 +114,7 @@ func (c *capture) close() {
 	}
 }
 
-// read returns what is kept of the bytes from..to, beginning at from, and
-// possibly less than was asked for.
+// read returns the bytes from..to, or as many from the start as are kept.
 func (c *capture) read(from, to int64) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,8 +131,8 @@ func (c *capture) read(from, to int64) []byte {
 	return b
 }
 
-// part returns bytes beginning at from out of one of the places that keep
-// them, or nothing when they are lost.
+// part returns bytes starting at from out of head, tail or file, or nothing if they
+// are lost.
 func (c *capture) part(from, to int64) []byte {
 	if from < int64(len(c.head)) {
 		return c.head[from:min(to, int64(len(c.head)))]
@@ -148,10 +146,10 @@ func (c *capture) part(from, to int64) []byte {
 	return nil
 }
 
-// text returns the bytes from..to as text that fits limit bytes: when they do
-// not fit, their beginning and their end with a line between them that says
-// how many bytes are missing, and cut is true. How tells how to get them, given
-// where they begin.
+// text returns the bytes from..to as text of at most limit bytes. If they do not fit,
+// it returns their head and tail with a line between them that says how many bytes
+// are missing, and cut is true. how returns the hint for reading the bytes that are
+// missing at offset.
 func (c *capture) text(from, to int64, limit int, how func(offset int64) string) (text string, cut bool) {
 	if to-from <= int64(limit) {
 		b := c.read(from, to)
@@ -175,11 +173,11 @@ func (c *capture) text(from, to int64, limit int, how func(offset int64) string)
 	return readable(head) + tools.CutLine(missing, head, hint) + readable(tail), true
 }
 
-// zeros are what binary files are full of; in JSON each takes six bytes.
+// zeros matches runs of NUL bytes, which take six bytes each in JSON.
 var zeros = lazyregexp.New("\x00+")
 
-// readable returns b as text: what is none, and every run of zero bytes, is
-// replaced by one mark.
+// readable returns b as text. Invalid UTF-8 and runs of NUL bytes are replaced by
+// U+FFFD.
 func readable(b []byte) string {
 	return zeros.ReplaceAllString(strings.ToValidUTF8(string(b), "\uFFFD"), "\uFFFD")
 }
@@ -188,7 +186,7 @@ func readable(b []byte) string {
 type ring struct {
 	limit int
 	buf   []byte
-	next  int // where the next byte goes once buf is full
+	next  int // index for the next byte once buf is full
 }
 
 func (r *ring) len() int { return len(r.buf) }
@@ -212,7 +210,7 @@ func (r *ring) write(p []byte) {
 	}
 }
 
-// bytes returns what is kept, oldest first.
+// bytes returns the kept bytes, oldest first.
 func (r *ring) bytes() []byte {
 	if len(r.buf) < r.limit || r.next == 0 {
 		return r.buf

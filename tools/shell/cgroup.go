@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A cgroup is the group that a command and everything it starts is in, out of
-// which nothing gets by itself. A nil cgroup is none.
+// A cgroup contains a command and all processes that it starts, which cannot leave
+// it. A nil cgroup is none.
 type cgroup struct{ folder string }
 
-// newCgroup makes a group for the command named id, or returns nil when the
-// limits name no folder to make it in.
+// newCgroup creates a group for the command with the given id. It returns nil if the
+// limits name no parent cgroup.
 func newCgroup(l Limits, id string) (*cgroup, error) {
 	if l.Cgroup == "" {
 		return nil, nil
@@ -23,14 +23,19 @@ func newCgroup(l Limits, id string) (*cgroup, error) {
 	if err := os.Mkdir(g.folder, 0o755); err != nil {
 		return nil, fmt.Errorf("no cgroup for the command: %w", err)
 	}
-	if err := errors.Join(g.limit("memory.max", l.Memory), g.limit("memory.oom.group", min(l.Memory, 1)), g.limit("pids.max", l.Tasks)); err != nil {
+	err := errors.Join(
+		g.limit("memory.max", l.Memory),
+		g.limit("memory.oom.group", min(l.Memory, 1)),
+		g.limit("pids.max", l.Tasks),
+	)
+	if err != nil {
 		g.remove()
 		return nil, fmt.Errorf("limiting the command: %w", err)
 	}
 	return g, nil
 }
 
-// limit sets a limit that is not 0.
+// limit sets a limit if value is positive.
 func (g *cgroup) limit(file string, value int64) error {
 	if value <= 0 {
 		return nil
@@ -42,7 +47,7 @@ func (g *cgroup) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.folder, file), []byte(text), 0)
 }
 
-// add puts a process into the group.
+// add moves a process into the group.
 func (g *cgroup) add(pid int) error {
 	if g == nil {
 		return nil
@@ -65,7 +70,7 @@ func (g *cgroup) pids() []int {
 	return pids
 }
 
-// kill kills all processes in the group at once.
+// kill kills all processes in the group atomically.
 func (g *cgroup) kill() {
 	if g != nil {
 		_ = g.write("cgroup.kill", "1")

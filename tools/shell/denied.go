@@ -16,12 +16,12 @@ import (
 	"toolgate/tools"
 )
 
-// A refusal in what a command printed is only looked for here, never believed:
-// the words say which path to ask the system about, and the system says
-// whether its owner and mode would have allowed what was refused.
+// The output of a command is only a hint for a refusal, never proof: it suggests
+// which path to check, and the system says whether owner and mode would have
+// allowed the access.
 
-// refusals are the words for errors that a sandbox causes, in lower case, as
-// the C library, Go, Node and Python have them.
+// refusals are the texts of errors that a sandbox causes, in lower case, as in the C
+// library, Go, Node and Python.
 var refusals = []struct {
 	words string
 	errno syscall.Errno
@@ -31,11 +31,13 @@ var refusals = []struct {
 	{"operation not permitted", syscall.EPERM},
 }
 
-// noNetwork are the words of programs that found no network.
-var noNetwork = lazyregexp.New(`(?i)network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution|name or service not known|no address associated with hostname|network is down|enotfound|eai_again|failed to lookup address`)
+// noNetwork matches the errors of programs that have no network.
+var noNetwork = lazyregexp.New(`(?i)network is unreachable|could not resolve (host|proxy)` +
+	`|temporary failure in name resolution|name or service not known|no address associated with hostname` +
+	`|network is down|enotfound|eai_again|failed to lookup address`)
 
-// denied returns what the sandbox refused p, which has ended and printed text:
-// what it failed by, and hosts that it was refused whether it failed or not.
+// denied returns what the sandbox refused to p, which has ended and printed text: the
+// cause of its failure, and the refused hosts, even if it did not fail.
 func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []tools.Denial) {
 	if !h.confined {
 		return nil, nil
@@ -54,7 +56,7 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 	case p.code == 0 || p.stopped.Load():
 		return nil, hosts
 	case len(seen) > 0:
-		return &seen[len(seen)-1], hosts // what it failed by stands last
+		return &seen[len(seen)-1], hosts // the last one is the likely cause
 	}
 	if denied = denial(text, p.cmd.Dir); denied == nil {
 		denied = denialOfNetwork(text, isProxied(p.cmd.Env), seen != nil)
@@ -62,8 +64,8 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 	return denied, nil
 }
 
-// refusedHosts returns the hosts that p, which still runs, was refused since
-// this was last asked.
+// refusedHosts returns the hosts that were refused to p, which is still running,
+// since the last call.
 func (p *process) refusedHosts() []tools.Denial {
 	if p.refused == nil {
 		return nil
@@ -77,7 +79,8 @@ func (p *process) refusedHosts() []tools.Denial {
 	return p.unreported(fresh)
 }
 
-// unreported returns those of hosts that no answer has told of, as now one will.
+// unreported returns those of hosts that no answer has reported, and marks them as
+// reported.
 func (p *process) unreported(hosts []tools.Denial) []tools.Denial {
 	p.reportMu.Lock()
 	defer p.reportMu.Unlock()
@@ -94,14 +97,13 @@ func (p *process) unreported(hosts []tools.Denial) []tools.Denial {
 	return fresh
 }
 
-// isHost reports whether d is about one host, which the proxy has refused.
+// isHost reports whether d is about a host that the proxy refused.
 func isHost(d tools.Denial) bool { return d.Op == "network" && d.Path != "" }
 
-// maxHostLines is how many refused hosts an answer names.
+// maxHostLines is the maximum number of refused hosts in an answer.
 const maxHostLines = 5
 
-// hostLines returns a line for each refused host that deniedLine does not
-// speak of.
+// hostLines returns a line for each refused host, except for the one in denied.
 func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
 	var b strings.Builder
 	for i, d := range slices.Backward(hosts) {
@@ -117,27 +119,28 @@ func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
 	return b.String()
 }
 
-// isProxied reports whether a command with the environment env can reach hosts
-// through the proxy, and only so.
+// isProxied reports whether a command with the environment env can reach hosts only
+// through the proxy.
 func isProxied(env []string) bool {
 	return strings.HasSuffix(variable(env, "HTTPS_PROXY"), "@"+policy.ProxyAddress)
 }
 
-// denialOfNetwork returns the denial when a command that printed output found
-// no network. Proxied says that it had one through the proxy, and known that
-// it was seen there and refused nothing.
+// denialOfNetwork returns a denial if output shows that a command had no network.
+// proxied means that it had access through the proxy, and known that the proxy saw
+// it and refused nothing.
 func denialOfNetwork(output string, proxied, known bool) *tools.Denial {
 	switch {
 	case known || !noNetwork.MatchString(output) || networkReachable():
 		return nil
 	case proxied:
-		return &tools.Denial{Op: "network", Why: "there is only the proxy that HTTPS_PROXY names, to the hosts that are allowed, and this program did not use it"}
+		return &tools.Denial{Op: "network", Why: "there is only the proxy that HTTPS_PROXY names, " +
+			"to the hosts that are allowed, and this program did not use it"}
 	}
 	return &tools.Denial{Op: "network", Why: "the sandbox has no network"}
 }
 
-// deniedLine returns a line for the model that says what the sandbox refused
-// and what to do, or "".
+// deniedLine returns a line for the model about what the sandbox refused and what to
+// do, or "".
 func deniedLine(d *tools.Denial) string {
 	if d == nil {
 		return ""
@@ -149,11 +152,12 @@ func deniedLine(d *tools.Denial) string {
 	if d.Final {
 		return fmt.Sprintf("The sandbox refused this: %s: %s.\n", what, d.Why)
 	}
-	return fmt.Sprintf("The sandbox refused this: %s: %s. If it is needed, run the command again with sandbox_permissions \"require_escalated\" and a justification; the user is asked.\n", what, d.Why)
+	return fmt.Sprintf("The sandbox refused this: %s: %s. If it is needed, run the command again with "+
+		"sandbox_permissions \"require_escalated\" and a justification; the user is asked.\n", what, d.Why)
 }
 
-// denial returns what the sandbox refused a failed command that ran in dir and
-// printed output, or nil when nothing shows that it was the sandbox.
+// denial returns what the sandbox refused to a failed command that ran in dir and
+// printed output, or nil if the sandbox was not the cause.
 func denial(output, dir string) *tools.Denial {
 	for line := range strings.Lines(output) {
 		lower := strings.ToLower(line)
@@ -171,8 +175,8 @@ func denial(output, dir string) *tools.Denial {
 	return nil
 }
 
-// refused returns the denial when the system says that path could have been
-// written, or else read, if only owner and mode counted.
+// refused returns a denial if owner and mode would have allowed writing or reading
+// path.
 func refused(path, dir string, errno syscall.Errno) *tools.Denial {
 	full := path
 	if !filepath.IsAbs(full) {
@@ -191,8 +195,8 @@ func refused(path, dir string, errno syscall.Errno) *tools.Denial {
 	return nil
 }
 
-// refusedHere reports whether this process, which is confined as the command
-// was, cannot do op with path either. It changes nothing.
+// refusedHere reports whether op on path is also refused to this process, which has
+// the same confinement. It changes nothing.
 func refusedHere(path, op string) bool {
 	if op == "read" {
 		f, err := os.Open(path)
@@ -216,12 +220,11 @@ func refusedHere(path, op string) bool {
 	return false
 }
 
-// quoted finds what stands between quotation marks.
+// quoted matches text in quotation marks.
 var quoted = lazyregexp.New("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
 
-// pathsIn returns what may be the path in a line that tells of an error: what
-// is quoted, or else what stands before the words, as in "program: path: words"
-// and "open path: words".
+// pathsIn returns the possible paths in an error message: quoted text, or else the
+// text before words, as in "program: path: words" and "open path: words".
 func pathsIn(line, words string) []string {
 	var paths []string
 	for _, m := range quoted.FindAllStringSubmatch(line, -1) {
@@ -242,9 +245,9 @@ func pathsIn(line, words string) []string {
 	return []string{fields[len(fields)-1], before}
 }
 
-// networkReachable reports whether there is a way out of here. Nothing is
-// sent: a datagram socket only looks up the way to an address, one that is
-// reserved for documents.
+// networkReachable reports whether there is a route to the network. It sends nothing:
+// connecting a datagram socket only looks up the route. The address is reserved for
+// documentation.
 func networkReachable() bool {
 	conn, err := net.Dial("udp", "192.0.2.1:9")
 	if err != nil {

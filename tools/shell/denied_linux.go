@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnlyMount reports whether path, or the nearest folder above it that
-// exists, lies on what is mounted read-only.
+// readOnlyMount reports whether path, or its nearest existing parent, is on a
+// read-only mount.
 func readOnlyMount(path string) bool {
 	var st unix.Statfs_t
 	for unix.Statfs(path, &st) != nil {
@@ -20,8 +20,8 @@ func readOnlyMount(path string) bool {
 	return st.Flags&unix.ST_RDONLY != 0
 }
 
-// canCreate reports whether a file could be created in folder. It creates one
-// without a name, which is gone at once.
+// canCreate reports whether a file can be created in folder. It creates an unnamed
+// one, which disappears at once.
 func canCreate(folder string) bool {
 	fd, err := unix.Open(folder, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -8,40 +8,43 @@ import (
 	"strings"
 )
 
-// An Environment is Codex's shell_environment_policy: which of the worker's
-// variables a command sees. The steps are taken in the order of the fields.
+// An Environment is Codex's shell_environment_policy: it selects the variables of the
+// worker that a command sees. The fields are applied in order.
 type Environment struct {
 	// Inherit is "all" (the default), "core" or "none".
 	Inherit string `json:"inherit,omitempty"`
 
-	// IgnoreDefaultExcludes passes variables on whose names look like a
-	// secret's. By default they are dropped.
+	// IgnoreDefaultExcludes keeps variables whose names look like secrets. By
+	// default they are dropped.
 	IgnoreDefaultExcludes bool `json:"ignore_default_excludes,omitempty"`
 
-	// Keep are names that are passed on although they look like a secret's.
+	// Keep are names that are kept although they look like secrets.
 	Keep []string `json:"keep,omitempty"`
 
-	// Exclude drops the variables that match one of these patterns. In a
-	// pattern * and ? are as in a file name; case does not matter.
+	// Exclude drops the variables that match one of these patterns. The wildcards
+	// are * and ?; case is ignored.
 	Exclude []string `json:"exclude,omitempty"`
 
-	// Set adds or replaces variables. It wins over the variables that keep
-	// programs from paging and colouring.
+	// Set adds or replaces variables. It overrides the variables that turn off
+	// pagers and colours.
 	Set map[string]string `json:"set,omitempty"`
 
-	// IncludeOnly, when not empty, drops all variables that match none of
-	// these patterns.
+	// IncludeOnly, if not empty, drops all variables that match none of these
+	// patterns.
 	IncludeOnly []string `json:"include_only,omitempty"`
 }
 
-// secretWords make a name look like a secret's.
+// secretWords are the patterns of names that look like secrets.
 var secretWords = []string{"*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"}
 
-// coreNames are what Inherit "core" keeps.
-var coreNames = []string{"HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE",
-	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "WINDIR"}
+// coreNames are the variables that Inherit "core" keeps.
+var coreNames = []string{
+	"HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE",
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "WINDIR",
+}
 
-// nonInteractive keeps programs from waiting in a pager and from printing for a screen.
+// nonInteractive keeps programs from starting a pager and from formatting their
+// output for a screen.
 var nonInteractive = map[string]string{
 	"NO_COLOR":  "1",
 	"TERM":      "dumb",
@@ -54,9 +57,8 @@ var nonInteractive = map[string]string{
 	"GH_PAGER":  "cat",
 }
 
-// Apply returns the environment of a command started by a process with the
-// environment inherited, sorted by name. Terminal says that the command has
-// one; it is then told what kind.
+// Apply returns the environment of a command, sorted by name, given the environment
+// of its parent. If terminal is set, it includes the type of the terminal.
 func (e Environment) Apply(inherited []string, terminal bool) []string {
 	vars := make(map[string]string, len(inherited)+len(nonInteractive))
 	for _, v := range inherited {
@@ -100,8 +102,8 @@ func (e Environment) inherits(name string) bool {
 	return !matchesAny(e.Exclude, name)
 }
 
-// matchesAny reports whether one of patterns matches name, whatever the case.
-// A malformed pattern matches nothing.
+// matchesAny reports whether one of patterns matches name, ignoring case. A malformed
+// pattern matches nothing.
 func matchesAny(patterns []string, name string) bool {
 	name = strings.ToUpper(name)
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -110,7 +112,7 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// variable returns the value of name in env, where the last one counts.
+// variable returns the last value of name in env.
 func variable(env []string, name string) string {
 	for _, v := range slices.Backward(env) {
 		n, value, ok := strings.Cut(v, "=")

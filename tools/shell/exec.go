@@ -14,8 +14,8 @@ import (
 var execDef = tools.Def{
 	Name:  "exec_command",
 	Title: "Run a command in a session",
-	Description: "Runs a shell script and returns its output, or, when it still runs after yield_time_ms, the output so far and a session ID for write_stdin: " +
-		"for servers, watchers, REPLs and everything long.",
+	Description: "Runs a shell script and returns its output, or, when it still runs after yield_time_ms, " +
+		"the output so far and a session ID for write_stdin: for servers, watchers, REPLs and everything long.",
 	Destructive: true,
 	OpenWorld:   true,
 }
@@ -89,7 +89,8 @@ func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mc
 	what := p.await(ctx, call, in.yield(), until)
 	if what == cancelled && h.end(p, grace) {
 		p.out.close()
-		return tools.Text(fmt.Sprintf("Wall time: %.4f seconds\nthe call was cancelled and the command ended\n", time.Since(p.started).Seconds())), nil
+		return tools.Text(fmt.Sprintf("Wall time: %.4f seconds\nthe call was cancelled and the command ended\n",
+			time.Since(p.started).Seconds())), nil
 	}
 	return h.sessionAnswer(p, nil, h.budget(in.MaxOutputTokens), p.started, waited(in.WaitFor, what)), nil
 }
@@ -102,7 +103,8 @@ func (in execInput) yield() time.Duration {
 	return clamp(in.YieldTimeMS, usual, 250*time.Millisecond, 30*time.Second)
 }
 
-// clamp returns ms milliseconds, or fallback when it is nil, within bounds.
+// clamp returns ms milliseconds limited to the range from least to most, or fallback
+// if ms is nil.
 func clamp(ms *int64, fallback, least, most time.Duration) time.Duration {
 	if ms == nil {
 		return fallback
@@ -113,7 +115,7 @@ func clamp(ms *int64, fallback, least, most time.Duration) time.Duration {
 	return max(least, time.Duration(*ms)*time.Millisecond)
 }
 
-// budget returns how many tokens of output an answer holds.
+// budget returns the maximum output of an answer in tokens.
 func (h *host) budget(asked *int) int {
 	if asked == nil {
 		return h.options.budget()

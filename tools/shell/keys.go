@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// keyCodes are the keys of a terminal by name, beside ctrl-LETTER and
+// keyCodes maps names of keys to what a terminal sends, except for ctrl-LETTER and
 // alt-KEY.
 var keyCodes = map[string]string{
 	"enter": "\r", "tab": "\t", "escape": "\x1b", "space": " ", "backspace": "\x7f",
@@ -16,29 +16,33 @@ var keyCodes = map[string]string{
 	"home": "\x1b[H", "end": "\x1b[F", "insert": "\x1b[2~", "delete": "\x1b[3~",
 	"page-up": "\x1b[5~", "page-down": "\x1b[6~", "shift-tab": "\x1b[Z",
 	"f1": "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~",
-	"f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~", "f11": "\x1b[23~", "f12": "\x1b[24~",
+	"f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~",
+	"f10": "\x1b[21~", "f11": "\x1b[23~", "f12": "\x1b[24~",
 	"ctrl-space": "\x00", "ctrl-[": "\x1b", "ctrl-\\": "\x1c", "ctrl-]": "\x1d", "ctrl-^": "\x1e", "ctrl-_": "\x1f",
 }
 
-// keyAliases are what models also call a key.
+// keyAliases are other names that models use for keys.
 var keyAliases = map[string]string{
-	"return": "enter", "esc": "escape", "del": "delete", "pageup": "page-up", "pagedown": "page-down", "bs": "backspace",
+	"return": "enter", "esc": "escape", "del": "delete", "bs": "backspace",
+	"pageup": "page-up", "pagedown": "page-down",
 }
 
 // interrupt is what ctrl-c sends.
 const interrupt = "\x03"
 
-// keyText returns what a terminal sends for the named keys. Application says
-// that the program has asked for the other form of the cursor keys.
+// keyText returns what a terminal sends for the named keys. application means that
+// the terminal is in application mode, which changes the cursor keys.
 func keyText(names []string, application bool) (string, error) {
 	var s strings.Builder
 	for _, name := range names {
 		code, ok := keyCode(strings.TrimSpace(name))
 		if !ok {
-			return "", fmt.Errorf("unknown key %q; keys are enter, tab, escape, space, backspace, delete, up, down, left, right, home, end, "+
-				"page-up, page-down, insert, f1 to f12, ctrl-LETTER, alt-KEY and single characters; give other text in chars", name)
+			return "", fmt.Errorf("unknown key %q; keys are enter, tab, escape, space, backspace, delete, "+
+				"up, down, left, right, home, end, page-up, page-down, insert, f1 to f12, ctrl-LETTER, alt-KEY "+
+				"and single characters; give other text in chars", name)
 		}
-		if letter, ok := strings.CutPrefix(code, "\x1b["); ok && application && len(letter) == 1 && strings.Contains("ABCDHF", letter) {
+		letter, ok := strings.CutPrefix(code, "\x1b[")
+		if ok && application && len(letter) == 1 && strings.Contains("ABCDHF", letter) {
 			code = "\x1bO" + letter
 		}
 		s.WriteString(code)
@@ -67,14 +71,13 @@ func keyCode(name string) (string, bool) {
 	return "", false
 }
 
-// A keyMode follows what a program prints to know which form of the cursor
-// keys it wants.
+// A keyMode tracks the mode of the cursor keys from the output of a program.
 type keyMode struct {
 	application atomic.Bool
-	last        []byte // the end of what was printed, in which a request may have begun
+	last        []byte // the end of the output, which may have an incomplete sequence
 }
 
-// update takes what was printed. It is called by one goroutine.
+// update processes output. It must be called from one goroutine.
 func (m *keyMode) update(p []byte) {
 	const on, off = "\x1b[?1h", "\x1b[?1l"
 	b := append(m.last, p...)

@@ -2,9 +2,9 @@ package shell
 
 import "golang.org/x/sys/unix"
 
-// apply holds the process pid, and what it starts from now on, to the limits.
-// What the system refuses is left as it is: such a process has changed its user
-// and has that user's limits.
+// apply sets the limits of the process pid and of those that it starts from now on.
+// It ignores errors: such a process runs as another user, with the limits of that
+// user.
 func (l Limits) apply(pid int) {
 	lower(pid, unix.RLIMIT_NPROC, orDefault(l.Processes, defaultProcesses))
 	lower(pid, unix.RLIMIT_NOFILE, orDefault(l.OpenFiles, defaultOpenFiles))
@@ -12,8 +12,7 @@ func (l Limits) apply(pid int) {
 	lower(pid, unix.RLIMIT_CORE, l.CoreSize)
 }
 
-// lower sets a limit that is not negative, where it is less than the present
-// one.
+// lower sets a limit, unless it is negative or above the current one.
 func lower(pid, resource int, limit int64) {
 	if limit < 0 {
 		return

@@ -10,27 +10,26 @@ import (
 	"toolgate/policy"
 )
 
-// A windowsPath is where Windows has the programs that are known by their
-// names. exec.LookPath would begin with the current folder.
+// A windowsPath looks up programs on Windows. exec.LookPath would search the current
+// folder first.
 type windowsPath struct {
-	path, exts string // of the environment
-	system     string // the folder of the system's own programs
-	workspace  string // holds none
+	path, exts string // PATH and PATHEXT
+	system     string // the folder of the system's programs
+	workspace  string // never searched
 
-	// real returns where a file lies, links followed; ok is false for what is
-	// no file.
+	// real returns the path of a file without links; ok is false if it is not a
+	// file.
 	real func(file string) (path string, ok bool)
 }
 
-// systemShells are the shells of the system, in its folder.
+// systemShells are the shells in the system folder.
 var systemShells = map[string]string{
 	"cmd":        `\cmd.exe`,
 	"powershell": `\WindowsPowerShell\v1.0\powershell.exe`,
 }
 
-// find returns the file of the program name, "" when there is none: whoever
-// can write the workspace, the model among them, must not choose what a bare
-// name runs.
+// find returns the file of the program name, or "". It skips the workspace: whoever
+// can write there, including the model, must not choose what a bare name runs.
 func (w windowsPath) find(name string) string {
 	lower := strings.ToLower(name)
 	if own := systemShells[strings.TrimSuffix(lower, ".exe")]; own != "" {
@@ -45,11 +44,11 @@ func (w windowsPath) find(name string) string {
 	for folder := range strings.SplitSeq(w.path, ";") {
 		folder = strings.ReplaceAll(strings.Trim(folder, `"`), "/", `\`)
 		if len(folder) < 3 || folder[1:3] != `:\` || strings.Contains(folder, `"`) {
-			continue // it counts from the current folder, or is on another computer
+			continue // relative, or on another computer
 		}
 		for i, end := range ends {
 			if end == "" && i > 0 {
-				continue // of a list that ends in ;
+				continue // the list has an empty element
 			}
 			file := strings.TrimSuffix(folder, `\`) + `\` + name + end
 			real, ok := w.real(file)
@@ -61,8 +60,8 @@ func (w windowsPath) find(name string) string {
 	return ""
 }
 
-// lookupOnWindows is [lookup] there. A program of the workspace is named by a
-// path, which counts from the current folder.
+// lookupOnWindows is [lookup] on Windows. A program in the workspace must be named by
+// a path, which is relative to the current folder.
 func lookupOnWindows(name string, env []string) (string, error) {
 	if strings.ContainsAny(name, `:\/`) {
 		return exec.LookPath(name)
@@ -78,8 +77,8 @@ func lookupOnWindows(name string, env []string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// realFile is the real of this system. A junction is not followed: what stands
-// in PATH as one was put there by the user.
+// realFile is the real of windowsPath for this system. It does not follow junctions:
+// the user put them in PATH.
 func realFile(file string) (string, bool) {
 	info, err := os.Stat(file)
 	if err != nil || info.IsDir() {

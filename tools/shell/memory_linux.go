@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile makes a file that is kept in memory and has no name.
+// memoryFile creates an unnamed file in memory.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("toolgate-output", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -6,39 +6,39 @@ import (
 	"toolgate/tools"
 )
 
-// Options is what the user's config says about commands. The gate hands it to
-// the worker as JSON. The zero value is the default of each field.
+// Options is the user's configuration of commands. The gate passes it to the worker
+// as JSON. The zero value of each field is its default.
 type Options struct {
-	// Environment says which variables a command sees.
+	// Environment selects the variables of a command.
 	Environment Environment `json:"environment"`
 
-	// ShortPath says that PATH lacks the folders that commands in the sandbox
-	// can write, because commands run outside it here.
+	// ShortPath means that commands run outside the sandbox and that PATH therefore
+	// lacks the folders that commands inside it can write.
 	ShortPath bool `json:"short_path,omitempty"`
 
-	// Limits bound what a command may use.
+	// Limits are the resource limits of a command.
 	Limits Limits `json:"limits"`
 
-	// MaxOutputTokens is how much output one answer holds unless the call
-	// asks for less; 0 means [tools.DefaultBudget].
+	// MaxOutputTokens is the maximum output of one answer, unless the call asks for
+	// less; 0 means [tools.DefaultBudget].
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
 
-	// SpoolFolder is where output is kept that does not fit in memory; ""
-	// means the system's folder for temporary files. The files in it have no
-	// names, so that no command finds them and nothing has to be removed.
-	// Where none can be made the first 4 MiB of an output are kept in memory.
+	// SpoolFolder is the folder for output that does not fit in memory; "" means
+	// the system's temporary folder. The files have no names, so that commands
+	// cannot find them and they need not be removed. If no file can be created,
+	// the first 4 MiB of an output are kept in memory.
 	SpoolFolder string `json:"spool_folder,omitempty"`
 
-	// YieldMS is how long shell waits for the end of a command that has no
-	// timeout_ms, in milliseconds, before it hands back a session; 0 means
-	// 25 seconds. Many clients give a call up after 60 seconds, some after 30.
+	// YieldMS is how long shell waits for a command without timeout_ms, in
+	// milliseconds, before it returns a session; 0 means 25 seconds. Many clients
+	// abandon a call after 60 seconds, some after 30.
 	YieldMS int64 `json:"yield_ms,omitempty"`
 
-	// SpoolBytes bounds what is kept of one command's output; 0 means 2 GiB.
+	// SpoolBytes limits the output kept for one command; 0 means 2 GiB.
 	SpoolBytes int64 `json:"spool_bytes,omitempty"`
 
-	// SpoolTotal bounds what is kept of all commands' output together; 0 means
-	// 8 GiB. Less is kept when the disk has less than 1 GiB left.
+	// SpoolTotal limits the output kept for all commands together; 0 means 8 GiB.
+	// Less is kept if the disk has less than 1 GiB of free space.
 	SpoolTotal int64 `json:"spool_total,omitempty"`
 }
 
@@ -71,26 +71,26 @@ func (o Options) spoolTotal() int64 {
 }
 
 const (
-	// defaultYield is how long a call waits that waits for something.
+	// defaultYield is the default time to wait for a command or a match.
 	defaultYield = 25 * time.Second
 
 	// progressEvery is the time between two progress notifications.
 	progressEvery = time.Second
 
-	// inputTimeout is how long a program may take to read what is typed.
+	// inputTimeout is how long a program may take to read its input.
 	inputTimeout = time.Second
 
-	// pipeGrace is how long the pipes of an ended command are waited for, when
-	// something it started still holds them.
+	// pipeGrace is how long to wait for the output of an ended command while a
+	// process that it started still holds the pipe.
 	pipeGrace = 50 * time.Millisecond
 
-	// grace is the time between the request to end and the kill.
+	// grace is the time between terminating and killing a process.
 	grace = 2 * time.Second
 
-	// closeGrace is the same when the caller has gone.
+	// closeGrace is the same after the caller is gone.
 	closeGrace = 300 * time.Millisecond
 
-	// timeoutExit is the exit code of a command that ran out of time, as
-	// timeout(1) and Codex have it.
+	// timeoutExit is the exit code of a command that timed out, as in timeout(1)
+	// and Codex.
 	timeoutExit = 124
 )

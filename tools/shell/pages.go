@@ -37,12 +37,13 @@ func (h *host) runList(context.Context, listInput) (*mcp.CallToolResult, error) 
 		if s.hasEnded() {
 			state = fmt.Sprintf("exited with code %d", s.code)
 		}
-		fmt.Fprintf(&b, "session ID %d: %s, started %s ago, %d bytes unread: %s\n", s.id, state, age(time.Since(s.started)), to-from, s.title())
+		fmt.Fprintf(&b, "session ID %d: %s, started %s ago, %d bytes unread: %s\n",
+			s.id, state, age(time.Since(s.started)), to-from, s.title())
 	}
 	return tools.Text(b.String()), nil
 }
 
-// age returns d in words that are short and exact enough.
+// age formats d briefly.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -53,7 +54,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// title returns the command in one short line.
+// title returns the command as one short line.
 func (p *process) title() string {
 	const most = 120
 	text := strings.Join(strings.Fields(p.text), " ")
@@ -122,8 +123,8 @@ func (h *host) runRead(_ context.Context, in readInput) (*mcp.CallToolResult, er
 	return tools.Text(b.String()), nil
 }
 
-// wholePage returns page, which begins at from, without the parts of
-// characters at its ends that were cut in two, and where it begins then.
+// wholePage returns page, which begins at from, without incomplete characters at its
+// ends, and the offset at which the result begins.
 func wholePage(from int64, page []byte) (int64, []byte) {
 	for range utf8.UTFMax - 1 {
 		if from == 0 || len(page) == 0 || utf8.RuneStart(page[0]) {

@@ -20,36 +20,36 @@ import (
 	"toolgate/tools"
 )
 
-// A process is a started command, what it prints and what it starts.
+// A process is a started command with its output and its child processes.
 type process struct {
-	refused func() []tools.Denial // what the sandbox refused, nil when not watched
+	refused func() []tools.Denial // what the sandbox refused; nil if not watched
 
 	host    *host
-	id      string // marks what it starts, and cannot be guessed
-	text    string // the command as a person reads it
+	id      string // marks its child processes; cannot be guessed
+	text    string // the command for people
 	cmd     *exec.Cmd
 	out     *capture
 	started time.Time
 
 	terminal *os.File   // nil without one
-	inputMu  sync.Mutex // held while something is typed
+	inputMu  sync.Mutex // held while writing to the terminal
 	keys     keyMode
 
 	group *cgroup // nil without one
 
-	parts    atomic.Int32  // what goes on: the command, its output
+	parts    atomic.Int32  // parts still active: the command, its output
 	finished sync.Once     // closes done
-	done     chan struct{} // closed when both have ended and what follows is set
+	done     chan struct{} // closed when both have ended and the fields below are set
 
 	code      int           // exit code, 128+n when signal n ended it
-	wall      time.Duration // how long it ran
+	wall      time.Duration // run time
 	leftovers []member      // what it left running
 
 	stop    sync.Once
-	stopped atomic.Bool // it was ended by us
+	stopped atomic.Bool // toolgate ended it
 
 	reportMu sync.Mutex
-	reported map[tools.Denial]bool // refused hosts that an answer has told of
+	reported map[tools.Denial]bool // refused hosts that an answer has reported
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -64,12 +64,12 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// A launch says what to start.
+// A launch describes a command to start.
 type launch struct {
 	argv []string
-	dir  string // "" is the worker's
+	dir  string // "" means the worker's
 	env  []string
-	text string // the command as a person reads it
+	text string // the command for people
 
 	terminal bool
 	size     terminalSize
@@ -78,20 +78,20 @@ type launch struct {
 // A terminalSize is the size of a terminal in characters.
 type terminalSize struct{ rows, cols int }
 
-// sizeOf returns the size of a terminal asked for with rows and cols, of which
-// 0 stands for the usual one.
+// sizeOf returns the size of a terminal; 0 means the default of rows or cols.
 func sizeOf(rows, cols int) (terminalSize, error) {
 	const most = 1000
 	size := terminalSize{cmp.Or(rows, 24), cmp.Or(cols, 80)}
 	if min(size.rows, size.cols) < 1 || max(size.rows, size.cols) > most {
-		return size, fmt.Errorf("a terminal of %d rows and %d cols is not possible; give numbers from 1 to %d", size.rows, size.cols, most)
+		return size, fmt.Errorf("a terminal of %d rows and %d cols is not possible; give numbers from 1 to %d",
+			size.rows, size.cols, most)
 	}
 	return size, nil
 }
 
-// run starts a command, with an empty stdin and one pipe for stdout and stderr,
-// so that what it prints keeps its order, or in a terminal. Its errors are for
-// the model.
+// run starts a command, either in a terminal or with an empty stdin and one pipe
+// for stdout and stderr, which keeps the order of the output. Its errors are for the
+// model.
 func (h *host) run(l launch) (*process, error) {
 	cmd, err := command(l)
 	if errors.Is(err, errNotOnPath) && h.options.ShortPath {
@@ -124,8 +124,8 @@ func (h *host) run(l launch) (*process, error) {
 	return p, nil
 }
 
-// connect gives the command its streams. Ours is what it prints; theirs is to
-// be closed when it has started.
+// connect sets up the streams of the command. It returns our end, from which to read
+// the output, and their end, to be closed once the command has started.
 func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
 	if l.terminal {
 		ours, theirs, err = openTerminal(p.cmd, l.size)
@@ -137,8 +137,7 @@ func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// begin starts p's command, makes it one of the family, and takes what it
-// prints from ours.
+// begin starts and tracks p's command and reads its output from ours.
 func (h *host) begin(p *process, ours *os.File) error {
 	adopt()
 	var err error
@@ -157,7 +156,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 	}
 	tracker.add(p)
 	h.options.Limits.apply(p.pid())
-	_ = p.group.add(p.pid()) // fails when it has ended already
+	_ = p.group.add(p.pid()) // fails if it has already ended
 	p.parts.Store(2)
 	h.waiting.Add(1)
 	go h.pump(p, ours)  // ends when the pipe does, or at the deadline that watch sets
@@ -166,11 +165,11 @@ func (h *host) begin(p *process, ours *os.File) error {
 }
 
 var pumpBuffers = sync.Pool{New: func() any {
-	buf := make([]byte, 64<<10) // what a pipe holds
+	buf := make([]byte, 64<<10) // the capacity of a pipe
 	return &buf
 }}
 
-// pump takes what the command prints until the pipe ends.
+// pump reads the output until the pipe ends.
 func (h *host) pump(p *process, r *os.File) {
 	pooled := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(pooled)
@@ -191,28 +190,28 @@ func (h *host) pump(p *process, r *os.File) {
 	h.endPart(p, r)
 }
 
-// watch waits for the command, and not for what it left running.
+// watch waits for the command but not for processes that it left running.
 func (h *host) watch(p *process, r *os.File) {
 	err := p.cmd.Wait()
 	tracker.remove(p)
 	p.wall = time.Since(p.started)
 	p.code = exitCode(p.cmd.ProcessState, err)
 	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
-		// A system whose pipes know no deadlines.
+		// Pipes have no deadlines on this system.
 		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
 	}
 	h.endPart(p, r)
 }
 
-// endPart is called when the command has ended and when its output has: the
-// last of the two finishes, without waiting for the other to be told.
+// endPart is called once when the command ends and once when its output ends. The
+// second call finishes.
 func (h *host) endPart(p *process, r *os.File) {
 	if p.parts.Add(-1) == 0 {
 		h.finish(p, r)
 	}
 }
 
-// finish looks after what an ended command left running, behind the answer.
+// finish ends the processes that the command left running, after the answer.
 func (h *host) finish(p *process, r *os.File) {
 	p.finished.Do(func() {
 		defer h.waiting.Done()
@@ -220,7 +219,7 @@ func (h *host) finish(p *process, r *os.File) {
 		defer r.Close()
 		tracker.reap()
 		if p.stopped.Load() {
-			return // who stopped it looks after the rest
+			return // end cleans up
 		}
 		members := tracker.members(p)
 		if len(members) == 0 {
@@ -257,8 +256,8 @@ func (p *process) drain(r *os.File, buf []byte) {
 }
 
 // end asks the command and everything it started to end, and kills what is
-// leftovers after grace. It returns when nothing is left, or false when the command
-// could not be ended: one that hangs in the kernel cannot.
+// left after grace. It returns false if the command could not be ended, for example
+// because it hangs in the kernel.
 func (h *host) end(p *process, grace time.Duration) bool {
 	p.stopped.Store(true)
 	p.stop.Do(func() { tracker.end(p, grace, h.closed) })
@@ -271,7 +270,7 @@ func (h *host) end(p *process, grace time.Duration) bool {
 	return true
 }
 
-// exitCode returns the exit code of an ended process as a shell has it.
+// exitCode returns the exit code of an ended process as a shell reports it.
 func exitCode(s *os.ProcessState, err error) int {
 	if s == nil {
 		return -1
@@ -282,8 +281,8 @@ func exitCode(s *os.ProcessState, err error) int {
 	return s.ExitCode()
 }
 
-// command returns the command of l, its program looked up on the PATH that it
-// will see itself.
+// command returns the command of l. The program is looked up on the PATH that the
+// command itself will have.
 func command(l launch) (*exec.Cmd, error) {
 	if l.dir != "" {
 		info, err := os.Stat(l.dir)
@@ -306,8 +305,7 @@ func command(l launch) (*exec.Cmd, error) {
 
 var errNotOnPath = errors.New("not found on PATH")
 
-// lookup returns the file that the program name is, for a command that runs
-// with env.
+// lookup returns the file of the program name for a command with environment env.
 func lookup(name string, env []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		path, err := lookupOnWindows(name, env)
@@ -317,11 +315,11 @@ func lookup(name string, env []string) (string, error) {
 		return path, nil
 	}
 	if strings.Contains(name, "/") {
-		return name, nil // the kernel takes it as relative to dir
+		return name, nil // the kernel resolves it relative to dir
 	}
 	for _, folder := range filepath.SplitList(variable(env, "PATH")) {
 		if !filepath.IsAbs(folder) {
-			continue // a program of the workspace is named with a slash
+			continue // a program in the workspace must be named with a slash
 		}
 		path := filepath.Join(folder, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
@@ -331,14 +329,15 @@ func lookup(name string, env []string) (string, error) {
 	return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 }
 
-// startError returns err of starting l in words for the model.
+// startError returns the error of starting l for the model.
 func startError(l launch, err error) error {
 	name := l.argv[0]
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot start %s: no such file; give the path of a program, or the name of one on PATH", name)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("cannot start %s: it is not a program for this machine; a script needs a first line such as #!/bin/sh", name)
+		return fmt.Errorf("cannot start %s: it is not a program for this machine; "+
+			"a script needs a first line such as #!/bin/sh", name)
 	case errors.Is(err, syscall.EISDIR):
 		return fmt.Errorf("cannot start %s: it is a folder; give the path of a program", name)
 	case errors.Is(err, fs.ErrPermission):
@@ -349,7 +348,7 @@ func startError(l launch, err error) error {
 	return fmt.Errorf("cannot start %s: %w", name, err)
 }
 
-// reason returns what is wrong with a path, without naming it.
+// reason returns the error about a path without the path.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()

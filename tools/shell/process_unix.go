@@ -17,7 +17,7 @@ func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setsid = true
 }
 
-// systemFolder is for Windows.
+// systemFolder is used on Windows only.
 func systemFolder() string { return "" }
 
 // signalled returns the signal that ended a process, or 0.
@@ -28,7 +28,7 @@ func signalled(ws syscall.WaitStatus) int {
 	return 0
 }
 
-// readNow reads what is there from a non-blocking descriptor.
+// readNow reads what is available from a non-blocking descriptor.
 func readNow(fd uintptr, buf []byte) int {
 	n, err := unix.Read(int(fd), buf)
 	if err != nil {

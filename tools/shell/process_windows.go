@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// systemFolder returns the folder of the system's own programs. The environment
-// is not asked: others can set it.
+// systemFolder returns the folder of the system's programs. It does not use the
+// environment, which others can set.
 func systemFolder() string {
 	dir, err := windows.GetSystemDirectory()
 	if err != nil {
@@ -31,11 +31,10 @@ func adopt() {}
 
 func (f *processTracker) reap() {}
 
-// terminate does nothing: Windows has no request to end that every program
-// hears.
+// terminate does nothing: Windows has no signal that asks any program to end.
 func terminate(member) {}
 
-// kill ends a process and its descendants, as far as their parents live.
+// kill ends a process and the descendants whose parents are alive.
 func kill(m member) {
 	exec.Command(systemFolder()+`\taskkill.exe`, "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
 }

@@ -17,7 +17,7 @@ import (
 	"toolgate/tools"
 )
 
-// maxSessions is how many sessions are kept, with those that have ended.
+// maxSessions is the maximum number of sessions, including ended ones.
 const maxSessions = 64
 
 // A session is a command that outlived the call that started it, or whose
@@ -26,24 +26,24 @@ type session struct {
 	*process
 	id int64
 
-	// Below is guarded by the table's lock.
-	used        time.Time // when a call last dealt with it
-	delivered   int64     // how much of the output the caller has been given
-	lines       int64     // and how many lines
+	// The fields below are guarded by the table's lock.
+	used        time.Time // time of the last call for it
+	delivered   int64     // bytes of the output that the caller has received
+	lines       int64     // lines among them
 	endReported bool      // the caller knows that the command has ended
 }
 
 func (s *session) idText() string { return strconv.FormatInt(s.id, 10) }
 
-// A table is the sessions that are kept.
+// A table holds the sessions.
 type table struct {
 	mu       sync.Mutex
 	sessions map[int64]*session
 }
 
-// keep makes p a session of which the caller has seen nothing. When there
-// are too many it takes one out of the table, those that have ended and were
-// not used for longest first, and returns it, or nil.
+// keep makes p a session with no output delivered. If there are too many sessions, it
+// removes one from the table and returns it as out: an ended one if there is one, and
+// the least recently used.
 func (t *table) keep(p *process) (s, out *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *table) keep(p *process) (s, out *session) {
 	return s, out
 }
 
-// evictionCandidate returns the session that is missed least.
+// evictionCandidate returns the session to evict next.
 func (t *table) evictionCandidate() *session {
 	return slices.MinFunc(t.list(), func(a, b *session) int {
 		if a.hasEnded() != b.hasEnded() {
@@ -84,14 +84,14 @@ func (t *table) list() []*session {
 	return all
 }
 
-// all returns the sessions, the oldest first.
+// all returns the sessions, oldest first.
 func (t *table) all() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.list()
 }
 
-// clear takes all sessions out of the table and returns them.
+// clear removes all sessions from the table and returns them.
 func (t *table) clear() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *table) find(id sessionArgument) (*session, error) {
 	return s, nil
 }
 
-// unread returns how much of the output the caller has not been given.
+// unread returns the range of the output that the caller has not received.
 func (t *table) unread(s *session) (from, to int64) {
 	to, _ = s.out.size()
 	t.mu.Lock()
@@ -126,9 +126,9 @@ type chunk struct {
 	lines    int64
 }
 
-// take returns what unread returns, and counts it as given. While the command
-// runs, a character that is not yet whole is left for the next time. Finished
-// says that the answer will tell of the command's end.
+// take returns the unread output and marks it as delivered. While the command is
+// running, an incomplete character is left for the next call. finished means that the
+// answer will report the end of the command.
 func (t *table) take(s *session, finished bool) chunk {
 	to, lines := s.out.size()
 	if !finished {
@@ -143,14 +143,14 @@ func (t *table) take(s *session, finished bool) chunk {
 	return c
 }
 
-// isEndReported reports whether an answer has told of the end of s.
+// isEndReported reports whether an answer has reported the end of s.
 func (t *table) isEndReported(s *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return s.endReported
 }
 
-// evict gives up a session that left the table.
+// evict ends a session that was removed from the table. s may be nil.
 func (h *host) evict(s *session) {
 	if s == nil {
 		return

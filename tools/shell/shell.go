@@ -1,15 +1,15 @@
-// Package shell is the tools that run commands.
+// Package shell implements the tools that run commands.
 //
 //	catalog := shell.Tools(shell.Options{}, nil)
 //
-// A command gets an empty stdin, a session and process group of its own, and
-// one pipe for stdout and stderr, so that what it prints keeps its order. What
-// it costs in memory does not depend on how much it prints. A command that
-// runs out of time, or whose call is cancelled, is ended with everything it
-// started, and what it printed so far is the answer.
+// A command has an empty stdin, its own session and process group, and one pipe
+// for stdout and stderr, which keeps the order of the output. Memory use does
+// not depend on the size of the output. If a command times out or its call is
+// cancelled, the command and all processes that it started are ended, and the
+// answer has the output so far.
 //
-// It confines nothing: where a command may reach is for the sandbox that the
-// worker runs in, and for the function that starts it.
+// The package does not confine commands. That is the job of the sandbox in which
+// the worker runs, and of the function that starts commands.
 package shell
 
 import (
@@ -30,9 +30,9 @@ import (
 // list_sessions and read_output, and the aliases of shell, which are off by
 // default. They share their sessions.
 //
-// Start starts a command with the sandbox's layer for one command; nil means
-// [exec.Cmd.Start]. Tools touches nothing before one of them runs; Close of
-// any of them ends all that they left.
+// start starts a command with the sandbox's layer for a single command; nil means
+// [exec.Cmd.Start]. Tools has no side effects. Closing any of the tools ends all
+// commands.
 func Tools(o Options, start StartFunc) []tools.Tool {
 	h := &host{options: o, start: start, confined: start != nil, closed: make(chan struct{})}
 	if start == nil {
@@ -55,37 +55,37 @@ func Tools(o Options, start StartFunc) []tools.Tool {
 	return catalog
 }
 
-// A StartFunc starts a command. What it returns beside the error tells, once
-// the command has ended, what the sandbox refused to it; nil, where that is
-// not watched. Of what it returns, nil means that nothing is known, and an
-// empty list that the network was used and nothing of it refused.
+// A StartFunc starts a command. Once the command has ended, refused returns what
+// the sandbox refused: nil if nothing is known, and an empty slice if the command
+// used the network and nothing was refused. refused is nil if commands are not
+// watched.
 type StartFunc func(*exec.Cmd) (refused func() []tools.Denial, err error)
 
-// Plain returns start as a StartFunc that watches nothing.
+// Plain returns start as a StartFunc that does not watch commands.
 func Plain(start func(*exec.Cmd) error) StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) { return nil, start(cmd) }
 }
 
-// A host runs commands and keeps what outlives a call.
+// A host runs commands and keeps the sessions that outlive a call.
 type host struct {
 	options  Options
 	start    StartFunc
 	confined bool // commands run in a sandbox
 	sessions table
 	spooled  quota
-	waiting  sync.WaitGroup // for commands that run
-	ending   sync.WaitGroup // of commands, and of what they left behind
+	waiting  sync.WaitGroup // running commands
+	ending   sync.WaitGroup // commands that are being ended
 
-	// Environments of a command without and with a terminal, made when they
-	// are first needed.
+	// The environments of a command without and with a terminal, computed on
+	// first use.
 	plainEnv, terminalEnv func() []string
 
 	closing sync.Once
-	closed  chan struct{} // closed when the caller has gone
+	closed  chan struct{} // closed when the caller is gone
 }
 
-// close ends every command with all it started. It is called when the caller
-// has gone, so it does not wait long.
+// close ends all commands and their processes. It is called when the caller is gone,
+// so it does not wait long.
 func (h *host) close() {
 	h.closing.Do(func() { close(h.closed) })
 	tracker.awaitStarts()
@@ -101,7 +101,7 @@ func (h *host) close() {
 	}
 }
 
-// hasClosed reports whether the caller has gone.
+// hasClosed reports whether close was called.
 func (h *host) hasClosed() bool {
 	select {
 	case <-h.closed:
@@ -111,13 +111,13 @@ func (h *host) hasClosed() bool {
 	}
 }
 
-// memory returns how many bytes of a command's output are kept in memory at
-// either end: enough for the longest answer.
+// memory returns the number of bytes of output to keep in memory at either end,
+// which is enough for the longest answer.
 func (h *host) memory() int {
 	return max(32<<10, h.options.budget()*tools.BytesPerToken/2)
 }
 
-// spool makes the file for an output that does not fit in memory.
+// spool creates the file for an output that does not fit in memory.
 func (h *host) spool() (*spool, error) {
 	s, err := newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
 	if err != nil {
@@ -126,7 +126,7 @@ func (h *host) spool() (*spool, error) {
 	return s, nil
 }
 
-// commandNotes is what a model should know of every command.
+// commandNotes is the part of the descriptions that applies to every command.
 const commandNotes = "Stdin is empty. What it leaves running ends with it. " +
 	"One that takes long, without timeout_ms, becomes a session: go on with write_stdin."
 
@@ -191,9 +191,8 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	return h.shellAnswer(p, note), nil
 }
 
-// findShell returns the program for a script in the shell asked for, without a
-// name bash; where there is none, sh, and where there is no sh either, a shell
-// of Windows, which knows the same flag.
+// findShell returns the shell to run a script: the one asked for, by default bash,
+// or else sh, or else PowerShell, which has the same flag.
 func findShell(asked string, l launch) (string, error) {
 	name := shellName(asked)
 	for _, shell := range []string{name, "sh", "pwsh", "powershell"} {
@@ -201,5 +200,6 @@ func findShell(asked string, l launch) (string, error) {
 			return shell, nil
 		}
 	}
-	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; use the tool shell with the path of a program", name)
+	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; "+
+		"use the tool shell with the path of a program", name)
 }

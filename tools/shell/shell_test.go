@@ -99,7 +99,7 @@ type bench struct {
 	session []string // ids of sessions in the order in which they were seen
 }
 
-// commandIDOf returns a variable by which a test's processes are told from those of
+// markOf returns a variable by which a test's processes are told from those of
 // other tests, also when those are in another process.
 func commandIDOf(t testing.TB) string {
 	return fmt.Sprintf("TOOLGATE_TEST=%s-%d", t.Name(), os.Getpid())

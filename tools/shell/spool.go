@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// A spool is a file with a command's whole output, up to a limit.
+// A spool is a file with the output of a command, up to a limit.
 type spool struct {
 	f     *os.File
 	limit int64
 	quota *quota
-	kept  int64 // the first kept bytes of the output are in f
-	full  bool  // nothing more is taken
-	named bool  // it has to be removed
+	kept  int64 // size of f
+	full  bool  // nothing more is written
+	named bool  // f must be removed
 }
 
-// An quota is what all spools together may still take.
+// A quota is the number of bytes that all spools together may still use.
 type quota struct{ left atomic.Int64 }
 
-// take takes up to n bytes and returns how many there were.
+// take takes up to n bytes and returns the number taken.
 func (a *quota) take(n int64) int64 {
 	if short := a.left.Add(-n); short < 0 {
 		back := min(-short, n)
@@ -29,18 +29,17 @@ func (a *quota) take(n int64) int64 {
 }
 
 const (
-	// spaceCheckInterval is how often the room on the disk is looked at, in bytes
-	// written.
+	// spaceCheckInterval is the number of bytes written between checks of the disk
+	// space.
 	spaceCheckInterval = 64 << 20
 
-	// minFreeSpace is how many bytes of the disk are left to others.
+	// minFreeSpace is the number of bytes on the disk to keep free.
 	minFreeSpace = 1 << 30
 )
 
-// newSpool makes a file in folder that nobody else can read and that takes
-// limit bytes, as long as there is something left of all. Where the system
-// allows it the file has no name from the beginning and is gone with this
-// process, however that ends.
+// newSpool creates a file in folder that only this user can read. It takes up to
+// limit bytes, within the quota. Where possible, the name of the file is removed at
+// once, so that the file disappears with this process.
 func newSpool(folder string, limit int64, all *quota) (*spool, error) {
 	f, err := os.CreateTemp(folder, "toolgate-output-")
 	if err != nil {
@@ -50,12 +49,11 @@ func newSpool(folder string, limit int64, all *quota) (*spool, error) {
 	return &spool{f: f, limit: limit, quota: all, named: named}, nil
 }
 
-// memoryLimit is how much of one output is kept in memory where no file can be
-// made.
+// memoryLimit is the maximum size of an output in memory, in bytes, where no file can
+// be created.
 const memoryLimit = 4 << 20
 
-// newMemorySpool is [newSpool] for where nothing can be written, such as in a
-// sandbox that only reads.
+// newMemorySpool is [newSpool] without a file on disk, for a read-only sandbox.
 func newMemorySpool(limit int64, all *quota) (*spool, error) {
 	f, err := memoryFile()
 	if err != nil {
@@ -64,8 +62,8 @@ func newMemorySpool(limit int64, all *quota) (*spool, error) {
 	return &spool{f: f, limit: min(limit, memoryLimit), quota: all}, nil
 }
 
-// write appends p, as far as there is room. What does not fit is dropped, and
-// everything after it, so that what is kept has no holes.
+// write appends as much of p as fits. The rest and everything after it are dropped,
+// so that the file has no gaps.
 func (s *spool) write(p []byte) {
 	if s.full {
 		return
@@ -82,7 +80,7 @@ func (s *spool) write(p []byte) {
 	s.full = err != nil || int64(n) < wanted
 }
 
-// read returns the bytes from..to, or what is kept of them.
+// read returns the bytes from..to, as far as they are kept.
 func (s *spool) read(from, to int64) []byte {
 	to = min(to, s.kept)
 	if from >= to {

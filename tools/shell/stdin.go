@@ -35,7 +35,7 @@ type stdinInput struct {
 	Kill            bool            `json:"kill,omitempty" jsonschema:"end all of it"`
 }
 
-// input returns what is typed.
+// input returns the text to write.
 func (in stdinInput) input(application bool) (string, error) {
 	keys, err := keyText(in.Keys, application)
 	return in.Chars + keys, err
@@ -87,7 +87,8 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	note := ""
 	if text != "" && s.hasEnded() {
 		if h.sessions.isEndReported(s) {
-			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command", s.id, s.code)
+			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command",
+				s.id, s.code)
 		}
 		note = "The input was not sent: the command has ended\n"
 	} else if text != "" {
@@ -100,15 +101,15 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	what := s.await(ctx, call, in.yield(text), until)
 	if what == cancelled {
-		// Nobody reads this; what was printed is for the next call.
+		// Nobody reads this; the output is for the next call.
 		return tools.Text("the call was cancelled; the session goes on\n"), nil
 	}
 	note += waited(in.WaitFor, what)
 	return h.sessionAnswer(s.process, s, h.budget(in.MaxOutputTokens), started, note), nil
 }
 
-// matcher returns what looks for the expression of wait_for: in what the model
-// has not seen, or, after input, in what is printed from then on.
+// matcher returns the matcher for wait_for. It searches the unread output or, after
+// input, the output from then on.
 func (in stdinInput) matcher(h *host, s *session, text string) (*matcher, error) {
 	from, total := h.sessions.unread(s)
 	if text != "" {
@@ -128,11 +129,12 @@ func (in stdinInput) yield(text string) time.Duration {
 	return clamp(in.YieldTimeMS, 5*time.Second, 5*time.Second, longest)
 }
 
-// typeText gives text to the session's command.
+// typeText writes text to the terminal of the session, or interrupts the command.
 func (s *session) typeText(text string) error {
 	if s.terminal == nil {
 		if text != interrupt {
-			return errors.New("stdin is closed for this session; run exec_command again with tty true to keep it open, or interrupt with keys [\"ctrl-c\"]")
+			return errors.New("stdin is closed for this session; run exec_command again with tty true " +
+				`to keep it open, or interrupt with keys ["ctrl-c"]`)
 		}
 		return interruptGroup(s.process)
 	}

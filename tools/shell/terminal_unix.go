@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal gives cmd a new terminal of the size given as its stdin, stdout
-// and stderr, and as the terminal that controls its session. The first file is
-// ours: what is written to it is typed, what is printed is read from it. The
-// second is to be closed once cmd has started.
+// openTerminal opens a terminal of the given size as the stdin, stdout, stderr and
+// controlling terminal of cmd. Writes to ours are input of the command, and reads
+// from it return output. The caller closes theirs once cmd has started.
 func openTerminal(cmd *exec.Cmd, size terminalSize) (ours, theirs *os.File, err error) {
 	master, theirs, err := pty.Open()
 	if err != nil {
 		return nil, nil, fmt.Errorf("no terminal can be had here: %s; run it with tty false", reason(err))
 	}
 	defer master.Close()
-	// The library leaves the descriptor in blocking mode, in which a read
-	// cannot be ended by a deadline. A copy of it need not be.
+	// The library leaves the descriptor in blocking mode, in which reads have no
+	// deadline. Use a non-blocking copy.
 	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -39,8 +38,7 @@ func openTerminal(cmd *exec.Cmd, size terminalSize) (ours, theirs *os.File, err 
 	return ours, theirs, nil
 }
 
-// resizeTerminal sets the size of the terminal behind f, and tells the program
-// in it.
+// resizeTerminal sets the size of the terminal f, which signals its program.
 func resizeTerminal(f *os.File, size terminalSize) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -54,5 +52,5 @@ func resizeTerminal(f *os.File, size terminalSize) error {
 	return err
 }
 
-// interruptGroup sends what ctrl-c sends to the command's process group.
+// interruptGroup sends SIGINT to the process group of the command.
 func interruptGroup(p *process) error { return syscall.Kill(-p.pid(), syscall.SIGINT) }

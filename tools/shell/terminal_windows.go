@@ -14,6 +14,6 @@ func openTerminal(*exec.Cmd, terminalSize) (ours, theirs *os.File, err error) {
 
 func resizeTerminal(*os.File, terminalSize) error { return errNoTerminal }
 
-// interruptGroup ends the command: a process cannot be interrupted from
-// outside its console.
+// interruptGroup kills the command: a process cannot be interrupted from outside its
+// console.
 func interruptGroup(p *process) error { return p.cmd.Process.Kill() }

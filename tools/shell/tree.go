@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// A processTracker is the commands that run, and what they started. There is one in a
-// process, as there is one set of children.
+// A processTracker tracks the running commands and the processes that they
+// started. There is one per process, because there is one set of children.
 //
-// A process that leaves its command's group and loses its parent is found
-// again where the system lets the worker adopt it (Linux). To whom it belongs
-// is told by its session, or by the [callVariable] in its environment; one that
-// got rid of both belongs to whichever command ends last.
+// On Linux, a process that leaves the group of its command and loses its parent
+// is adopted by the worker. Its session, or the [callVariable] in its environment,
+// shows to which command it belongs. One without either belongs to the command
+// that ends last.
 type processTracker struct {
-	// starting is held for reading while a command is started and until it
-	// is in roots, so that a look at the worker's children never meets a
-	// command that is not yet known.
+	// starting is read-locked while a command is started and until it is in
+	// roots, so that a list of the worker's children never has an unknown
+	// command.
 	starting sync.RWMutex
 
 	mu    sync.Mutex
-	roots map[int]*process // commands that run, by process id
+	roots map[int]*process // running commands by process id
 }
 
 var tracker processTracker
 
-// callVariable marks what a command starts, through all that inherits its
-// environment.
+// callVariable is the environment variable that marks the processes started by a
+// command.
 const callVariable = "TOOLGATE_COMMAND_ID"
 
-// A member is one process of a command, or a whole group of them.
+// A member is a process of a command, or a process group.
 type member struct {
 	pid  int    // negative for a process group
-	name string // what it is called, "" when not known
+	name string // "" if unknown
 
-	exiting bool // it is about to end by itself
+	exiting bool // it is about to exit by itself
 }
 
 func (f *processTracker) add(p *process) {
@@ -54,7 +54,7 @@ func (f *processTracker) remove(p *process) {
 	delete(f.roots, p.pid())
 }
 
-// running returns the commands that run.
+// running returns the running commands.
 func (f *processTracker) running() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,26 +65,27 @@ func (f *processTracker) running() []*process {
 	return all
 }
 
-// awaitStarts returns when the commands that are being started are known.
+// awaitStarts waits until the commands being started are in roots.
 func (f *processTracker) awaitStarts() {
 	f.starting.Lock()
 	defer f.starting.Unlock()
 }
 
-// end asks everything that belongs to p to end, and kills what is left after
-// grace, or, once hurry is closed, after closeGrace. It returns when nothing is
-// left, or after five more seconds, when a process cannot be killed.
+// end terminates all processes of p, and kills the remaining ones after grace or,
+// once hurry is closed, after closeGrace. It returns when none is left, or after
+// five more seconds if a process cannot be killed.
 func (f *processTracker) end(p *process, grace time.Duration, hurry <-chan struct{}) {
 	f.signalUntilGone(p, terminate, false, grace, hurry)
 	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
 }
 
-// signalUntilGone sends a signal to all members of p and waits until none is
-// left or the limit is reached, which hurry brings nearer. When repeat is set
-// the signal is sent again to what is still there, and to what was started
-// since.
-func (f *processTracker) signalUntilGone(p *process, signal func(member), repeat bool, limit time.Duration, hurry <-chan struct{}) {
+// signalUntilGone sends a signal to all members of p and waits until none is left
+// or the limit is reached. Closing hurry shortens the limit. If repeat is set, the
+// signal is sent repeatedly to all members, including new ones.
+func (f *processTracker) signalUntilGone(
+	p *process, signal func(member), repeat bool, limit time.Duration, hurry <-chan struct{},
+) {
 	deadline := time.Now().Add(limit)
 	pause := time.Millisecond
 	for first := true; ; first = false {
@@ -109,7 +110,7 @@ func (f *processTracker) signalUntilGone(p *process, signal func(member), repeat
 	}
 }
 
-// leftoverLine returns a line that names the processes, for the model.
+// leftoverLine returns a line for the model that names the leftover processes.
 func leftoverLine(members []member) string {
 	if len(members) == 0 {
 		return ""
@@ -127,5 +128,6 @@ func leftoverLine(members []member) string {
 	if len(names) > 0 {
 		what += " (" + strings.Join(names[:min(len(names), 8)], ", ") + ")"
 	}
-	return fmt.Sprintf("The command left %s running in the background, now ended; to keep a program running, start it in the foreground with exec_command.\n", what)
+	return fmt.Sprintf("The command left %s running in the background, now ended; "+
+		"to keep a program running, start it in the foreground with exec_command.\n", what)
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of everything below it whose parent
-// ended, so that nothing that a command started gets out of sight.
+// adopt makes this process the parent of all orphaned descendants, so that no
+// process that a command started is lost.
 var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
 func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
 func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
 
-// members returns the processes of p that live, with p itself while it runs.
+// members returns the live processes of p, including p itself.
 func (f *processTracker) members(p *process) []member {
 	if noChildren() {
 		return nil
@@ -55,15 +55,14 @@ func (f *processTracker) members(p *process) []member {
 	return members
 }
 
-// reap reaps the adopted processes that have ended, so that what a long
-// session starts and forgets does not pile up. It does nothing when another
-// children at the children is under way.
+// reap reaps adopted processes that have ended, so that they do not accumulate in
+// a long session. It does nothing while another goroutine lists the children.
 func (f *processTracker) reap() {
 	if !f.starting.TryLock() {
 		return
 	}
 	defer f.starting.Unlock()
-	// Tells whether any has ended, and leaves it there.
+	// WNOWAIT: only check whether any child has ended.
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	if err != nil || info.Signo == 0 {
@@ -84,17 +83,17 @@ func (f *processTracker) children() (children []int, running []*process) {
 	return childrenOf(os.Getpid()), f.running()
 }
 
-// noChildren reports whether this process has no child at all, and therefore
-// nothing that any command started lives. It costs one system call.
+// noChildren reports whether this process has no child at all, so that no process
+// of any command is alive. It costs one system call.
 func noChildren() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == unix.ECHILD
 }
 
-// isStray reports whether a child of this process that is no running command
-// was adopted from one and lives. An adopted child that has ended is reaped.
-// Children that something else in this process started are in its own session;
-// a command never is.
+// isStray reports whether a child that is not a running command was adopted from
+// one and is alive. It reaps an adopted child that has ended. Children that other
+// code in this process started are in the session of this process; commands never
+// are.
 func isStray(pid int) bool {
 	sid, err := unix.Getsid(pid)
 	if own, _ := unix.Getsid(0); err != nil || sid == own {
@@ -104,15 +103,15 @@ func isStray(pid int) bool {
 	return err == nil && reaped == 0
 }
 
-// owns reports whether the stray pid belongs to p. Alone says that no other
-// command runs, so that what bears no mark is p's.
+// owns reports whether the stray pid belongs to p. alone means that no other
+// command is running, so that unmarked processes belong to p.
 func owns(p *process, pid int, alone bool) bool {
-	mark := commandIDOf(pid)
-	if mark == "" {
+	id := commandIDOf(pid)
+	if id == "" {
 		sid, _ := unix.Getsid(pid)
 		return alone || sid == p.pid()
 	}
-	return mark == p.id
+	return id == p.id
 }
 
 // commandIDOf returns the value of callVariable in the environment of pid.
@@ -122,16 +121,16 @@ func commandIDOf(pid int) string {
 		return ""
 	}
 	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if mark, ok := bytes.CutPrefix(v, []byte(callVariable+"=")); ok {
-			return string(mark)
+		if id, ok := bytes.CutPrefix(v, []byte(callVariable+"=")); ok {
+			return string(id)
 		}
 	}
 	return ""
 }
 
-// isExiting reports whether pid has given up its memory: it is about to end, or
-// in the middle of becoming another program. Its environment cannot be read
-// then, so to whom it belongs is a guess.
+// isExiting reports whether pid has released its memory: it is about to exit, or is
+// in the middle of exec. Its environment is then unreadable, so its owner is a
+// guess.
 func isExiting(pid int) bool {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err != nil || len(line) == 0

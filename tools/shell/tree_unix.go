@@ -11,8 +11,8 @@ func (f *processTracker) reap() {}
 func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
 func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
 
-// members returns the process group of p while it has a member. A process
-// that left the group is not found here.
+// members returns the process group of p while it has a member. Processes that
+// left the group are not found.
 func (f *processTracker) members(p *process) []member {
 	if unix.Kill(-p.pid(), 0) != nil {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"toolgate/tools"
 )
 
-// An waitResult is why waiting for a command ended.
+// A waitResult is the reason why waiting for a command ended.
 type waitResult int
 
 const (
-	ended     waitResult = iota // the command has
-	matched                     // what was waited for was printed
-	expired                     // the time has passed
-	cancelled                   // the call was
+	ended     waitResult = iota // the command ended
+	matched                     // the expression matched
+	expired                     // the limit was reached
+	cancelled                   // the call was cancelled
 )
 
-// await waits until p has ended, what until looks for is printed, limit has
-// passed or ctx ends, and tells call of the last line printed in the
-// meantime. A limit of 0 is none; until may be nil.
+// await waits until p has ended, until matches, limit has passed or ctx ends. It
+// reports the last line of output as progress. A limit of 0 means none; until may be
+// nil.
 func (p *process) await(ctx context.Context, call *tools.Call, limit time.Duration, until *matcher) waitResult {
 	var expiry <-chan time.Time
 	if limit > 0 {
@@ -41,7 +41,7 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 	for {
 		var more <-chan struct{}
 		if until != nil {
-			more = p.out.more() // before looking, so that nothing is missed
+			more = p.out.more() // before matching, so that nothing is missed
 			if until.matches(p.out) {
 				p.awaitQuiet()
 				return matched
@@ -64,7 +64,7 @@ func (p *process) await(ctx context.Context, call *tools.Call, limit time.Durati
 	}
 }
 
-// waited says in a line how waiting for something went.
+// waited returns a line about the result of waiting, for the model.
 func waited(waitFor string, what waitResult) string {
 	switch {
 	case waitFor == "":
@@ -81,8 +81,8 @@ func waited(waitFor string, what waitResult) string {
 	return ""
 }
 
-// awaitQuiet waits a moment for what belongs to a line that was just printed, such
-// as its end, or the prompt after it.
+// awaitQuiet waits briefly for the rest of a line that was just printed, or the
+// prompt after it.
 func (p *process) awaitQuiet() {
 	limit := time.After(100 * time.Millisecond)
 	for {
@@ -98,10 +98,11 @@ func (p *process) awaitQuiet() {
 	}
 }
 
-// escapes are the sequences that move a terminal's cursor and set colours.
-var escapes = lazyregexp.New("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
+// escapes matches the escape sequences and control characters of a terminal.
+var escapes = lazyregexp.New("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|[@-Z\\\\-_])" +
+	"|[\x00-\x08\x0b-\x1f\x7f]")
 
-// lastLine returns the last line printed that says something, or how long the
+// lastLine returns the last line of output that is not blank, or how long the
 // command has been running.
 func (p *process) lastLine() string {
 	const most = 200
@@ -121,29 +122,30 @@ func (p *process) lastLine() string {
 	return fmt.Sprintf("running for %d s", int(time.Since(p.started).Seconds()))
 }
 
-// A matcher looks for an expression in what is printed, line by line.
+// A matcher searches the output for an expression, line by line.
 type matcher struct {
 	re   *regexp.Regexp
-	next int64 // the beginning of the first line not yet looked at
+	next int64 // start of the first line that was not searched yet
 }
 
-// newMatcher returns a matcher for what is printed from the byte from on, or
-// nil when expr looks for nothing but the end.
+// newMatcher returns a matcher for the output from the given offset, or nil if expr
+// only waits for the end.
 func newMatcher(expr string, from int64) (*matcher, error) {
 	if expr == "" || expr == "exit" {
 		return nil, nil
 	}
 	if _, err := regexp.Compile(expr); err != nil {
-		return nil, fmt.Errorf("wait_for %q is no regular expression: %s; give one of RE2, or exit", expr, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		return nil, fmt.Errorf("wait_for %q is no regular expression: %s; give one of RE2, or exit", expr, reason)
 	}
 	re, err := regexp.Compile("(?m)" + expr)
 	return &matcher{re, from}, err
 }
 
-// matches reports whether the expression matches a line printed since the last
-// matches, or a begun one, such as a prompt.
+// matches reports whether the expression matches a line printed since the last call,
+// or an incomplete line, such as a prompt.
 func (m *matcher) matches(out *capture) bool {
-	const window = 32 << 10 // of a longer line only the end is looked at
+	const window = 32 << 10 // of a longer line, only the end is searched
 	total, _ := out.size()
 	for m.next < total {
 		b := out.read(m.next, min(total, m.next+window))
@@ -159,7 +161,7 @@ func (m *matcher) matches(out *capture) bool {
 		} else if len(b) == window {
 			m.next += window / 2
 		} else {
-			return false // a begun line: look again when it is longer
+			return false // an incomplete line; search it again when it is longer
 		}
 	}
 	return false

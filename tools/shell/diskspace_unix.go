@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasDiskSpace reports whether the disk that f is on can take more without leaving
-// too little to others.
+// hasDiskSpace reports whether the disk of f has more than [minFreeSpace].
 func hasDiskSpace(f *os.File) bool {
 	conn, err := f.SyscallConn()
 	if err != nil {
