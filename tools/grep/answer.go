@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// answer returns the result as the model reads it. Named says that the path of
-// the query is a file.
+// answer returns the text of the result. named means that the path of the query is a
+// file.
 func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
 	if found.total == 0 {
 		return withNotes("No matches found.", notesOf(found)), nil
@@ -41,11 +41,12 @@ func withNotes(text string, notes []string) string {
 	return text + "\n\nNote: " + strings.Join(notes, ".\nNote: ") + "."
 }
 
-// notesOf says what keeps the answer from being complete.
+// notesOf returns the reasons why the answer is incomplete.
 func notesOf(found *results) []string {
 	var notes []string
 	if found.stopped {
-		notes = append(notes, fmt.Sprintf("stopped after %d seconds, so files are missing here; search a smaller path or use include", int(maxTime.Seconds())))
+		const format = "stopped after %d seconds, so files are missing here; search a smaller path or use include"
+		notes = append(notes, fmt.Sprintf(format, int(maxTime.Seconds())))
 	}
 	switch n := found.unreadable; n {
 	case 0:
@@ -59,7 +60,8 @@ func notesOf(found *results) []string {
 	case 1:
 		notes = append(notes, "1 file was not searched to its end, it is too long or has a line that is")
 	default:
-		notes = append(notes, fmt.Sprintf("%d files were not searched to their end, they are too long or have a line that is", n))
+		const format = "%d files were not searched to their end, they are too long or have a line that is"
+		notes = append(notes, fmt.Sprintf(format, n))
 	}
 	return notes
 }
@@ -78,15 +80,17 @@ func pathsOf(q query, found *results) (text, note string) {
 	return b.String(), filesLeft(shown, q, found)
 }
 
-// filesLeft says that not all files are shown.
+// filesLeft returns a note if not all files are shown, or "".
 func filesLeft(shown int, q query, found *results) string {
 	switch {
 	case shown == found.total:
 		return ""
 	case shown == q.limit && shown < maxLimit:
-		return fmt.Sprintf("%d of %d files shown, the newest; raise limit, search a smaller path or use include", shown, found.total)
+		return fmt.Sprintf("%d of %d files shown, the newest; raise limit, search a smaller path or use include",
+			shown, found.total)
 	}
-	return fmt.Sprintf("%d of %d files shown, the newest, more do not fit; search a smaller path or use include", shown, found.total)
+	return fmt.Sprintf("%d of %d files shown, the newest, more do not fit; search a smaller path or use include",
+		shown, found.total)
 }
 
 func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
@@ -110,10 +114,13 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 		}
 	}
 	if full || files < found.total {
-		note = fmt.Sprintf("the first %d matching lines shown, from %d of %d files; raise limit, search a smaller path or use include", r.lines, files, found.total)
+		format := "the first %d matching lines shown, from %d of %d files; " +
+			"raise limit, search a smaller path or use include"
 		if full && r.lines < q.limit {
-			note = fmt.Sprintf("%d matching lines shown, from %d of %d files, more do not fit; search a smaller path or use include", r.lines, files, found.total)
+			format = "%d matching lines shown, from %d of %d files, more do not fit; " +
+				"search a smaller path or use include"
 		}
+		note = fmt.Sprintf(format, r.lines, files, found.total)
 	}
 	return r.text.String(), note, nil
 }

@@ -10,29 +10,29 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumn is how many bytes of a line are shown.
+// maxColumn is the maximum number of bytes shown of a line.
 const maxColumn = 500
 
-// errFull ends the reading of files when the result is full.
+// errFull stops reading files when the result is full.
 var errFull = errors.New("result is full")
 
-// A report is the text of a result in output modes content and count, as
-// ripgrep prints them with headings and line numbers.
+// A report builds the text of a result in output mode content, in the format of
+// ripgrep with headings and line numbers.
 type report struct {
 	searcher *searcher
 	spans    *spanFinder // for matches over several lines
 	context  int
-	limit    int // lines that match
+	limit    int // maximum number of matching lines
 
 	text  strings.Builder
-	lines int // lines that match, so far
+	lines int // matching lines so far
 
-	// Of the file being read:
+	// State of the current file:
 	path  string
-	begun bool     // its heading is written
+	begun bool     // its heading has been written
 	last  int      // number of the last line written
-	after int      // lines yet to be written behind the last match
-	tail  []string // the lines before the block being read, the last ones
+	after int      // lines still to be written after the last match
+	tail  []string // the last lines before the current block
 }
 
 func newReport(ctx context.Context, q query) *report {
@@ -43,8 +43,8 @@ func newReport(ctx context.Context, q query) *report {
 	return r
 }
 
-// file adds the lines of the file at path that match. It returns errFull when
-// there is no room for all of them.
+// file adds the matching lines of the file at path. It returns errFull if they do not
+// all fit.
 func (r *report) file(ctx context.Context, path, shown string, named bool) error {
 	r.path, r.begun, r.last, r.after, r.tail = shown, false, 0, 0, nil
 	f, err := openNonblocking(path)
@@ -59,7 +59,7 @@ func (r *report) file(ctx context.Context, path, shown string, named bool) error
 		}
 		return r.block(text, 0, r.spanLines(text))
 	}
-	number := 0 // of lines before the block
+	number := 0 // number of lines before the block
 	var full error
 	err = r.searcher.blocks(ctx, f, named, func(block []byte) bool {
 		full = r.block(block, number, r.matchingLines(block))
@@ -69,7 +69,7 @@ func (r *report) file(ctx context.Context, path, shown string, named bool) error
 	return errors.Join(err, full)
 }
 
-// matchingLines returns the lines of block that match, one after the other.
+// matchingLines yields the matching lines of block.
 func (r *report) matchingLines(block []byte) func(yield func(start, end int) bool) {
 	return func(yield func(start, end int) bool) {
 		for from := 0; from < len(block); {
@@ -82,10 +82,10 @@ func (r *report) matchingLines(block []byte) func(yield func(start, end int) boo
 	}
 }
 
-// spanLines returns the lines of text that the matches touch.
+// spanLines yields the lines of text that the matches span.
 func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
 	return func(yield func(start, end int) bool) {
-		from := 0 // start of the first line not given
+		from := 0 // start of the first line not yielded yet
 		for start, end := range r.spans.all(text) {
 			if end > start && text[end-1] == '\n' {
 				end--
@@ -103,10 +103,10 @@ func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
 	}
 }
 
-// block writes the lines of block that match and the lines around them. Number
-// is of the lines of the file before the block.
+// block writes the matching lines of block and the lines around them. number is the
+// number of lines before the block.
 func (r *report) block(block []byte, number int, lines func(yield func(start, end int) bool)) error {
-	at := 0 // start of the first line not yet numbered
+	at := 0 // start of the first line not counted in number yet
 	for start, end := range lines {
 		if err := r.trailing(block[at:start], number); err != nil {
 			return err
@@ -133,8 +133,8 @@ func (r *report) block(block []byte, number int, lines func(yield func(start, en
 	return nil
 }
 
-// trailing writes the lines of text that follow a match closely enough. Number
-// is of the lines before text.
+// trailing writes the lines of text that are context of the last match. number is
+// the number of lines before text.
 func (r *report) trailing(text []byte, number int) error {
 	for l := range bytes.Lines(text) {
 		if r.after == 0 {
@@ -149,9 +149,8 @@ func (r *report) trailing(text []byte, number int) error {
 	return nil
 }
 
-// leading writes the lines before a match that were not written yet: the last
-// ones of text, and of the block before it. Number is of the match's line less
-// one.
+// leading writes the context before a match that was not written yet: the last lines
+// of text, and of the block before it. number is the number of the last of them.
 func (r *report) leading(text []byte, number int) error {
 	wanted := min(r.context, number-r.last)
 	if wanted <= 0 {
@@ -174,8 +173,8 @@ func (r *report) leading(text []byte, number int) error {
 	return nil
 }
 
-// keepTail keeps the last lines of a block, which may stand before a match at
-// the start of the next one.
+// keepTail keeps the last lines of a block, which may be context of a match in the
+// next one.
 func (r *report) keepTail(block []byte) {
 	var lines []string
 	for len(lines) < r.context && len(block) > 0 {
@@ -212,7 +211,7 @@ func (r *report) line(number int, sign byte, text string) error {
 	return nil
 }
 
-// shorten returns a line that matches, or the part of it around the match.
+// shorten returns a matching line, or the part of it around the match.
 func (r *report) shorten(l []byte) string {
 	if len(l) <= maxColumn {
 		return cutLine(l)
@@ -230,7 +229,7 @@ func (r *report) shorten(l []byte) string {
 	return fmt.Sprintf("(%d bytes) … %s", start, cutLine(l[start:]))
 }
 
-// cutLine returns a line without its end, or as much of it as is shown.
+// cutLine returns a line without its line ending, truncated to [maxColumn].
 func cutLine(l []byte) string {
 	l = bytes.TrimSuffix(l, []byte{'\n'})
 	l = bytes.TrimSuffix(l, []byte{'\r'})
@@ -244,8 +243,7 @@ func cutLine(l []byte) string {
 	return fmt.Sprintf("%s … (%d more bytes)", l[:end], len(l)-end)
 }
 
-// countLines returns how many lines text has, the last one perhaps without its
-// end.
+// countLines returns the number of lines in text, including an incomplete last line.
 func countLines(text []byte) int {
 	n := bytes.Count(text, []byte{'\n'})
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -254,7 +252,7 @@ func countLines(text []byte) int {
 	return n
 }
 
-// countFile returns how often the file at path matches, as count does.
+// countFile is count for the file at path.
 func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *spanFinder) (int, error) {
 	f, err := openNonblocking(path)
 	if err != nil {
@@ -264,8 +262,8 @@ func (s *searcher) countFile(ctx context.Context, path string, named bool, spans
 	return s.count(ctx, f, named, spans)
 }
 
-// count returns how many lines of the text in r match, or with multiline how
-// many matches there are.
+// count returns the number of matching lines in r or, in multiline mode, the number
+// of matches.
 func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *spanFinder) (int, error) {
 	n := 0
 	if spans != nil {

@@ -1,17 +1,15 @@
-// Package grep is the grep_files tool: it lists the files whose contents
+// Package grep implements the grep_files tool, which lists the files whose contents
 // match a regular expression.
 //
 //	catalog := []tools.Tool{grep.Tool}
 //
-// What counts as a match follows the rules of ripgrep; the tests compare the two.
+// Matching follows the rules of ripgrep; the tests compare the two.
 //
-// Expressions are of RE2's syntax. Beyond it, \w, \d, \s and \b know the
-// letters, digits and spaces of all scripts, as in ripgrep, and \u1234 is a
-// character. Other than in ripgrep, a brace that repeats nothing stands for
-// itself, [a[b] is a class with a bracket in it, and there are no operators
-// between classes (&&, --, ~~) and no flag x. Which characters are letters
-// goes by this program's edition of Unicode, which can differ from ripgrep's in
-// the characters added last.
+// Expressions have RE2's syntax. In addition, \w, \d, \s and \b support Unicode, as
+// in ripgrep, and \u1234 is a character. Unlike in ripgrep, a brace that repeats
+// nothing is literal, [a[b] is a class that contains a bracket, and there are no
+// operators on classes (&&, --, ~~) and no flag x. The Unicode version is that of Go,
+// which may differ from ripgrep's in recently added characters.
 package grep
 
 import (
@@ -56,13 +54,14 @@ const (
 var Tool = tools.New(tools.Def{
 	Name:  "grep_files",
 	Title: "Search in files",
-	Description: "Lists files whose contents match a regular expression, the newest first; with output_mode, lines or counts. " +
+	Description: "Lists files whose contents match a regular expression, the newest first; " +
+		"with output_mode, lines or counts. " +
 		"Hidden, binary and ignored files are left out, unless path or include names them.",
 	ReadOnly:   true,
 	Idempotent: true,
 }, describe, run)
 
-// describe runs in the gate, without touching the world.
+// describe runs in the gate and has no side effects.
 func describe(in input) (policy.Action, error) {
 	if _, err := check(in); err != nil {
 		return policy.Action{}, err
@@ -73,10 +72,10 @@ func describe(in input) (policy.Action, error) {
 	return policy.Action{Reads: []string{in.Path}}, nil
 }
 
-// A query is what to look for and where, checked.
+// A query is a validated input.
 type query struct {
 	pattern *pattern
-	path    string // as given; "" is the working folder
+	path    string // as given; "" means the working folder
 	include string
 	globs   *ignore.List // of include; nil for every file
 	output  outputMode
@@ -84,7 +83,7 @@ type query struct {
 	limit   int
 }
 
-// root returns the path that a search starts from.
+// root returns the path to search.
 func (q query) root() string {
 	if q.path == "" {
 		return "."
@@ -100,23 +99,24 @@ const (
 	outputCount   outputMode = "count"
 )
 
+// check validates the arguments. Its errors are for the model.
 func check(in input) (query, error) {
 	q := query{path: in.Path, include: strings.TrimSpace(in.Include), context: in.Context, limit: defaultLimit}
 	if in.Limit != nil {
 		q.limit = min(*in.Limit, maxLimit)
 	}
 	if q.limit < 1 {
-		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("limit is %d; it must be from 1 to %d", q.limit, maxLimit)}
+		return query{}, argumentError("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
 	}
 	if q.context < 0 || q.context > maxContext {
-		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("context is %d; it must be from 0 to %d", q.context, maxContext)}
+		return query{}, argumentError("context is %d; it must be from 0 to %d", q.context, maxContext)
 	}
 	switch q.output = outputMode(in.Output); q.output {
 	case outputFiles, outputContent, outputCount:
 	case "":
 		q.output = outputFiles
 	default:
-		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("output_mode %q is unknown; modes are files, content, count", in.Output)}
+		return query{}, argumentError("output_mode %q is unknown; modes are files, content, count", in.Output)
 	}
 	letters := letterCase(in.Case)
 	switch letters {
@@ -124,7 +124,7 @@ func check(in input) (query, error) {
 	case "":
 		letters = sensitive
 	default:
-		return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("case %q is unknown; it is sensitive, insensitive or smart", in.Case)}
+		return query{}, argumentError("case %q is unknown; it is sensitive, insensitive or smart", in.Case)
 	}
 	var err error
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
@@ -132,12 +132,17 @@ func check(in input) (query, error) {
 	}
 	if q.include != "" {
 		if q.globs, err = ignore.ParseGlob(q.include); err != nil {
-			return query{}, &tools.ArgumentError{Msg: fmt.Sprintf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)}
+			return query{}, argumentError("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
 		}
 	}
 	return q, nil
 }
 
+func argumentError(format string, args ...any) error {
+	return &tools.ArgumentError{Msg: fmt.Sprintf(format, args...)}
+}
+
+// run runs in the worker, inside the sandbox.
 func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	q, err := check(in)
 	if err != nil {
@@ -163,7 +168,7 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	return tools.Text(text), nil
 }
 
-// search returns the files that match.
+// search returns the matching files.
 func search(ctx context.Context, q query, folder bool) (*results, error) {
 	f, err := openNonblocking(q.root())
 	if err != nil {
@@ -173,7 +178,7 @@ func search(ctx context.Context, q query, folder bool) (*results, error) {
 	return searchTree(ctx, q, folder)
 }
 
-// explain turns an error of the file system into words for the model.
+// explain returns an error of the file system in a form for the model.
 func explain(path string, err error) error {
 	denied := tools.AsDenial(err, "read", path)
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
@@ -191,8 +196,8 @@ func explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// oneLine returns a name so that it cannot be taken for more than one name:
-// quoted when it holds line ends or other control characters.
+// oneLine returns name, quoted if it contains newlines or other control characters,
+// so that it cannot look like several names.
 func oneLine(name string) string {
 	plain := utf8.ValidString(name)
 	for _, r := range name {

@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// literals are pieces of text, one of which is in everything that matches.
+// literals are pieces of text, at least one of which is in every match.
 type literals struct {
 	pieces []string
-	fold   bool // the pieces are ASCII in small letters; capitals match too
-	rare   []int
+	fold   bool  // the pieces are lower-case ASCII; upper case matches too
+	rare   []int // by piece, the offset of its rarest byte
 }
 
 const (
-	maxPieces = 12  // more are slower to look for than to do without
+	maxPieces = 12  // searching for more is slower than not searching for any
 	maxPiece  = 200 // bytes
 )
 
-// requiredLiterals returns the pieces that re requires, or nil. Whole says
-// that everything that holds one of them matches.
+// requiredLiterals returns the pieces that re requires, or nil. whole means that any
+// text that contains one of them matches.
 func requiredLiterals(re *syntax.Regexp) (l *literals, whole bool) {
 	r := require(re)
 	best, whole := r.needed, false
@@ -53,9 +53,8 @@ func requiredLiterals(re *syntax.Regexp) (l *literals, whole bool) {
 	return l, whole
 }
 
-// longestSafe returns the longest part of s whose letters are ASCII and equal
-// in either case to ASCII letters only: k and s are not, because of K (Kelvin)
-// and long s.
+// longestSafe returns the longest part of s whose letters are ASCII and fold to ASCII
+// letters only. It excludes k and s because of the Kelvin sign and the long s.
 func longestSafe(s string) string {
 	var best string
 	for part := range strings.FieldsFuncSeq(s, func(r rune) bool {
@@ -77,16 +76,16 @@ func asciiLower(s string) string {
 	}, s)
 }
 
-// A piece is literal text, perhaps in either case.
+// A piece is literal text. With fold, case is ignored.
 type piece struct {
 	text string
 	fold bool
 }
 
-// A requirement is what is known of the texts that an expression matches.
+// A requirement is what is known about the matches of an expression.
 type requirement struct {
-	exact  []piece // if not nil, all of them
-	needed []piece // if not nil, one of these is in each of them
+	exact  []piece // if not nil, all possible matches
+	needed []piece // if not nil, every match contains one of these
 }
 
 func require(re *syntax.Regexp) requirement {
@@ -117,7 +116,7 @@ func require(re *syntax.Regexp) requirement {
 	return requirement{}
 }
 
-// any returns the pieces one of which is needed.
+// any returns pieces of which every match contains one.
 func (r requirement) any() []piece {
 	if better(r.exact, r.needed) {
 		return r.exact
@@ -129,7 +128,7 @@ func hasCase(runes []rune) bool {
 	return slices.ContainsFunc(runes, func(r rune) bool { return unicode.SimpleFold(r) != r })
 }
 
-// classRequirement knows the classes of very few characters, such as [ab].
+// classRequirement supports classes of very few characters, such as [ab].
 func classRequirement(class []rune) requirement {
 	var exact []piece
 	for i := 0; i < len(class); i += 2 {
@@ -167,10 +166,10 @@ func alternative(subs []*syntax.Regexp) requirement {
 	return out
 }
 
-// sequence joins neighbours that are known exactly, and keeps the best that
-// any part of the sequence needs.
+// sequence joins adjacent parts that are known exactly, and returns the best pieces
+// that any part of the sequence needs.
 func sequence(subs []*syntax.Regexp) requirement {
-	run := []piece{{}} // what the exact parts since the last other one spell
+	run := []piece{{}} // the concatenation of the latest exact parts
 	whole := true
 	var best []piece
 	keep := func(pieces []piece) {
@@ -199,7 +198,7 @@ func sequence(subs []*syntax.Regexp) requirement {
 	return requirement{needed: best}
 }
 
-// join returns all of a followed by all of b.
+// join returns every piece of a followed by every piece of b.
 func join(a, b []piece) ([]piece, bool) {
 	if b == nil || len(a)*len(b) > maxPieces {
 		return nil, false
@@ -208,7 +207,8 @@ func join(a, b []piece) ([]piece, bool) {
 	for _, x := range a {
 		for _, y := range b {
 			text := x.text + y.text
-			mixed := x.fold && !y.fold && hasCase([]rune(y.text)) || y.fold && !x.fold && hasCase([]rune(x.text))
+			mixed := x.fold && !y.fold && hasCase([]rune(y.text)) ||
+				y.fold && !x.fold && hasCase([]rune(x.text))
 			if len(text) > maxPiece || mixed {
 				return nil, false
 			}
@@ -218,8 +218,7 @@ func join(a, b []piece) ([]piece, bool) {
 	return out, true
 }
 
-// better reports whether to look for one of a is faster than to look for one
-// of b.
+// better reports whether searching for a is faster than searching for b.
 func better(a, b []piece) bool { return worth(a) > worth(b) }
 
 func worth(pieces []piece) int {
@@ -240,10 +239,10 @@ func worth(pieces []piece) int {
 	return 100*min(shortest, 8) - 20*len(pieces)
 }
 
-// frequent are the letters and signs of program text, the most frequent first.
+// frequent lists the most frequent characters of source code, in order.
 const frequent = " etanriosl\tcdupm.h_gf,()b-\"0y=v1:w/x;'k2I*TSA>CE3{}"
 
-// rarest returns the place in s of its least frequent byte.
+// rarest returns the offset of the least frequent byte in s.
 func rarest(s string) int {
 	best, rank := 0, -1
 	for i := range len(s) {
@@ -258,12 +257,12 @@ func rarest(s string) int {
 	return best
 }
 
-// A finder looks for literals in one text, from left to right. It remembers
-// where it saw each piece.
+// A finder searches a text for literals from left to right. It remembers the next
+// position of each piece.
 type finder struct {
 	*literals
 	text []byte
-	at   []int // by piece: where it is next, -1 not looked for, len(text) no more
+	at   []int // by piece: next position, -1 if unknown, len(text) if none
 }
 
 func (l *literals) finder() *finder { return &finder{literals: l, at: make([]int, len(l.pieces))} }
@@ -275,12 +274,12 @@ func (f *finder) reset(text []byte) {
 	}
 }
 
-// next returns where at from or later one of the pieces begins, or -1.
+// next returns the position of the first piece at or after from, or -1.
 func (f *finder) next(from int) int {
 	first := len(f.text)
 	for i := range f.at {
 		if f.at[i] < from {
-			f.at[i] = f.look(i, from)
+			f.at[i] = f.seek(i, from)
 		}
 		first = min(first, f.at[i])
 	}
@@ -290,7 +289,8 @@ func (f *finder) next(from int) int {
 	return first
 }
 
-func (f *finder) look(i, from int) int {
+// seek returns the position of piece i at or after from, or len(f.text).
+func (f *finder) seek(i, from int) int {
 	if from >= len(f.text) {
 		return len(f.text)
 	}
@@ -306,9 +306,8 @@ func (f *finder) look(i, from int) int {
 	return from + n
 }
 
-// indexRare returns where in text the piece begins, or -1. It looks for the
-// byte at rare, and for the whole piece when that byte turns out to be
-// frequent.
+// indexRare returns the position of piece in text, or -1. It searches for the byte at
+// rare, and for the whole piece if that byte turns out to be frequent.
 func indexRare(text []byte, piece string, rare int) int {
 	c := piece[rare]
 	for at, wrong := rare, 0; ; wrong++ {
@@ -336,8 +335,8 @@ func indexRare(text []byte, piece string, rare int) int {
 	}
 }
 
-// indexFold returns where in text the piece begins, in whatever case, or -1.
-// The piece is ASCII in small letters; its byte at rare is looked for first.
+// indexFold returns the position of piece in text, ignoring case, or -1. The piece is
+// lower-case ASCII; indexFold searches for its byte at rare.
 func indexFold(text []byte, piece string, rare int) int {
 	small := piece[rare]
 	capital := small

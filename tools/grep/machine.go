@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// A program is a regular expression ready to be run by machines. It differs
-// from package regexp where ripgrep does: a word boundary knows the letters of
-// all scripts, and a byte that is not UTF-8 is matched by nothing.
+// A program is a compiled regular expression. It differs from package regexp where
+// ripgrep does: word boundaries support Unicode, and nothing matches a byte that is
+// not valid UTF-8.
 //
-// It answers only whether there is a match, so it can be run as a
-// deterministic automaton, one step a character.
+// It only tells whether there is a match, so it can run as a deterministic automaton
+// with one step per character.
 type program struct {
-	lines bool // what is behind the last line end is not a line
+	lines bool // the empty text after the last newline is not a line
 	insts []syntax.Inst
 	start uint32
 
-	// Characters that no instruction tells apart share a class.
+	// Characters that no instruction distinguishes share a class.
 	ascii   [utf8.RuneSelf]uint16
-	starts  []rune // of the stretches of characters of one class
+	starts  []rune // starts of the ranges of characters of one class
 	classes []uint16
-	samples []rune // one character of each class; the last two are none
+	samples []rune // one character of each class; the last two are not characters
 }
 
-// The classes that are no characters come after those that are.
+// The classes that are not characters come last.
 func (p *program) invalid() uint16 { return uint16(len(p.samples) - 2) }
 func (p *program) end() uint16     { return uint16(len(p.samples) - 1) }
 
@@ -35,8 +35,8 @@ const (
 	runeEnd     = -2 // the end of the text
 )
 
-// newProgram makes the program of tree. With lines, text is searched line by
-// line, so there is nothing behind the last line end.
+// newProgram compiles tree. With lines, text is searched line by line, so the empty
+// text after the last newline does not count.
 func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
 	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *program) classify() {
 	}
 }
 
-// setKey names the set of characters that in matches.
+// setKey returns a key for the set of characters that in matches.
 func setKey(in *syntax.Inst) string {
 	key := []byte{bit(syntax.Flags(in.Arg)&syntax.FoldCase != 0)}
 	for _, r := range in.Rune {
@@ -122,7 +122,7 @@ func sortedSets(sets map[string]*syntax.Inst) []*syntax.Inst {
 	return all
 }
 
-// bordersOf returns where the set of in begins and ends.
+// bordersOf returns the borders of the ranges that in matches.
 func bordersOf(in *syntax.Inst) []rune {
 	var borders []rune
 	if len(in.Rune) == 1 {
@@ -157,18 +157,18 @@ func (p *program) class(r rune) uint16 {
 	return p.classes[i]
 }
 
-// A machine runs a program. Its states are made when they are first reached
-// and kept; it is for one goroutine.
+// A machine runs a program. It creates states when they are first reached and caches
+// them. It is for one goroutine.
 type machine struct {
 	*program
 
 	states []state
 	known  map[string]uint32
 	next   []uint32 // by state and class: a state, unmade or matched
-	size   int      // of all this in bytes, about
+	size   int      // approximate size of the cache in bytes
 
-	stop func() bool // asked now and then; the search ends without a match
-	made int         // steps taken that were not known
+	stop func() bool // called now and then; if true, the search ends without a match
+	made int         // steps that were not cached
 
 	// Scratch space.
 	seen  []uint32 // by instruction: the round in which it was reached
@@ -177,27 +177,25 @@ type machine struct {
 	reach []uint32
 }
 
-// A state is what was reached before the next character is known, and what the
-// character before was.
+// A state is the set of active instructions, and the kind of the previous character.
 type state struct {
 	pcs    []uint32
 	before rune // a sample: '\n' also for the start of the text
-	first  bool // nothing came before
+	first  bool // at the start of the text
 }
 
 const (
-	unmade  uint32 = iota // not a state: yet to be made
-	matched               // not a state: there is a match
-	stopped               // not a state: the search is to end
+	unmade  uint32 = iota // not a state: not cached
+	matched               // not a state: a match was found
+	stopped               // not a state: the search must end
 	atStart               // the state at the start of the text
 )
 
-// maxMachine bounds the memory of a machine in bytes: it starts afresh when it
-// would outgrow this.
+// maxMachine is the maximum size of a machine's cache in bytes. A larger cache is
+// cleared.
 const maxMachine = 8 << 20
 
-// machine returns a machine for p. Its searches end when stop returns true,
-// however long they would take.
+// machine returns a machine for p. A search ends early when stop returns true.
 func (p *program) machine(stop func() bool) *machine {
 	m := &machine{program: p, stop: stop, seen: make([]uint32, len(p.insts))}
 	m.reset()
@@ -212,8 +210,8 @@ func (m *machine) reset() {
 	m.state(nil, '\n', true)
 }
 
-// find returns where in text it is first known that there is a match, or -1.
-// The text behind it need not be looked at; the match ends at most there.
+// find returns the first position in text at which a match is certain, or -1. The
+// match ends there at the latest.
 func (m *machine) find(text []byte) int {
 	width := uint32(len(m.samples))
 	at := uint32(atStart)
@@ -258,8 +256,8 @@ func (m *machine) find(text []byte) int {
 	return -1
 }
 
-// step makes the state that class leads to from the state at, whose number may
-// be another afterwards: the machine may start afresh.
+// step computes the state after at for class. It may clear the cache, which changes
+// the numbers of states.
 func (m *machine) step(at uint32, class uint16) uint32 {
 	if m.size > maxMachine {
 		s := m.states[at]
@@ -276,7 +274,7 @@ func (m *machine) step(at uint32, class uint16) uint32 {
 	return to
 }
 
-// advance follows s over the character r.
+// advance returns the state after s for the character r.
 func (m *machine) advance(s state, r rune) uint32 {
 	holds := assertions(s, r)
 	m.round++
@@ -302,8 +300,8 @@ func (m *machine) advance(s state, r rune) uint32 {
 	return m.state(slices.Compact(out), r, false)
 }
 
-// follow adds to m.reach the instructions that take a character and are
-// reached from pc without one. It reports whether the end is reached.
+// follow adds to m.reach the instructions that consume a character and are reachable
+// from pc without one. It reports whether a match is reachable.
 func (m *machine) follow(pc uint32, holds syntax.EmptyOp) bool {
 	m.stack = append(m.stack[:0], pc)
 	for len(m.stack) > 0 {
@@ -331,7 +329,7 @@ func (m *machine) follow(pc uint32, holds syntax.EmptyOp) bool {
 	return false
 }
 
-// assertions returns what holds between s and the character r.
+// assertions returns the assertions that hold between s and the character r.
 func assertions(s state, r rune) syntax.EmptyOp {
 	var holds syntax.EmptyOp
 	if s.first {
@@ -354,9 +352,9 @@ func assertions(s state, r rune) syntax.EmptyOp {
 	return holds
 }
 
-// state returns the number of the state with these parts, made if need be.
+// state returns the number of the state with these parts, and creates it if needed.
 func (m *machine) state(pcs []uint32, before rune, first bool) uint32 {
-	// Of the character before, only this is asked.
+	// Only these kinds of previous characters matter.
 	switch {
 	case before == '\n':
 	case isWord(before):

@@ -11,48 +11,47 @@ import (
 	"toolgate/tools"
 )
 
-// A pattern is a regular expression ready for the search. It may be used
-// concurrently.
+// A pattern is a compiled regular expression. It may be used concurrently.
 type pattern struct {
 	tree      *syntax.Regexp
 	program   *program
 	multiline bool
 
-	// A line, or with multiline a file, in which none of these occurs does
-	// not match. Nil when nothing is known.
+	// A line (in multiline mode, a file) that contains none of these does not
+	// match. It is nil if nothing is known.
 	required *literals
-	literal  bool // what holds one of required matches
+	literal  bool // text that contains one of required matches
 }
 
-// A letterCase says which letters are the same.
+// A letterCase is the case sensitivity of a search.
 type letterCase string
 
 const (
 	sensitive   letterCase = "sensitive"
 	insensitive letterCase = "insensitive"
-	smart       letterCase = "smart" // insensitive unless the pattern holds a capital
+	smart       letterCase = "smart" // insensitive unless the pattern has a capital letter
 )
 
-// maxPattern is how long a regular expression may be in bytes.
+// maxPattern is the maximum length of a regular expression in bytes.
 const maxPattern = 32 << 10
 
-// compile reads expr. Without multiline, no match goes beyond a line. Its
-// errors are written for the model.
+// compile compiles expr. Without multiline, no match spans several lines. Its errors
+// are for the model.
 func compile(expr string, letters letterCase, multiline bool) (*pattern, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, &tools.ArgumentError{Msg: "pattern must not be empty; give a regular expression"}
 	}
 	if len(expr) > maxPattern {
-		return nil, &tools.ArgumentError{Msg: fmt.Sprintf("pattern has %d bytes, more than %d; use a shorter one", len(expr), maxPattern)}
+		return nil, argumentError("pattern has %d bytes, more than %d; use a shorter one", len(expr), maxPattern)
 	}
-	// Without OneLine, ^ and $ are the ends of a line.
+	// Without OneLine, ^ and $ match at the ends of lines.
 	flags := syntax.Perl &^ syntax.OneLine
 	if letters == insensitive || letters == smart && !hasCapital(expr) {
 		flags |= syntax.FoldCase
 	}
-	tree, err := syntax.Parse(spellOut(expr), flags)
+	tree, err := syntax.Parse(expandShorthands(expr), flags)
 	if err != nil {
-		// An error that quotes what was given is clearer.
+		// An error that quotes the original expression is clearer.
 		if _, given := syntax.Parse(expr, flags); given != nil {
 			err = given
 		}
@@ -74,8 +73,7 @@ func compile(expr string, letters letterCase, multiline bool) (*pattern, error) 
 	return p, nil
 }
 
-// hasCapital reports whether expr holds a capital letter that stands for
-// itself.
+// hasCapital reports whether expr contains a literal capital letter.
 func hasCapital(expr string) bool {
 	escaped := false
 	for _, r := range expr {
@@ -87,7 +85,7 @@ func hasCapital(expr string) bool {
 	return false
 }
 
-// syntaxError says what is wrong with a regular expression and what to do.
+// syntaxError returns an error of package syntax with a hint for the model.
 func syntaxError(err error) error {
 	var se *syntax.Error
 	if !errors.As(err, &se) {
@@ -102,10 +100,10 @@ func syntaxError(err error) error {
 	case syntax.ErrLarge, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth:
 		hint = "use a smaller expression; repetitions go up to 1000"
 	}
-	return &tools.ArgumentError{Msg: fmt.Sprintf("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)}
+	return argumentError("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)
 }
 
-// mentions reports whether re or a part of it is such.
+// mentions reports whether such is true for re or any part of it.
 func mentions(re *syntax.Regexp, such func(*syntax.Regexp) bool) bool {
 	return such(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return mentions(sub, such) })
 }
@@ -124,12 +122,12 @@ func isTextAnchor(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText
 }
 
-// withinLine changes re so that it never matches a line end.
+// withinLine changes re so that it never matches a newline.
 func withinLine(re *syntax.Regexp) (*syntax.Regexp, error) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if slices.Contains(re.Rune, '\n') {
-			return nil, &tools.ArgumentError{Msg: `pattern holds \n, but each match lies within one line; set multiline to true`}
+			return nil, argumentError(`pattern holds \n, but each match lies within one line; set multiline to true`)
 		}
 	case syntax.OpCharClass:
 		re.Rune = without(re.Rune, '\n')
@@ -152,7 +150,7 @@ func withinLine(re *syntax.Regexp) (*syntax.Regexp, error) {
 	return re, nil
 }
 
-// without returns the class, pairs of first and last, without r.
+// without returns the class, pairs of first and last characters, without r.
 func without(class []rune, r rune) []rune {
 	var out []rune
 	for i := 0; i < len(class); i += 2 {
@@ -171,7 +169,7 @@ func without(class []rune, r rune) []rune {
 	return out
 }
 
-// parseClass returns the characters of a class that is known to be right.
+// parseClass returns the characters of a class. It panics if expr is not a class.
 func parseClass(expr string) []rune {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil || re.Op != syntax.OpCharClass {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A match is a file that matches.
+// A match is a matching file.
 type match struct {
 	path     string
-	shown    string // as the model is told
+	shown    string // path for the model
 	modified time.Time
 }
 
-// before orders matches as they are shown: the newest first, ties by path.
+// before compares matches in the order of the result: newest first, then by path.
 func before(a, b match) int {
 	if c := b.modified.Compare(a.modified); c != 0 {
 		return c
@@ -24,8 +24,8 @@ func before(a, b match) int {
 	return strings.Compare(a.shown, b.shown)
 }
 
-// results keeps the newest files of all that are added, in memory that does
-// not grow with their number. It may be used concurrently.
+// results keeps the newest of the added files, at most limit. It may be used
+// concurrently.
 type results struct {
 	limit int
 
@@ -33,12 +33,12 @@ type results struct {
 	kept       oldestFirst
 	total      int
 	unreadable int
-	tooLong    int  // files that were not searched to their end
-	stopped    bool // the search ended before everything was searched
+	tooLong    int  // files that were searched only in part
+	stopped    bool // the search was stopped early
 }
 
-// add counts the file at path, named shown, and keeps it if it is among the
-// newest.
+// add counts the file at path, and keeps it if it is among the newest. shown is its
+// path for the model.
 func (r *results) add(path, shown string) {
 	var modified time.Time
 	if info, err := os.Stat(path); err == nil {
@@ -64,8 +64,8 @@ func (r *results) failed() {
 	r.unreadable++
 }
 
-// cutOff counts a file that was not searched to its end.
-func (r *results) cutOff() {
+// incomplete counts a file that was searched only in part.
+func (r *results) incomplete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tooLong++
@@ -77,7 +77,7 @@ func (r *results) newest() []match {
 	return slices.SortedFunc(slices.Values(r.kept), before)
 }
 
-// oldestFirst is a heap whose top is shown last.
+// oldestFirst is a heap with the oldest match at the top.
 type oldestFirst []match
 
 func (h oldestFirst) Len() int           { return len(h) }

@@ -10,31 +10,31 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// A searcher searches one file after the other, in the same memory. It is for
-// one goroutine.
+// A searcher searches files one at a time and reuses its buffer. It is for one
+// goroutine.
 type searcher struct {
 	pattern *pattern
 	machine *machine
-	finder  *finder // of the literals that the pattern requires; nil without
+	finder  *finder // for the literals that the pattern requires; nil if there are none
 	buf     []byte
 }
 
-// errTooLong says that a text was not searched to its end.
+// errTooLong reports that a text was searched only in part.
 var errTooLong = errors.New("too long")
 
 const (
 	bufferSize = 64 << 10
-	// maxLine is how long a line may be in bytes. The rest of a file is not
-	// searched from a longer one on.
+	// maxLine is the maximum length of a line in bytes. A file is not searched
+	// beyond a longer line.
 	maxLine = 16 << 20
-	// maxWhole is how long a file may be in bytes that is searched for matches
-	// over several lines.
+	// maxWhole is the maximum size in bytes of a file to search in multiline mode.
 	maxWhole = 64 << 20
 )
 
 // newSearcher returns a searcher for p that ends when ctx does.
 func newSearcher(ctx context.Context, p *pattern) *searcher {
-	s := &searcher{pattern: p, machine: p.program.machine(func() bool { return ctx.Err() != nil }), buf: make([]byte, bufferSize)}
+	stop := func() bool { return ctx.Err() != nil }
+	s := &searcher{pattern: p, machine: p.program.machine(stop), buf: make([]byte, bufferSize)}
 	if p.required != nil {
 		s.finder = p.required.finder()
 	}
@@ -56,14 +56,13 @@ func (s *searcher) matches(ctx context.Context, r io.Reader, named bool) (bool, 
 	return found, err
 }
 
-// blocks reads r and calls f with one block of whole lines after the other,
-// until f returns false. A byte order mark is taken off, and UTF-16 with one
-// turned into UTF-8. A NUL ends the text, and takes with it the block that it
-// stands in, as ripgrep has it; in a file that the caller named it counts as a
-// line end.
+// blocks reads r and calls f with each block of whole lines until f returns false.
+// It removes a byte order mark and converts UTF-16 to UTF-8. A NUL byte ends the
+// text before the block that contains it, as in ripgrep. In a file that the caller
+// named, it counts as a newline instead.
 func (s *searcher) blocks(ctx context.Context, r io.Reader, named bool, f func(block []byte) bool) error {
 	r, have, err := s.begin(r)
-	fresh := 0 // start of what was not looked at yet
+	fresh := 0 // start of the bytes that were not checked yet
 	for {
 		if ctxErr := ctx.Err(); ctxErr != nil {
 			return ctxErr
@@ -95,8 +94,8 @@ func (s *searcher) blocks(ctx context.Context, r io.Reader, named bool, f func(b
 	}
 }
 
-// begin reads the first part of r into the buffer and returns how long it is
-// and where the rest is to be read from.
+// begin reads the first part of r into the buffer. It returns the reader for the rest
+// and the size of the first part.
 func (s *searcher) begin(r io.Reader) (io.Reader, int, error) {
 	n, err := io.ReadAtLeast(r, s.buf, 3)
 	if err == io.ErrUnexpectedEOF {
@@ -114,8 +113,8 @@ func (s *searcher) begin(r io.Reader) (io.Reader, int, error) {
 	return r, n, err
 }
 
-// acceptNUL reports whether b is text. In a file that the caller named it is
-// made text.
+// acceptNUL reports whether b is text. If the caller named the file, it replaces NUL
+// bytes by newlines.
 func acceptNUL(b []byte, named bool) bool {
 	at := bytes.IndexByte(b, 0)
 	if at >= 0 && !named {
@@ -127,7 +126,7 @@ func acceptNUL(b []byte, named bool) bool {
 	return true
 }
 
-// whole returns all of the text in r, nothing when it is binary.
+// whole returns all of the text in r, or nothing if it is binary.
 func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
 	r, n, err := s.begin(r)
 	for err == nil && n <= maxWhole {
@@ -177,8 +176,8 @@ func (s *searcher) line(block []byte, from int) (start, end int) {
 	return -1, -1
 }
 
-// lineAround returns the line of block that the place at belongs to; a line
-// end belongs to the line it ends.
+// lineAround returns the line of block that contains the position at. A newline
+// belongs to the line that it ends.
 func lineAround(block []byte, at int) (start, end int) {
 	start = bytes.LastIndexByte(block[:at], '\n') + 1
 	if n := bytes.IndexByte(block[at:], '\n'); n >= 0 {
@@ -187,7 +186,7 @@ func lineAround(block []byte, at int) (start, end int) {
 	return start, len(block)
 }
 
-// inText reports whether a match lies anywhere in text.
+// inText reports whether there is a match in text.
 func (s *searcher) inText(text []byte) bool {
 	if len(text) == 0 {
 		return false

@@ -5,21 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// A spanFinder finds where matches start and end, which a machine does not
-// know. It follows all ways through the program at once, in order of
-// preference, and is slower; it is for one goroutine.
+// A spanFinder finds the start and end of matches, unlike a machine. It runs all
+// threads of the program at once, in order of preference, and is slower. It is for
+// one goroutine.
 type spanFinder struct {
 	*program
-	stop  func() bool // asked now and then; the search ends without a match
+	stop  func() bool // called now and then; if true, the search ends without a match
 	taken int         // characters
 
-	// The ways being followed, the preferred first, and those of the next
-	// character.
+	// The threads for the current and the next character, in order of preference.
 	now, next threads
 }
 
-// A thread is a way through the program: the instruction it waits at, and
-// where the match began.
+// A thread is an instruction to run, and the start of the match.
 type thread struct {
 	pc    uint32
 	start int
@@ -28,7 +26,7 @@ type thread struct {
 type threads struct {
 	list []thread
 	seen []uint32 // by instruction: the round in which it was added
-	// round tells what was seen for this character from what was before.
+	// round counts characters.
 	round uint32
 }
 
@@ -39,11 +37,16 @@ func (t *threads) clear() {
 
 func (p *program) spans(stop func() bool) *spanFinder {
 	n := len(p.insts)
-	return &spanFinder{program: p, stop: stop, now: threads{seen: make([]uint32, n)}, next: threads{seen: make([]uint32, n)}}
+	return &spanFinder{
+		program: p,
+		stop:    stop,
+		now:     threads{seen: make([]uint32, n)},
+		next:    threads{seen: make([]uint32, n)},
+	}
 }
 
-// find returns the first match in text that starts at from or later, as an
-// expression of Perl's kind would have it: leftmost, then the preferred one.
+// find returns the first match in text at or after from with Perl's semantics: the
+// leftmost, then the preferred one.
 func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
 	f.now.clear()
 	f.next.clear()
@@ -75,8 +78,8 @@ func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
 				break // what follows is less preferred
 			}
 			if r >= 0 && in.MatchRune(r) {
-				// Assertions behind this character are looked at when the one
-				// after it is known.
+				// Assertions after this character are checked once the next
+				// character is known.
 				f.next.list = append(f.next.list, thread{in.Out, t.start})
 			}
 		}
@@ -85,11 +88,12 @@ func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
 		}
 		at += size
 		before = state{before: r}
-		f.settle(text, at, before)
+		f.advanceThreads(text, at, before)
 	}
 }
 
-// all returns the matches in text that begin in a line, from left to right.
+// all yields the matches in text from left to right. A match does not begin after the
+// last newline.
 func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
 	return func(yield func(start, end int) bool) {
 		for from := 0; from < len(text); {
@@ -107,8 +111,8 @@ func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
 	}
 }
 
-// settle makes the ways of the next character the ones being followed.
-func (f *spanFinder) settle(text []byte, at int, before state) {
+// advanceThreads makes the threads of the next character the current ones.
+func (f *spanFinder) advanceThreads(text []byte, at int, before state) {
 	r := rune(runeEnd)
 	if at < len(text) {
 		r, _ = firstRune(text[at:])
@@ -120,7 +124,7 @@ func (f *spanFinder) settle(text []byte, at int, before state) {
 	}
 }
 
-// add adds the instructions that a thread reaches without a character.
+// add adds the instructions that a thread reaches without consuming a character.
 func (f *spanFinder) add(to *threads, t thread, holds syntax.EmptyOp) {
 	if to.seen[t.pc] == to.round {
 		return
@@ -142,8 +146,8 @@ func (f *spanFinder) add(to *threads, t thread, holds syntax.EmptyOp) {
 	}
 }
 
-// firstRune returns the first character of b, runeInvalid for a byte that is
-// not UTF-8.
+// firstRune returns the first character of b and its size, or runeInvalid for a byte
+// that is not valid UTF-8.
 func firstRune(b []byte) (rune, int) {
 	if b[0] < utf8.RuneSelf {
 		return rune(b[0]), 1

@@ -14,7 +14,7 @@ import (
 	"toolgate/internal/ignore"
 )
 
-// searchTree finds the files.
+// searchTree searches a file or a tree.
 func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
 	found := &results{limit: q.limit}
 	root := q.root()
@@ -24,9 +24,8 @@ func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
 	}
 	w := &walk{query: q, found: found}
 	w.more = sync.NewCond(&w.mu)
-	w.push(task{path: root, shown: q.path, below: fromWorkingFolder(root), rules: func(names func(string) bool) *ignore.Dir {
-		return ignore.Root(root, ignore.Ripgrep)
-	}})
+	rules := func(func(string) bool) *ignore.Dir { return ignore.Root(root, ignore.Ripgrep) }
+	w.push(task{path: root, shown: q.path, below: fromWorkingFolder(root), rules: rules})
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() { w.work(ctx) })
@@ -35,9 +34,9 @@ func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
 	return found, ended(ctx, found)
 }
 
-// fromWorkingFolder returns path relative to the working folder, with slashes;
-// "" for that folder itself. One outside is absolute, without its first slash.
-// Include counts from there, as ripgrep has it.
+// fromWorkingFolder returns path relative to the working folder, slash-separated, and
+// "" for that folder itself. A path outside is absolute, without the leading slash.
+// Include patterns are relative to the working folder, as in ripgrep.
 func fromWorkingFolder(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -54,7 +53,8 @@ func fromWorkingFolder(path string) string {
 	return strings.TrimPrefix(filepath.ToSlash(abs), "/")
 }
 
-// ended says how a search ended: nil when it is done or its time was up.
+// ended returns nil if the search is complete or timed out, and otherwise the cause of
+// its cancellation.
 func ended(ctx context.Context, found *results) error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -67,26 +67,26 @@ func ended(ctx context.Context, found *results) error {
 	return nil
 }
 
-// A walk goes through a tree with several workers. The folders found last are
-// entered first, so that few wait.
+// A walk traverses a tree with several workers, depth first to keep the number of
+// waiting folders small.
 type walk struct {
 	query
 	found *results
 
 	mu      sync.Mutex
-	more    *sync.Cond // a task was added, or the last one ended
+	more    *sync.Cond // signals that a task was added or that the last one ended
 	waiting []task
-	busy    int // tasks taken and not ended
+	busy    int // tasks in progress
 }
 
-// A task is a folder to go through.
+// A task is a folder to traverse.
 type task struct {
 	path  string
-	shown string // how paths in it begin; "" for the working folder
-	below string // path from the working folder, with slashes
+	shown string // its path for the model; "" for the working folder
+	below string // its path relative to the working folder, slash-separated
 
-	// rules makes the rules for what is in the folder. It is told which names
-	// there are.
+	// rules returns the ignore rules for the folder. has reports whether a name
+	// may exist in it.
 	rules func(has func(name string) bool) *ignore.Dir
 }
 
@@ -97,7 +97,7 @@ func (w *walk) push(t task) {
 	w.more.Signal()
 }
 
-// take returns a task; ok is false when there will be none.
+// take returns the next task; ok is false if there are no more.
 func (w *walk) take() (t task, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,8 +166,8 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	}
 }
 
-// nameTest returns a function that reports whether a name may be among the
-// entries; with all of them at hand it knows.
+// nameTest returns a function that reports whether a name may be in a folder, given
+// its entries, or only some of them if all is false.
 func nameTest(entries []os.DirEntry, all bool) func(name string) bool {
 	return func(name string) bool {
 		return !all || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
@@ -176,16 +176,15 @@ func nameTest(entries []os.DirEntry, all bool) func(name string) bool {
 
 func (w *walk) entry(ctx context.Context, t task, rules *ignore.Dir, e os.DirEntry, s *searcher) {
 	name := e.Name()
-	if w.leftOut(t, rules, name, e.IsDir()) {
+	if w.isExcluded(t, rules, name, e.IsDir()) {
 		return
 	}
 	path := filepath.Join(t.path, name)
 	shown := filepath.Join(t.shown, name)
 	switch {
 	case e.IsDir():
-		w.push(task{path: path, shown: shown, below: slashJoin(t.below, name), rules: func(has func(string) bool) *ignore.Dir {
-			return rules.Enter(name, has)
-		}})
+		enter := func(has func(string) bool) *ignore.Dir { return rules.Enter(name, has) }
+		w.push(task{path: path, shown: shown, below: slashJoin(t.below, name), rules: enter})
 	case e.Type().IsRegular():
 		searchFile(ctx, s, w.found, path, shown, false)
 	}
@@ -198,12 +197,12 @@ func slashJoin(dir, name string) string {
 	return dir + "/" + name
 }
 
-// leftOut reports whether an entry is not searched: include decides about
-// files first, then the lists of ignored files, then the dot of a hidden name.
-func (w *walk) leftOut(t task, rules *ignore.Dir, name string, dir bool) bool {
+// isExcluded reports whether an entry is not searched. The include pattern takes
+// precedence, then the ignore rules, then the leading dot of hidden names.
+func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool {
 	if w.globs != nil {
 		switch v := w.globs.Match(slashJoin(t.below, name), dir); {
-		case v == ignore.Ignored: // the pattern names it, which here means yes
+		case v == ignore.Ignored: // include matches
 			return false
 		case v == ignore.Included, !dir && !w.globs.OnlyNegated():
 			return true
@@ -218,8 +217,8 @@ func (w *walk) leftOut(t task, rules *ignore.Dir, name string, dir bool) bool {
 	return strings.HasPrefix(name, ".")
 }
 
-// searchFile adds the file at path to found when it matches. A binary file
-// does not match unless the caller named it.
+// searchFile adds the file at path to found if it matches. A binary file does not
+// match unless the caller named it.
 func searchFile(ctx context.Context, s *searcher, found *results, path, shown string, named bool) {
 	f, err := openNonblocking(path)
 	if err != nil {
@@ -230,7 +229,7 @@ func searchFile(ctx context.Context, s *searcher, found *results, path, shown st
 	ok, err := s.matches(ctx, f, named)
 	switch {
 	case errors.Is(err, errTooLong):
-		found.cutOff()
+		found.incomplete()
 	case err != nil && ctx.Err() == nil:
 		found.failed()
 	}

@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// What \w, \d and \s stand for, as members of a class: the letters, digits
-// and spaces of all scripts, where package regexp knows those of ASCII only.
+// The members of the Unicode classes \w, \d and \s. In package regexp they are ASCII
+// only.
 const (
 	wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}` +
-		`\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}` + // letters in circles and squares
+		`\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}` + // circled and squared letters
 		`\x{200C}\x{200D}` // joiners
 	digitClass = `\p{Nd}`
 	spaceClass = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
@@ -28,7 +28,7 @@ func isWord(r rune) bool {
 	return inClass(wordRunes(), r)
 }
 
-// inClass reports whether r is in the class, pairs of first and last.
+// inClass reports whether r is in class, which has pairs of first and last characters.
 func inClass(class []rune, r rune) bool {
 	i, found := slices.BinarySearch(class, r)
 	return found || i%2 == 1
@@ -44,7 +44,7 @@ var (
 	notSpace = sync.OnceValue(func() string { return members(parseClass("[^" + spaceClass + "]")) })
 )
 
-// members writes a class without its brackets.
+// members returns class as text without brackets.
 func members(class []rune) string {
 	var b strings.Builder
 	for i := 0; i < len(class); i += 2 {
@@ -53,7 +53,8 @@ func members(class []rune) string {
 	return b.String()
 }
 
-// A shorthand is what stands behind a backslash, inside and outside a class.
+// A shorthand is the expansion of a letter after a backslash, inside and outside of a
+// class.
 type shorthand struct {
 	inside  func() string
 	outside string
@@ -68,10 +69,10 @@ var shorthands = map[byte]shorthand{
 	'S': {notSpace, "[^" + spaceClass + "]"},
 }
 
-// spellOut replaces \w, \d, \s and their opposites in expr by what they stand
-// for, and \u1234 and \u{1234}, which package regexp does not know, by
+// expandShorthands replaces \w, \d, \s and their complements in expr by Unicode
+// classes, and \u1234 and \u{1234}, which package regexp does not support, by
 // \x{1234}.
-func spellOut(expr string) string {
+func expandShorthands(expr string) string {
 	if !strings.Contains(expr, `\`) {
 		return expr
 	}
@@ -128,8 +129,8 @@ func spellOut(expr string) string {
 	return b.String()
 }
 
-// unicodeEscape reads u1234 or u{1234} at the start of s and returns the
-// digits and how long it is, 0 when there is none.
+// unicodeEscape returns the digits and the length of u1234 or u{1234} at the start of
+// s, or 0 if there is none.
 func unicodeEscape(s string) (hex string, n int) {
 	if s[0] != 'u' {
 		return "", 0
