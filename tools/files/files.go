@@ -1,11 +1,11 @@
-// Package files is the tools that look at and write single files and folders:
-// read_file and list_dir.
+// Package files implements the tools for single files and folders: read_file,
+// list_dir, view_image and write_file.
 //
-//	catalog := []tools.Tool{files.ReadFile, files.ListDir}
+//	catalog := []tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile}
 //
-// A relative path counts from the working folder of the process, which is the
-// workspace. What may be read is not decided here: the sandbox of the worker
-// does that, and a refusal of it is told apart from a missing permission.
+// Relative paths are relative to the working folder of the process, which is the
+// workspace. The package does not restrict access: the sandbox of the worker does. A
+// refusal by the sandbox is distinguished from missing file permissions.
 package files
 
 import (
@@ -20,15 +20,15 @@ import (
 	"toolgate/tools"
 )
 
-// maxOutput is how many bytes of text a result holds at most: clients cut or
+// maxOutput is the maximum size of the text in a result, in bytes: clients truncate or
 // refuse longer ones.
 const maxOutput = tools.DefaultBudget * tools.BytesPerToken
 
-// maxColumn is how many bytes of a line or a name are shown.
+// maxColumn is the maximum number of bytes shown of a line or a name.
 const maxColumn = 500
 
-// explain turns an error of the file system into words for the model. Path is
-// what the model asked for.
+// explain returns an error of the file system in a form for the model. path is the
+// one in the call.
 func explain(path string, err error, hint string) error {
 	if denied := tools.AsDenial(err, "read", path); isDenial(denied) {
 		return denied
@@ -51,7 +51,7 @@ func isDenial(err error) bool {
 	return errors.As(err, &d)
 }
 
-// atLeastOne returns the value of an optional argument that counts from one.
+// atLeastOne returns the value of an optional argument that is at least 1.
 func atLeastOne(arg string, given *int, otherwise int) (int, error) {
 	if given == nil {
 		return otherwise, nil
@@ -62,8 +62,8 @@ func atLeastOne(arg string, given *int, otherwise int) (int, error) {
 	return *given, nil
 }
 
-// cut returns the longest start of s that is at most n bytes and ends at the
-// end of a character.
+// cut returns the longest prefix of s of at most n bytes that ends with a complete
+// character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -74,8 +74,8 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// oneLine returns a name so that it cannot be taken for more than one name:
-// quoted when it holds line ends or other control characters.
+// oneLine returns name, quoted if it contains newlines or other control characters,
+// so that it cannot look like several names.
 func oneLine(name string) string {
 	plain := utf8.ValidString(name)
 	for _, r := range name {
@@ -87,7 +87,7 @@ func oneLine(name string) string {
 	return strconv.Quote(name)
 }
 
-// count returns n of something, in words.
+// count formats n with the noun one in singular or plural.
 func count(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

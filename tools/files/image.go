@@ -41,13 +41,13 @@ func describeImage(in imageInput) (policy.Action, error) {
 }
 
 const (
-	// maxSide is how many pixels a picture may be wide or high. Clients refuse
-	// wider ones, and some refuse all that follows, too.
+	// maxSide is the maximum width and height in pixels. Clients refuse larger
+	// images, and some then refuse the rest of the conversation.
 	maxSide = 2000
-	// maxImage is how many bytes a picture may have when it is sent, as base64:
-	// there are clients that cap a result at 1 MiB.
+	// maxImage is the maximum size of the image as base64, in bytes: some clients
+	// limit a result to 1 MiB.
 	maxImage = 1_000_000
-	// maxImageFile and maxPixels bound the memory that scaling takes.
+	// maxImageFile and maxPixels limit the memory for scaling.
 	maxImageFile = 64 << 20
 	maxPixels    = 50_000_000
 )
@@ -56,13 +56,14 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	if _, err := describeImage(in); err != nil {
 		return nil, err
 	}
-	f, size, err := openText(in.Path)
+	f, size, err := openRegular(in.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	if size > maxImageFile {
-		return nil, fmt.Errorf("%s: has %d bytes, more than the %d that can be shown; make it smaller with a command first", in.Path, size, maxImageFile)
+		return nil, fmt.Errorf("%s: has %d bytes, more than the %d that can be shown; "+
+			"make it smaller with a command first", in.Path, size, maxImageFile)
 	}
 	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxImageFile))
 	if err != nil {
@@ -77,18 +78,21 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 		return nil, brokenImage(in.Path, mime, err)
 	}
 	if config.Width <= 0 || config.Height <= 0 || config.Width > maxPixels/config.Height {
-		return nil, fmt.Errorf("%s: is %d by %d pixels, more than the %d pixels that can be shown; make it smaller with a command first", in.Path, config.Width, config.Height, maxPixels)
+		return nil, fmt.Errorf("%s: is %d by %d pixels, more than the %d pixels that can be shown; "+
+			"make it smaller with a command first", in.Path, config.Width, config.Height, maxPixels)
 	}
-	// A broken picture is refused here: sent on, it can make a client refuse
-	// the whole conversation.
+	// Refuse a broken image: a client that receives one may refuse the whole
+	// conversation.
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, brokenImage(in.Path, mime, err)
 	}
-	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes", oneLine(in.Path), mime, config.Width, config.Height, len(data))
-	if max(config.Width, config.Height) > maxSide || sent(data) > maxImage {
+	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes",
+		oneLine(in.Path), mime, config.Width, config.Height, len(data))
+	if max(config.Width, config.Height) > maxSide || encodedSize(data) > maxImage {
 		var scaled image.Image
-		if data, mime, scaled, err = shrink(upright(fit(img, maxSide), orientation(data, format)), format); err != nil {
+		img = applyOrientation(fit(img, maxSide), orientation(data, format))
+		if data, mime, scaled, err = shrink(img, format); err != nil {
 			return nil, fmt.Errorf("%s: cannot be made small enough to show: %w", in.Path, err)
 		}
 		text += fmt.Sprintf(", shown as %s of %d by %d pixels", mime, scaled.Bounds().Dx(), scaled.Bounds().Dy())
@@ -98,10 +102,11 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	return res, nil
 }
 
-func sent(data []byte) int { return base64.StdEncoding.EncodedLen(len(data)) }
+// encodedSize returns the size of data as base64.
+func encodedSize(data []byte) int { return base64.StdEncoding.EncodedLen(len(data)) }
 
-// imageType returns the MIME type of a picture that can be shown, judged by
-// its content.
+// imageType returns the MIME type of an image, detected from its content. It returns
+// an error if the type is not supported.
 func imageType(path string, data []byte) (string, error) {
 	mime := contentType(data[:min(len(data), 512)])
 	switch mime {
@@ -113,9 +118,11 @@ func imageType(path string, data []byte) (string, error) {
 	case len(data) == 0:
 		return "", fmt.Errorf("%s: is empty; there is nothing to show", path)
 	case bytes.Contains(start, []byte("<svg")):
-		return "", fmt.Errorf("%s: is an SVG drawing, which is text and not pixels; use read_file, or %s", path, convert)
+		return "", fmt.Errorf("%s: is an SVG drawing, which is text and not pixels; use read_file, or %s",
+			path, convert)
 	case len(start) > 12 && string(start[4:8]) == "ftyp":
-		return "", fmt.Errorf("%s: is a file of the HEIC, AVIF or MP4 family, which cannot be shown; %s", path, convert)
+		return "", fmt.Errorf("%s: is a file of the HEIC, AVIF or MP4 family, which cannot be shown; %s",
+			path, convert)
 	case bytes.HasPrefix(start, []byte("II*\x00")) || bytes.HasPrefix(start, []byte("MM\x00*")):
 		return "", fmt.Errorf("%s: is image/tiff, which cannot be shown; %s", path, convert)
 	case strings.HasPrefix(mime, "image/"):
@@ -127,11 +134,12 @@ func imageType(path string, data []byte) (string, error) {
 }
 
 func brokenImage(path, mime string, err error) error {
-	return fmt.Errorf("%s: is damaged %s or of a kind that cannot be read (%w); make a new one, or convert it to PNG", path, mime, err)
+	return fmt.Errorf("%s: is damaged %s or of a kind that cannot be read (%w); "+
+		"make a new one, or convert it to PNG", path, mime, err)
 }
 
-// shrink returns img scaled down and encoded so that it can be sent. What has
-// no transparent pixels becomes JPEG when PNG is too large.
+// shrink returns img scaled down and encoded in at most [maxImage] bytes. An opaque
+// image is encoded as JPEG if PNG is too large.
 func shrink(img image.Image, format string) (data []byte, mime string, scaled image.Image, err error) {
 	side := float64(maxSide)
 	for side >= 64 {
@@ -139,7 +147,7 @@ func shrink(img image.Image, format string) (data []byte, mime string, scaled im
 		if data, mime, err = encode(scaled, format); err != nil {
 			return nil, "", nil, err
 		}
-		if sent(data) <= maxImage {
+		if encodedSize(data) <= maxImage {
 			return data, mime, scaled, nil
 		}
 		side = 0.75 * min(side, float64(max(scaled.Bounds().Dx(), scaled.Bounds().Dy())))
@@ -163,7 +171,7 @@ func encode(img image.Image, format string) (data []byte, mime string, err error
 	var b bytes.Buffer
 	if format != "jpeg" {
 		err := png.Encode(&b, img)
-		if err != nil || sent(b.Bytes()) <= maxImage || !opaque(img) {
+		if err != nil || encodedSize(b.Bytes()) <= maxImage || !opaque(img) {
 			return b.Bytes(), "image/png", err
 		}
 		b.Reset()

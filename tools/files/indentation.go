@@ -11,21 +11,20 @@ import (
 	"toolgate/tools"
 )
 
-// tabWidth is how many columns a tab counts in indentation mode, and how many
-// a level has.
+// tabWidth is the number of columns of a tab and of a level in indentation mode.
 const tabWidth = 4
 
-// blockOptions are the settings of indentation mode, checked.
+// blockOptions are the validated settings of indentation mode.
 type blockOptions struct {
 	anchor   int // line number
-	levels   int // 0 is all
+	levels   int // 0 means all
 	siblings bool
 	header   bool
-	lines    int // most lines returned
+	lines    int // maximum number of lines to return
 }
 
-// options checks the settings; what is not given follows from offset and
-// limit. A nil i has no settings.
+// options validates the settings. The defaults derive from offset and limit. i may be
+// nil.
 func (i *indentation) options(offset, limit int) (blockOptions, error) {
 	if i == nil {
 		i = &indentation{}
@@ -39,9 +38,11 @@ func (i *indentation) options(offset, limit int) (blockOptions, error) {
 		return blockOptions{}, err
 	}
 	if i.MaxLevels < 0 {
-		return blockOptions{}, &tools.ArgumentError{Msg: fmt.Sprintf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels)}
+		return blockOptions{}, &tools.ArgumentError{
+			Msg: fmt.Sprintf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels),
+		}
 	}
-	// No page holds more lines than that, so none has to be kept.
+	// No page has more lines than this.
 	const most = maxOutput / len("L1: \n")
 	return blockOptions{
 		anchor:   anchor,
@@ -52,26 +53,25 @@ func (i *indentation) options(offset, limit int) (blockOptions, error) {
 	}, nil
 }
 
-// An indented is a line and how far its block is indented. A blank line
-// belongs to the block of the line before it.
-type indented struct {
+// An indentedLine is a line with the indentation of its block. A blank line belongs to
+// the block of the line before it.
+type indentedLine struct {
 	line
 	columns int
 }
 
-func (l indented) blank() bool { return strings.TrimSpace(l.text) == "" && !l.cut }
+func (l indentedLine) blank() bool { return strings.TrimSpace(l.text) == "" && !l.cut }
 
-// comment reports whether the line is a comment or an annotation of the kind
-// that stands above a definition.
-func (l indented) comment() bool {
+// comment reports whether the line is a comment or an annotation, which may precede a
+// definition.
+func (l indentedLine) comment() bool {
 	s := strings.TrimSpace(l.text)
 	return strings.HasPrefix(s, "#") || strings.HasPrefix(s, "//") || strings.HasPrefix(s, "--")
 }
 
 // readBlock returns the block of lines around the anchor.
 //
-// Only lines that can still be part of it are kept: as many above and below
-// the anchor as may be returned.
+// It keeps only as many lines above and below the anchor as it may return.
 func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	above, anchor, below, err := readAround(src, opt)
 	if err != nil {
@@ -81,8 +81,15 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	if opt.levels > 0 {
 		least = max(0, anchor.columns-opt.levels*tabWidth)
 	}
-	up := climber{lines: above, least: least, siblings: opt.siblings, header: opt.header, step: -1, at: len(above) - 1}
-	down := climber{lines: below, least: least, siblings: opt.siblings, step: 1}
+	up := blockWalker{
+		lines:    above,
+		least:    least,
+		siblings: opt.siblings,
+		header:   opt.header,
+		step:     -1,
+		at:       len(above) - 1,
+	}
+	down := blockWalker{lines: below, least: least, siblings: opt.siblings, step: 1}
 	taken, budget := 1, opt.lines
 	for taken < budget {
 		before := taken
@@ -108,7 +115,8 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	out := page{first: first}
 	for _, l := range block {
 		if !out.add(l.line) {
-			out.note(fmt.Sprintf("cut after line %d, the block goes on to line %d; continue with offset %d in mode slice", first+out.lines-1, first+len(block)-1, first+out.lines))
+			const format = "cut after line %d, the block goes on to line %d; continue with offset %d in mode slice"
+			out.note(fmt.Sprintf(format, first+out.lines-1, first+len(block)-1, first+out.lines))
 			break
 		}
 	}
@@ -118,37 +126,37 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	return out.result(src), nil
 }
 
-// UnmarshalJSON refuses settings that there are none of.
+// UnmarshalJSON rejects unknown settings.
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}
 	err := rawjson.UnmarshalKnown(b, (*plain)(i))
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
-		return &tools.ArgumentError{Msg: "indentation has an " + strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1) +
+		what := strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1)
+		return &tools.ArgumentError{Msg: "indentation has an " + what +
 			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}
 	}
 	return err
 }
 
-// A climber walks away from the anchor, one line at a time, until the block
-// ends.
-type climber struct {
-	lines    []indented
+// A blockWalker walks from the anchor, one line at a time, until the block ends.
+type blockWalker struct {
+	lines    []indentedLine
 	step, at int
 	least    int // columns of the outermost lines of the block
 	siblings bool
 	header   bool
 
 	taken     int
-	outermost int // lines taken that are as far out as the block goes
+	outermost int // lines taken with the outermost indentation of the block
 	ended     bool
 }
 
-// take takes the next line, if it still belongs to the block.
+// take takes the next line if it belongs to the block.
 //
-// Without siblings one line at the outermost indentation belongs to it, the
-// one that opens or closes it, and with a header the comments above that.
-func (c *climber) take() bool {
+// Without siblings, the block has one line with the outermost indentation, which opens
+// or closes it. With header, it also has the comments above that line.
+func (c *blockWalker) take() bool {
 	if c.ended || c.at < 0 || c.at >= len(c.lines) || c.lines[c.at].columns < c.least {
 		c.ended = true
 		return false
@@ -167,14 +175,17 @@ func (c *climber) take() bool {
 }
 
 // readAround returns the anchor line and the lines above and below it.
-func readAround(src *source, opt blockOptions) (above []indented, anchor indented, below []indented, err error) {
-	measure := measurer{}
-	ring := make([]indented, 0, min(opt.lines, opt.anchor))
+func readAround(
+	src *source, opt blockOptions,
+) (above []indentedLine, anchor indentedLine, below []indentedLine, err error) {
+	measure := indentMeter{}
+	ring := make([]indentedLine, 0, min(opt.lines, opt.anchor))
 	oldest := 0
 	for n := 1; ; n++ {
 		l, err := src.next()
 		if err == io.EOF {
-			return nil, anchor, nil, pastEnd(src.path, fmt.Sprintf("anchor_line %d", opt.anchor), n-1, "line", "lines")
+			place := fmt.Sprintf("anchor_line %d", opt.anchor)
+			return nil, anchor, nil, pastEnd(src.path, place, n-1, "line", "lines")
 		}
 		if err != nil {
 			return nil, anchor, nil, err
@@ -205,11 +216,11 @@ func readAround(src *source, opt blockOptions) (above []indented, anchor indente
 	return above, anchor, below, nil
 }
 
-// A measurer tells how far lines are indented, in the order of the file.
-type measurer struct{ last int }
+// An indentMeter measures the indentation of lines, in the order of the file.
+type indentMeter struct{ last int }
 
-func (m *measurer) line(l line) indented {
-	in := indented{line: l}
+func (m *indentMeter) line(l line) indentedLine {
+	in := indentedLine{line: l}
 	if !in.blank() {
 		m.last = columns(l.text)
 	}
@@ -217,7 +228,7 @@ func (m *measurer) line(l line) indented {
 	return in
 }
 
-// columns returns the width of the white space that s begins with.
+// columns returns the width of the leading white space of s.
 func columns(s string) int {
 	n := 0
 	for i := range len(s) {

@@ -45,7 +45,9 @@ var ListDir = tools.New(tools.Def{
 
 func describeList(in listInput) (policy.Action, error) {
 	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "dir_path is empty; give the path of a folder, \".\" for the workspace"}
+		return policy.Action{}, &tools.ArgumentError{
+			Msg: `dir_path is empty; give the path of a folder, "." for the workspace`,
+		}
 	}
 	return policy.Action{Reads: []string{in.Path}}, nil
 }
@@ -103,13 +105,13 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 	return tools.Text(strings.TrimSuffix(l.text.String(), "\n")), nil
 }
 
-// errPageFull ends a listing when the page is full.
+// errPageFull stops a listing when the page is full.
 var errPageFull = errors.New("page full")
 
-// A lister walks a tree in the order in which it is shown, a folder before
-// what is in it, and keeps one page of it.
+// A lister walks a tree in the order of the listing, folders before their contents, and
+// keeps one page.
 type lister struct {
-	ctx    context.Context // of the one call that the lister lives for
+	ctx    context.Context // of the call that the lister serves
 	skip   int             // entries before the page
 	limit  int             // entries of the page
 	levels int
@@ -121,14 +123,14 @@ type lister struct {
 	text   strings.Builder
 }
 
-// A folder is one being listed.
+// A folder is a folder being listed.
 type folder struct {
 	path  string
 	level int
 	rules *ignore.Dir // nil lists everything
 }
 
-// An entry is what a folder holds.
+// An entry is an entry of a folder.
 type entry struct {
 	name string
 	mode fs.FileMode
@@ -136,8 +138,7 @@ type entry struct {
 
 func byName(a, b entry) int { return strings.Compare(a.name, b.name) }
 
-// maxSorted is how many entries of a folder are sorted at a time; it bounds
-// the memory of a listing.
+// maxSorted is the maximum number of entries to sort at a time. It limits memory use.
 const maxSorted = 50_000
 
 // folder lists what is in f.
@@ -169,9 +170,9 @@ func (l *lister) sorted(f folder, entries []entry) error {
 	return nil
 }
 
-// inParts lists a folder that has too many entries to sort them all: one
-// part after the other, of the names between two borders. It reads the folder
-// anew for each part of which something is shown.
+// inParts lists a folder with too many entries to sort at once. It lists the names
+// between each two borders in turn, and reads the folder again for each part that is
+// shown.
 func (l *lister) inParts(f folder, borders []string) error {
 	type part struct{ entries, folders int }
 	parts := make([]part, len(borders)+1)
@@ -214,7 +215,7 @@ func (l *lister) inParts(f folder, borders []string) error {
 	return nil
 }
 
-// scan calls do for each entry of f that is to be listed, in no order.
+// scan calls do for each entry of f to list, in any order.
 func (l *lister) scan(f folder, do func(entry)) error {
 	dir, err := os.Open(f.path)
 	if err != nil {
@@ -241,7 +242,7 @@ func (l *lister) scan(f folder, do func(entry)) error {
 	}
 }
 
-// entry lists e, and what is in it when it is a folder.
+// entry lists e and, if it is a folder, its contents.
 func (l *lister) entry(f folder, e entry) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
@@ -272,10 +273,10 @@ func (l *lister) entry(f folder, e entry) error {
 	if err == nil || errors.Is(err, errPageFull) || l.ctx.Err() != nil {
 		return err
 	}
-	return nil // a folder below that cannot be read is listed without what is in it
+	return nil // a subfolder that cannot be read is listed without its contents
 }
 
-// size returns what is shown of the size of a file.
+// size returns the size of a file as shown in the listing, or "".
 func (l *lister) size(path string, e entry) string {
 	if !l.sizes || !e.mode.IsRegular() {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// openNonblocking opens path for reading. Should it have become a named pipe
-// since it was looked at, this does not wait for its writer.
+// openNonblocking opens path for reading. It does not block if path has become a
+// named pipe since it was checked.
 func openNonblocking(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }

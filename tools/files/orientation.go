@@ -5,8 +5,8 @@ import (
 	"image"
 )
 
-// orientation returns how a JPEG says that it is to be turned, 1 to 8 as Exif
-// counts, 1 for as it is. A camera writes it, and it would be lost in scaling.
+// orientation returns the Exif orientation of a JPEG, 1 to 8, where 1 is upright.
+// Scaling loses it.
 func orientation(data []byte, format string) int {
 	if format != "jpeg" {
 		return 1
@@ -16,7 +16,8 @@ func orientation(data []byte, format string) int {
 		if size < 2 || at+2+size > len(data) || data[at+1] == 0xda {
 			return 1
 		}
-		if segment := data[at+4 : at+2+size]; data[at+1] == 0xe1 && len(segment) > 6 && string(segment[:6]) == "Exif\x00\x00" {
+		segment := data[at+4 : at+2+size]
+		if data[at+1] == 0xe1 && len(segment) > 6 && string(segment[:6]) == "Exif\x00\x00" {
 			return exifOrientation(segment[6:])
 		}
 		at += 2 + size
@@ -24,7 +25,7 @@ func orientation(data []byte, format string) int {
 	return 1
 }
 
-// exifOrientation reads the tag out of a TIFF header.
+// exifOrientation returns the orientation in a TIFF header.
 func exifOrientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
@@ -55,8 +56,8 @@ func exifOrientation(tiff []byte) int {
 	return 1
 }
 
-// upright returns img turned so that it stands as its orientation says.
-func upright(img image.Image, orientation int) image.Image {
+// applyOrientation returns img rotated and mirrored by orientation.
+func applyOrientation(img image.Image, orientation int) image.Image {
 	if orientation == 1 {
 		return img
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// links returns how many names lead to a file.
+// links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
@@ -16,8 +16,8 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// keepOwner gives f the owner and group of old, when they differ. Who may not
-// do that keeps the group at least, if that may be done.
+// keepOwner sets the owner and group of f to those of old. If that is not permitted, it
+// tries to set the group alone.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	want, ok := old.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -35,8 +35,7 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-// syncFolder makes a rename in dir last through a crash, where that can be
-// done.
+// syncFolder flushes a rename in dir to the disk, if possible.
 func syncFolder(dir string) {
 	if f, err := os.Open(dir); err == nil {
 		_ = f.Sync()

@@ -70,10 +70,12 @@ func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
 			return nil, err
 		}
 	default:
-		return nil, &tools.ArgumentError{Msg: fmt.Sprintf("mode %q is unknown; modes are slice and indentation", in.Mode)}
+		return nil, &tools.ArgumentError{
+			Msg: fmt.Sprintf("mode %q is unknown; modes are slice and indentation", in.Mode),
+		}
 	}
 
-	f, size, err := openText(in.Path)
+	f, size, err := openRegular(in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +90,10 @@ func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
 	return readSlice(src, offset, limit)
 }
 
-// openText opens the regular file at path, whose size it returns.
-func openText(path string) (*os.File, int64, error) {
+// openRegular opens the regular file at path and returns its size.
+func openRegular(path string) (*os.File, int64, error) {
 	const hint = "check the path with list_dir"
-	info, err := os.Stat(path) // before opening: opening a named pipe would wait for its writer
+	info, err := os.Stat(path) // opening a named pipe would block
 	if err != nil {
 		return nil, 0, explain(path, err, hint)
 	}
@@ -120,7 +122,7 @@ func kind(m os.FileMode) string {
 	return "special file"
 }
 
-// readSlice returns limit lines from line offset on.
+// readSlice returns up to limit lines, starting at line offset.
 func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 	skipped, err := src.skip(offset - 1)
 	if err != nil {
@@ -141,7 +143,7 @@ func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 		}
 	}
 	if out.lines == 0 && !out.more {
-		return nothingThere(src, offset, skipped)
+		return emptyPage(src, offset, skipped)
 	}
 	if !out.more {
 		out.more, err = src.more()
@@ -150,7 +152,8 @@ func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 		}
 	}
 	if out.more {
-		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d", lineRange(offset, out.lines), offset+out.lines))
+		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d",
+			lineRange(offset, out.lines), offset+out.lines))
 	}
 	return out.result(src), nil
 }
@@ -162,15 +165,15 @@ func lineRange(first, n int) string {
 	return fmt.Sprintf("lines %d-%d", first, first+n-1)
 }
 
-// nothingThere answers a call whose offset lies behind the last line.
-func nothingThere(src *source, offset, lines int) (*mcp.CallToolResult, error) {
+// emptyPage returns the answer for an offset past the last line.
+func emptyPage(src *source, offset, lines int) (*mcp.CallToolResult, error) {
 	if lines == 0 && offset == 1 {
 		return tools.Text("The file is empty."), nil
 	}
 	return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), lines, "line", "lines")
 }
 
-// pastEnd says that a place lies behind the last of all there is.
+// pastEnd returns the error for a place past the last of all lines or entries.
 func pastEnd(path, place string, all int, one, many string) error {
 	switch all {
 	case 0:
@@ -181,14 +184,14 @@ func pastEnd(path, place string, all int, one, many string) error {
 	return fmt.Errorf("%s: %s is past the end, there are %d %s; use a number from 1 to %d", path, place, all, many, all)
 }
 
-// A line is one line of a file without its line end.
+// A line is one line of a file without its line ending.
 type line struct {
 	text   string // its start, at most maxColumn bytes
-	length int64  // bytes it has in the file
-	cut    bool   // text is not all of it
+	length int64  // its length in the file in bytes
+	cut    bool   // text is truncated
 }
 
-// A page is the text of a result while it is put together.
+// A page builds the text of a result.
 type page struct {
 	first int // number of the first line
 	lines int
@@ -198,7 +201,7 @@ type page struct {
 	notes []string
 }
 
-// add appends a line, or returns false when there is no room for it.
+// add appends a line. It returns false if the line does not fit.
 func (p *page) add(l line) bool {
 	s := fmt.Sprintf("L%d: %s", p.first+p.lines, l.text)
 	if l.cut {
@@ -227,20 +230,20 @@ func (p *page) result(src *source) *mcp.CallToolResult {
 	return tools.Text(s)
 }
 
-// sampleSize is how much of a file decides what it holds.
+// sampleSize is the number of bytes used to detect the type of a file.
 const sampleSize = 64 << 10
 
-// binaryError says that a file holds no text, and what it holds.
+// binaryError returns the error for a file that is not text, with its type.
 func binaryError(path string, sample []byte, size int64) error {
 	what := contentType(sample)
 	if strings.HasPrefix(what, "image/") {
 		return fmt.Errorf("%s: is an image (%s, %d bytes); use view_image", path, what, size)
 	}
-	return fmt.Errorf("%s: is a binary file (%s, %d bytes); use a command such as file, strings or xxd to look into it", path, what, size)
+	return fmt.Errorf("%s: is a binary file (%s, %d bytes); "+
+		"use a command such as file, strings or xxd to look into it", path, what, size)
 }
 
-// magic are starts of files that net/http does not know and a workspace often
-// holds.
+// magic lists signatures of common files that net/http does not detect.
 var magic = []struct{ start, what string }{
 	{"\x7fELF", "ELF program or library"},
 	{"MZ", "Windows program or library"},
@@ -259,7 +262,7 @@ var magic = []struct{ start, what string }{
 	{"PACK", "git pack"},
 }
 
-// contentType names what a file holds, judged by its start.
+// contentType returns the type of a file, detected from its start.
 func contentType(sample []byte) string {
 	for _, m := range magic {
 		if bytes.HasPrefix(sample, []byte(m.start)) {

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// A sample is some of the names that were added, each as likely as any other.
+// A sample is a uniform random sample of the added names.
 type sample struct {
 	seen  int
 	names []string
 	rand  *rand.Rand
 }
 
-// sampleNames is how many names a sample holds: enough that the parts between
-// its borders are about even.
+// sampleNames is the size of a sample: large enough for parts of about equal size.
 const sampleNames = 8192
 
 func (s *sample) add(name string) {
@@ -23,14 +22,14 @@ func (s *sample) add(name string) {
 		return
 	}
 	if s.rand == nil {
-		s.rand = rand.New(rand.NewPCG(1, 2)) // the same listing takes the same time
+		s.rand = rand.New(rand.NewPCG(1, 2)) // deterministic
 	}
 	if i := s.rand.IntN(s.seen); i < sampleNames {
 		s.names[i] = name
 	}
 }
 
-// borders returns names that divide all names into about as many even parts.
+// borders returns names that divide all names into parts of about equal size.
 func (s *sample) borders(parts int) []string {
 	slices.Sort(s.names)
 	var borders []string

@@ -16,22 +16,22 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// A source gives a text file line by line, in UTF-8, in memory that does not
-// grow with the file or its lines.
+// A source reads a text file line by line and converts it to UTF-8. Memory use does not
+// depend on the size of the file or its lines.
 type source struct {
 	path string
-	ctx  context.Context // of the one call that the source lives for
+	ctx  context.Context // of the call that the source serves
 	r    *bufio.Reader
 
-	encoding string            // told to the model unless it is plain UTF-8
-	perLine  *encoding.Decoder // for encodings whose line ends are those of ASCII
+	encoding string            // for the model; "" for plain UTF-8
+	perLine  *encoding.Decoder // for encodings with the line endings of ASCII
 	invalid  int               // lines that are not valid in the encoding
 }
 
 const bufferSize = 256 << 10
 
-// newSource looks at the start of r and returns the source for what it holds,
-// or an error that says what it holds instead of text.
+// newSource detects the encoding of r and returns a source for it. It returns an error
+// that names the type of the file if it is not text.
 func newSource(ctx context.Context, r io.Reader, path string, size int64) (*source, error) {
 	raw := bufio.NewReaderSize(contextReader{ctx, r}, bufferSize)
 	s := &source{path: path, ctx: ctx, r: raw}
@@ -65,10 +65,14 @@ func newSource(ctx context.Context, r io.Reader, path string, size int64) (*sour
 	return s, nil
 }
 
-// textual reports whether what has this content type, and no NUL in it, can be
-// text in a one-byte encoding.
+// textual reports whether a file of this content type without NUL bytes can be text in
+// an 8-bit encoding.
 func textual(contentType string) bool {
-	return strings.HasPrefix(contentType, "text/") || contentType == "application/octet-stream" || contentType == "application/postscript"
+	switch contentType {
+	case "application/octet-stream", "application/postscript":
+		return true
+	}
+	return strings.HasPrefix(contentType, "text/")
 }
 
 func (s *source) transcode(name string, e encoding.Encoding) {
@@ -76,9 +80,8 @@ func (s *source) transcode(name string, e encoding.Encoding) {
 	s.r = bufio.NewReaderSize(transform.NewReader(s.r, e.NewDecoder()), bufferSize)
 }
 
-// mostlyUTF8 reports whether b is UTF-8, perhaps cut off at its end, or UTF-8
-// with some faults in it. Text in a one-byte encoding is not: hardly any of its
-// non-ASCII bytes stand as UTF-8 wants them.
+// mostlyUTF8 reports whether b is UTF-8, possibly truncated or with some errors. Text in
+// an 8-bit encoding is not: hardly any of its non-ASCII bytes are valid UTF-8.
 func mostlyUTF8(b []byte) bool {
 	good, bad := 0, 0
 	for len(b) > 0 {
@@ -98,7 +101,7 @@ func mostlyUTF8(b []byte) bool {
 	return bad == 0 || good > bad
 }
 
-// notes returns what the model should know about how the file was read.
+// notes returns notes for the model about the encoding of the file.
 func (s *source) notes() []string {
 	var notes []string
 	if s.encoding != "" {
@@ -108,15 +111,16 @@ func (s *source) notes() []string {
 	case s.invalid == 1:
 		notes = append(notes, "1 line shown is not valid UTF-8; what is wrong in it is shown as \uFFFD")
 	case s.invalid > 1:
-		notes = append(notes, fmt.Sprintf("%d lines shown are not valid UTF-8; what is wrong in them is shown as \uFFFD", s.invalid))
+		const format = "%d lines shown are not valid UTF-8; what is wrong in them is shown as \uFFFD"
+		notes = append(notes, fmt.Sprintf(format, s.invalid))
 	}
 	return notes
 }
 
-// skip passes over n lines and returns how many there were.
+// skip skips up to n lines and returns the number of lines skipped.
 func (s *source) skip(n int) (int, error) {
 	skipped := 0
-	open := false // a line was begun that no line end closed yet
+	open := false // the last line read is incomplete
 	for skipped < n {
 		buf, err := s.window()
 		if err == io.EOF {
@@ -144,7 +148,7 @@ func (s *source) skip(n int) (int, error) {
 	return skipped, nil
 }
 
-// window returns what is buffered, reading when nothing is.
+// window returns the buffered bytes. It reads if there are none.
 func (s *source) window() ([]byte, error) {
 	if s.r.Buffered() == 0 {
 		if _, err := s.r.Peek(1); err != nil {
@@ -161,8 +165,8 @@ func (s *source) next() (line, error) {
 	for {
 		piece, err := s.r.ReadSlice('\n')
 		length += int64(len(piece))
-		// One byte more than is shown, to see a CR, and a character more, to
-		// cut where one ends.
+		// Keep more than is shown, to detect a CR and to cut at the end of a
+		// character.
 		if room := maxColumn + 2*utf8.UTFMax - len(start); room > 0 {
 			start = append(start, piece[:min(room, len(piece))]...)
 		}
@@ -179,8 +183,8 @@ func (s *source) next() (line, error) {
 	}
 }
 
-// line decodes a line that has length bytes, line end included, and begins
-// with start.
+// line decodes a line that begins with start and has length bytes, including its line
+// ending.
 func (s *source) line(start []byte, length int64, end string) line {
 	whole := int64(len(start)) == length
 	length -= int64(len(end))
@@ -212,7 +216,7 @@ func (s *source) more() (bool, error) {
 	return err == nil, s.fault(err)
 }
 
-// fault puts a read error into words for the model.
+// fault returns a read error in a form for the model.
 func (s *source) fault(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -223,7 +227,7 @@ func (s *source) fault(err error) error {
 	return explain(s.path, err, "")
 }
 
-// A contextReader ends with its context, so that a long read can be given up.
+// A contextReader fails when its context ends, so that a long read can be cancelled.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -38,12 +38,14 @@ func describeWrite(in writeInput) (policy.Action, error) {
 		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
 	}
 	if strings.HasSuffix(in.Path, "/") {
-		return policy.Action{}, &tools.ArgumentError{Msg: fmt.Sprintf("file_path %q names a folder; give the path of a file", in.Path)}
+		return policy.Action{}, &tools.ArgumentError{
+			Msg: fmt.Sprintf("file_path %q names a folder; give the path of a file", in.Path),
+		}
 	}
 	return policy.Action{Writes: []string{in.Path}, Preview: previewOf(in)}, nil
 }
 
-// previewOf returns what a person is shown beside the question.
+// previewOf returns the preview in the approval prompt.
 func previewOf(in writeInput) string {
 	const most = 4000
 	shown := cut(in.Content, most)
@@ -88,8 +90,8 @@ func write(ctx context.Context, in writeInput) (*mcp.CallToolResult, error) {
 	return tools.Text(fmt.Sprintf("%s %s (%s).", verb, in.Path, size)), nil
 }
 
-// targetOf returns the file that path leads to through symbolic links, and
-// what is there, nil for nothing.
+// targetOf resolves the symbolic links in path and returns the target with its
+// information, which is nil if there is no file.
 func targetOf(path string) (string, fs.FileInfo, error) {
 	target := path
 	for range 40 {
@@ -107,7 +109,8 @@ func targetOf(path string) (string, fs.FileInfo, error) {
 				return "", nil, explainWrite(path, err)
 			}
 			if !filepath.IsAbs(next) {
-				dir, err := filepath.EvalSymlinks(filepath.Dir(target)) // or a .. in next would mean another folder
+				// Otherwise a .. in next would refer to another folder.
+				dir, err := filepath.EvalSymlinks(filepath.Dir(target))
 				if err != nil {
 					return "", nil, explainWrite(path, err)
 				}
@@ -115,7 +118,8 @@ func targetOf(path string) (string, fs.FileInfo, error) {
 			}
 			target = next
 		case !info.Mode().IsRegular():
-			return "", nil, fmt.Errorf("%s: is not a regular file but a %s; it cannot be replaced", path, kind(info.Mode()))
+			return "", nil, fmt.Errorf("%s: is not a regular file but a %s; it cannot be replaced",
+				path, kind(info.Mode()))
 		default:
 			return target, info, nil
 		}
@@ -131,8 +135,7 @@ func sameContent(path string, info fs.FileInfo, content []byte) bool {
 	return err == nil && bytes.Equal(old, content)
 }
 
-// replace puts a new file in the place of the old one, so that at no moment
-// there is half of one. Old is nil when there is none.
+// replace atomically replaces the file at target, or creates it if old is nil.
 func replace(target string, old fs.FileInfo, content []byte) (err error) {
 	f, err := createBeside(target)
 	if err != nil {
@@ -168,8 +171,7 @@ func replace(target string, old fs.FileInfo, content []byte) (err error) {
 	return nil
 }
 
-// createBeside creates a new file in the folder of target, with the mode of
-// any new file.
+// createBeside creates a temporary file in the folder of target with the default mode.
 func createBeside(target string) (*os.File, error) {
 	dir, base := filepath.Split(target)
 	for i := 0; ; i++ {
@@ -182,7 +184,7 @@ func createBeside(target string) (*os.File, error) {
 	}
 }
 
-// overwrite writes into the file itself, because other names lead to it, too.
+// overwrite writes the file in place, for a file with several hard links.
 func overwrite(target string, content []byte) error {
 	f, err := os.OpenFile(target, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -192,7 +194,7 @@ func overwrite(target string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// explainWrite turns an error of writing into words for the model.
+// explainWrite returns a write error in a form for the model.
 func explainWrite(path string, err error) error {
 	if denied := tools.AsDenial(err, "write", path); isDenial(denied) {
 		return denied
@@ -206,8 +208,7 @@ func explainWrite(path string, err error) error {
 	return fmt.Errorf("%s: cannot be written: %w", path, err)
 }
 
-// countLines returns how many lines b has, the last one perhaps without its
-// end.
+// countLines returns the number of lines in b, including an incomplete last line.
 func countLines(b []byte) int {
 	n := bytes.Count(b, []byte{'\n'})
 	if len(b) > 0 && b[len(b)-1] != '\n' {
