@@ -12,31 +12,34 @@ import (
 	"toolgate/policy"
 )
 
-// A Call is what a running tool knows of the call it serves. A nil Call is a
-// call of which nothing is known.
+// A Call lets a running tool communicate with its caller. A nil Call discards
+// everything.
 type Call struct {
-	// Notify sends message to the caller as progress. It is nil when the
-	// caller did not ask for progress, and may be called concurrently.
+	// Notify sends message to the caller as progress. It is nil if the caller did
+	// not ask for progress. It may be called concurrently.
 	Notify func(message string)
 }
 
-// Progress tells the caller how far the call is, if the caller wants to know.
+// Progress reports progress if the caller asked for it.
 func (c *Call) Progress(message string) {
 	if c != nil && c.Notify != nil {
 		c.Notify(message)
 	}
 }
 
-// WantsProgress reports whether anybody listens to Progress.
+// WantsProgress reports whether the caller asked for progress.
 func (c *Call) WantsProgress() bool { return c != nil && c.Notify != nil }
 
-// NewWithCall is [New] for a tool that reports progress. Its run may be given
-// a nil Call.
-func NewWithCall[In any](def Def, describe func(In) (policy.Action, error), run func(context.Context, *Call, In) (*mcp.CallToolResult, error)) Tool {
+// NewWithCall is [New] for a tool that reports progress. The Call may be nil.
+func NewWithCall[In any](
+	def Def,
+	describe func(In) (policy.Action, error),
+	run func(context.Context, *Call, In) (*mcp.CallToolResult, error),
+) Tool {
 	required := requiredOf[In]()
 	return Tool{
 		def: def,
-		// Most processes of this binary publish no tools.
+		// Lazily, because most processes of this binary publish no tools.
 		schema: sync.OnceValue(func() json.RawMessage {
 			schema, err := schemaFor[In]()
 			if err != nil {
@@ -64,19 +67,17 @@ func NewWithCall[In any](def Def, describe func(In) (policy.Action, error), run 
 	}
 }
 
-// An Argument is the type of an argument whose schema the type's kind does not
-// give, such as one of a few words. EditSchema is given the schema made from
-// the kind, with its description. What a call sends is not checked against it;
-// that is for the type's UnmarshalJSON or for describe.
+// An Argument is the type of an argument with a custom schema, such as an enum.
+// EditSchema receives the schema derived from the Go type, with its description.
+// Calls are not validated against the schema; validate in UnmarshalJSON or describe.
 type Argument interface{ EditSchema(*jsonschema.Schema) }
 
-// SessionKey is the _meta key under which a worker tells the gate the id of the
-// session that a call opened or went on with and that still runs, so that
-// later calls for it, see [policy.Action], go to the same worker. The gate
-// takes it out again.
+// SessionKey is the _meta key for the id of the running session that a call opened or
+// continued. The worker sets it so that the gate routes later calls for the session to
+// the same worker; see [policy.Action]. The gate removes it.
 const SessionKey = policy.SessionKey
 
-// MarkSession puts the id of a running session into the result's _meta.
+// MarkSession sets the id of a running session in the result's _meta.
 func MarkSession(res *mcp.CallToolResult, id string) {
 	if res.Meta == nil {
 		res.Meta = mcp.Meta{}
@@ -84,16 +85,15 @@ func MarkSession(res *mcp.CallToolResult, id string) {
 	res.Meta[SessionKey] = id
 }
 
-// Closing returns t with a function that ends what its calls left running.
-// Functions of several tools may be the same; each must bear being called
-// again.
+// Closing returns t with a function that ends what its calls left running. Several
+// tools may share a function, so it must be safe to call repeatedly.
 func Closing(t Tool, end func()) Tool {
 	t.end = end
 	return t
 }
 
-// Close ends what calls of t left running, such as commands in the background.
-// It returns when they have ended. Whoever serves t calls it last.
+// Close ends what calls of t left running, such as background commands, and waits for
+// it. The server of t calls it last.
 func (t Tool) Close() {
 	if t.end != nil {
 		t.end()

@@ -1,16 +1,15 @@
 package tools
 
-// AsDenial returns err, turned into one that wraps a [*Denial] of op and path
-// when it was the sandbox, and not the file's own permissions, that refused.
-// It returns nil for nil and any other error as it is.
+// AsDenial returns an error that wraps both err and a [*Denial] of op and path if the
+// sandbox refused the access, as opposed to the file's own permissions. Otherwise it
+// returns err unchanged. It returns nil for nil.
 //
-// Op is "write" or "read"; path is what was refused, as the caller of the tool
-// named it. The file looked at is the one that err itself names (a
-// [*fs.PathError] or [*os.LinkError]), else path; a relative one counts from
-// the working folder. The result still wraps err.
+// op is "write" or "read"; path is the refused path as in the call. AsDenial checks the
+// file in err (a [*fs.PathError] or [*os.LinkError]) or else path, relative to the
+// working folder.
 //
-// A read-only mount is taken for the sandbox: the two cannot be told apart
-// from inside. Where this system has no way to tell, err is returned as it is.
+// A read-only mount counts as the sandbox, because the two cannot be distinguished from
+// inside. Only Linux can distinguish denials; elsewhere err is returned unchanged.
 func AsDenial(err error, op, path string) error {
 	why := refusedBySandbox(err, op, path)
 	if why == "" {
@@ -19,7 +18,7 @@ func AsDenial(err error, op, path string) error {
 	return &refusal{&Denial{Op: op, Path: path, Why: why}, err}
 }
 
-// A refusal is a Denial that still knows the error it was recognised by.
+// A refusal is a Denial with the error that caused it.
 type refusal struct {
 	denial *Denial
 	cause  error

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedBySandbox returns why the sandbox refused, or "" when err does not
-// come from the sandbox.
+// refusedBySandbox returns why the sandbox refused, or "" if err does not come from
+// the sandbox.
 //
-// A sandbox shows itself in two ways. A read-only mount answers EROFS, and
-// EBUSY when the mount itself is to be removed or renamed.
-// Landlock answers EACCES and a seccomp filter EPERM, and neither is seen by
-// access(2), which goes by owner and mode: where access(2) finds nothing to
-// forbid, something else forbade it.
+// There are two kinds of denials. A read-only mount returns EROFS, or EBUSY for
+// removing or renaming the mount itself. Landlock returns EACCES and a seccomp filter
+// EPERM. Neither affects access(2), which checks owner and mode: if access(2) succeeds,
+// the sandbox was the cause.
 func refusedBySandbox(err error, op, path string) string {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
@@ -44,15 +43,15 @@ func refusedBySandbox(err error, op, path string) string {
 	return "it is outside what the sandbox opens for that"
 }
 
-// An attempt is one thing that a failed system call tried.
+// An attempt is an access that a failed system call tried.
 type attempt struct {
 	path  string
-	entry bool   // it tried to create, delete or rename the name itself
-	want  uint32 // unix.R_OK or unix.W_OK, when it did not
+	entry bool   // it tried to create, delete or rename the directory entry
+	want  uint32 // otherwise, unix.R_OK or unix.W_OK
 }
 
-// attempts returns what the call behind err tried, or nothing for a call that
-// can be refused for reasons that owner and mode do not tell.
+// attempts returns what the call that returned err tried, or nil for calls that can be
+// refused for reasons other than owner and mode.
 func attempts(err error, op, path string) []attempt {
 	if le, ok := errors.AsType[*os.LinkError](err); ok {
 		switch le.Op {
@@ -82,8 +81,8 @@ func attempts(err error, op, path string) []attempt {
 	return nil
 }
 
-// permitted reports whether owner and mode of the files allow the attempt
-// that ended in errno, so that something else must have refused it.
+// permitted reports whether owner and mode allow the attempt that failed with errno, so
+// that something else must have refused it.
 func (a attempt) permitted(errno unix.Errno) bool {
 	parent := filepath.Dir(a.path)
 	if a.entry {
@@ -92,21 +91,21 @@ func (a attempt) permitted(errno unix.Errno) bool {
 	return accessible(a.path, a.want) && !sticky(parent, a.path, errno)
 }
 
-// readOnlyMount reports whether the attempt is on a file of a read-only mount.
+// readOnlyMount reports whether the file is on a read-only mount.
 func (a attempt) readOnlyMount() bool {
 	var st unix.Statfs_t
 	return unix.Statfs(a.path, &st) == nil && st.Flags&unix.ST_RDONLY != 0
 }
 
-// accessible asks the kernel about owner, mode and access list, for the
+// accessible reports whether owner, mode and access control list allow access for the
 // effective user.
 func accessible(path string, mode uint32) bool {
 	return unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS) == nil
 }
 
-// sticky reports whether errno is explained by the sticky bit of dir: names in
-// such a folder are deleted and renamed by their owner only (EPERM), and
-// files of others are not opened for creation (EACCES, fs.protected_regular).
+// sticky reports whether the sticky bit of dir explains errno: in such a folder, only
+// owners can delete and rename entries (EPERM), and files of others cannot be opened
+// with O_CREAT (EACCES, fs.protected_regular).
 func sticky(dir, path string, errno unix.Errno) bool {
 	var d, f unix.Stat_t
 	if unix.Stat(dir, &d) != nil || d.Mode&unix.S_ISVTX == 0 || unix.Lstat(path, &f) != nil {

@@ -2,6 +2,6 @@
 
 package tools
 
-// refusedBySandbox never knows: only Linux shows, by an errno that the file's
-// own permissions do not explain, that it was the sandbox.
+// refusedBySandbox returns "": only on Linux can denials be distinguished from missing
+// permissions.
 func refusedBySandbox(error, string, string) string { return "" }

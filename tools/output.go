@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultBudget is how many tokens of text a result holds unless a call or the
-// config says otherwise. Clients cut what is longer, without a word.
+// DefaultBudget is the default maximum of tokens of text in a result. Clients silently
+// truncate longer results.
 const DefaultBudget = 10_000
 
-// BytesPerToken is the estimate of a token's size that every client uses.
+// BytesPerToken is the estimated size of a token, as used by all clients.
 const BytesPerToken = 4
 
 // Tokens returns the estimated number of tokens in n bytes of text.
 func Tokens(n int64) int64 { return (n + BytesPerToken - 1) / BytesPerToken }
 
-// Clip returns s when it fits a budget in tokens, and else its head and its
-// tail with a line between them that says how much was left out and, when how
-// is not empty, how to get it. A budget of 0 is [DefaultBudget].
+// Clip returns s if it fits the budget in tokens. Otherwise it returns the head and the
+// tail of s with a line between them that says how much was cut and, if how is not
+// empty, how to get it. A budget of 0 means [DefaultBudget].
 func Clip(s string, budget int, how string) string {
 	if budget == 0 {
 		budget = DefaultBudget
@@ -33,9 +33,8 @@ func Clip(s string, budget int, how string) string {
 	return string(head) + CutLine(int64(len(s)-len(head)-len(tail)), head, how) + string(tail)
 }
 
-// HeadPart returns b, the beginning of a longer text, without a character that
-// was cut in two at its end, and, when that costs little, without the begun
-// line.
+// HeadPart returns b, the start of a longer text, without an incomplete character at
+// its end and, if it is short, without the incomplete last line.
 func HeadPart(b []byte) []byte {
 	b = WholeRunes(b)
 	if nl := bytes.LastIndexByte(b, '\n'); nl >= len(b)*3/4 {
@@ -44,9 +43,8 @@ func HeadPart(b []byte) []byte {
 	return b
 }
 
-// TailPart returns b, the end of a longer text, without a character that was
-// cut in two at its beginning, and, when that costs little, without the
-// rest of a begun line.
+// TailPart returns b, the end of a longer text, without an incomplete character at its
+// start and, if it is short, without the incomplete first line.
 func TailPart(b []byte) []byte {
 	for range utf8.UTFMax - 1 {
 		if len(b) == 0 || utf8.RuneStart(b[0]) {
@@ -60,8 +58,8 @@ func TailPart(b []byte) []byte {
 	return b
 }
 
-// WholeRunes returns b without a UTF-8 sequence that has begun at its end and
-// not ended. Bytes that are no UTF-8 at all stay.
+// WholeRunes returns b without an incomplete UTF-8 sequence at its end. Invalid bytes
+// are kept.
 func WholeRunes(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		last := b[len(b)-i:]
@@ -76,8 +74,8 @@ func WholeRunes(b []byte) []byte {
 	return b
 }
 
-// CutLine returns the line that stands for n bytes left out after head. It
-// begins on a line of its own; how, when not empty, says how to get them.
+// CutLine returns the line that replaces n bytes cut after head, preceded by a newline
+// if head does not end in one. how, if not empty, says how to get the bytes.
 func CutLine(n int64, head []byte, how string) string {
 	var s strings.Builder
 	if len(head) > 0 && head[len(head)-1] != '\n' {

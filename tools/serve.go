@@ -12,13 +12,12 @@ import (
 	"toolgate/internal/stdio"
 )
 
-// Serve is the worker's loop: an MCP server over in and out that offers the
-// tools of catalog. It returns when in has ended, the calls then running have
-// been cancelled, and the tools have ended what they left: whoever started a
-// worker and went away wants no more of it. It closes neither stream.
+// Serve runs the worker: an MCP server on in and out that offers the tools of catalog.
+// When in ends, it cancels the running calls, closes the tools and returns. It does not
+// close the streams.
 //
-// Serve asks nobody and decides nothing. It runs what it is told, so it must
-// run where it can do no harm.
+// Serve runs every call without asking for approval and without a policy decision, so it
+// must run in a sandbox.
 func Serve(ctx context.Context, version string, catalog []Tool, in io.Reader, out io.Writer, log *slog.Logger) error {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "toolgate-worker", Version: version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{},
@@ -52,8 +51,8 @@ func Serve(ctx context.Context, version string, catalog []Tool, in io.Reader, ou
 	return err
 }
 
-// callOf returns what a tool may know of a call. Its progress goes to the
-// caller, when the caller asked for it, until done is called.
+// callOf returns the Call for a request. It sends progress, if the caller asked for it,
+// until done is called.
 func callOf(ctx context.Context, req *mcp.CallToolRequest) (call *Call, done func()) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
@@ -70,7 +69,7 @@ func callOf(ctx context.Context, req *mcp.CallToolRequest) (call *Call, done fun
 		if ended {
 			return
 		}
-		// An error is for whoever reads the answer: the connection is gone.
+		// On an error the connection is gone, and the answer fails too.
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 			ProgressToken: token,
 			Progress:      time.Since(started).Seconds(),
@@ -85,6 +84,6 @@ func callOf(ctx context.Context, req *mcp.CallToolRequest) (call *Call, done fun
 	return &Call{Notify: notify}, done
 }
 
-// MaxMessage is the longest message between gate and worker in bytes. It is
-// larger than what a client may send, because the gate adds to it.
+// MaxMessage is the maximum size of a message between gate and worker in bytes. It is
+// larger than that of a client's message, because the gate adds to messages.
 const MaxMessage = 80 << 20

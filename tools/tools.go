@@ -1,13 +1,12 @@
-// Package tools holds the contract of a built-in tool: what a client sees of
-// it, how its arguments are read, what it would do, and what it does.
+// Package tools defines the contract of a built-in tool: its definition and arguments,
+// what a call would do, and how to run it.
 //
 //	// Tool is grep_files.
 //	var Tool = tools.New(tools.Def{Name: "grep_files", …}, describe, run)
 //
-// describe runs in the gate and touches nothing; run runs in the worker,
-// inside the sandbox, with the workspace as its working folder, so a relative
-// path means the same to both. Wrong, missing or unknown arguments reach
-// neither.
+// describe runs in the gate and has no side effects. run runs in the worker, inside the
+// sandbox, with the workspace as its working folder. Relative paths mean the same to
+// both. Calls with wrong, missing or unknown arguments reach neither.
 package tools
 
 import (
@@ -44,19 +43,23 @@ type Def struct {
 // A Tool is one built-in tool. Make one with [New].
 type Tool struct {
 	def      Def
-	schema   func() json.RawMessage // made when first asked for
+	schema   func() json.RawMessage // computed on first use
 	describe func(json.RawMessage) (policy.Action, error)
 	run      func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
 	end      func() // may be nil
 }
 
-// New returns the tool whose arguments are the fields of In. The schema comes
-// from In's fields: a field without omitempty is required, its jsonschema tag
-// is its description. [Tool.MCP] panics when no schema can be made of In.
+// New returns the tool whose arguments are the fields of In, from which it derives the
+// schema: a field without omitempty is required, and its jsonschema tag is its
+// description. [Tool.MCP] panics if In has no schema.
 //
-// An error of describe or run is what the model can mend: it becomes a tool
-// result with IsError, prefixed with the tool's name.
-func New[In any](def Def, describe func(In) (policy.Action, error), run func(context.Context, In) (*mcp.CallToolResult, error)) Tool {
+// An error of describe or run is for the model: it becomes a tool result with IsError,
+// prefixed with the name of the tool.
+func New[In any](
+	def Def,
+	describe func(In) (policy.Action, error),
+	run func(context.Context, In) (*mcp.CallToolResult, error),
+) Tool {
 	return NewWithCall(def, describe, func(ctx context.Context, _ *Call, in In) (*mcp.CallToolResult, error) {
 		return run(ctx, in)
 	})
@@ -85,8 +88,8 @@ func (t Tool) MCP() *mcp.Tool {
 	}
 }
 
-// Describe returns what a call with these arguments would do. Its errors are
-// written for the model.
+// Describe returns what a call with these arguments would do. Its errors are for the
+// model.
 func (t Tool) Describe(args json.RawMessage) (a policy.Action, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -96,13 +99,13 @@ func (t Tool) Describe(args json.RawMessage) (a policy.Action, err error) {
 	return t.describe(args)
 }
 
-// Run does the call and always returns a result: an error of the tool is a
-// result with IsError that begins with the tool's name.
+// Run runs a call and always returns a result. An error of the tool becomes a result
+// with IsError that begins with the name of the tool.
 func (t Tool) Run(ctx context.Context, args json.RawMessage) *mcp.CallToolResult {
 	return t.RunCall(ctx, nil, args)
 }
 
-// RunCall is [Tool.Run] for a caller that tells the tool about the call.
+// RunCall is [Tool.Run] with a Call, which may be nil.
 func (t Tool) RunCall(ctx context.Context, call *Call, args json.RawMessage) (res *mcp.CallToolResult) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,14 +119,13 @@ func (t Tool) RunCall(ctx context.Context, call *Call, args json.RawMessage) (re
 	return res
 }
 
-// Text returns a result that is one piece of text.
+// Text returns a result with s as its only content. Invalid UTF-8 is replaced.
 func Text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(s, "\uFFFD")}}}
 }
 
-// Error returns the result for a failed call of the tool named name. When the
-// sandbox refused something, the text says so and the result's _meta carries
-// the [Denial].
+// Error returns the result for a failed call of the named tool. If err wraps a
+// [*Denial], the result's _meta has it too.
 func Error(name string, err error) *mcp.CallToolResult {
 	res := Text(name + ": " + err.Error())
 	res.IsError = true
@@ -133,15 +135,14 @@ func Error(name string, err error) *mcp.CallToolResult {
 	return res
 }
 
-// DeniedKey is the _meta key under which a worker tells the gate that the
-// sandbox refused something. The gate takes it out again.
+// DeniedKey is the _meta key for what the sandbox refused. The worker sets it and the
+// gate removes it.
 const DeniedKey = policy.DeniedKey
 
-// A Denial says that the sandbox refused something. As an error of a tool's
-// run it makes the result say so.
+// A Denial describes what the sandbox refused. A tool's run may return it as an error.
 type Denial = policy.Denial
 
-// MarkDenied puts d into the result's _meta.
+// MarkDenied sets d in the result's _meta.
 func MarkDenied(res *mcp.CallToolResult, d *Denial) {
 	if res.Meta == nil {
 		res.Meta = mcp.Meta{}
@@ -149,14 +150,13 @@ func MarkDenied(res *mcp.CallToolResult, d *Denial) {
 	res.Meta[DeniedKey] = d
 }
 
-// An ArgumentError is an argument that does not fit, in words for the model.
+// An ArgumentError is an invalid argument, described for the model.
 type ArgumentError struct{ Msg string }
 
 func (e *ArgumentError) Error() string { return e.Msg }
 
-// decode reads args into in, a pointer to a struct: every argument must be
-// known, of the right type, and the required ones present. Absent args count
-// as {}.
+// decode decodes args into in, a pointer to a struct. Unknown arguments, wrong types and
+// missing required arguments are errors. Empty args mean {}.
 func decode(args json.RawMessage, in any, required []string) error {
 	trimmed := bytes.TrimSpace(args)
 	if len(trimmed) == 0 || string(trimmed) == "null" {
@@ -178,27 +178,35 @@ func decode(args json.RawMessage, in any, required []string) error {
 	}
 	if len(unknown) > 0 {
 		sort.Strings(unknown)
-		return &ArgumentError{fmt.Sprintf("unknown argument %s; the arguments are %s", strings.Join(unknown, ", "), strings.Join(known, ", "))}
+		return &ArgumentError{fmt.Sprintf("unknown argument %s; the arguments are %s",
+			strings.Join(unknown, ", "), strings.Join(known, ", "))}
 	}
 	for _, name := range required {
 		if v, ok := given[name]; !ok || string(v) == "null" {
-			return &ArgumentError{fmt.Sprintf("missing argument %q; the arguments are %s", name, strings.Join(known, ", "))}
+			return &ArgumentError{fmt.Sprintf("missing argument %q; the arguments are %s",
+				name, strings.Join(known, ", "))}
 		}
 	}
 	if err := json.Unmarshal(trimmed, in); err != nil {
-		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			name := te.Field
-			if i := strings.LastIndexByte(name, '.'); i >= 0 && !slices.Contains(known, name[:strings.IndexByte(name, '.')]) {
-				name = name[i+1:] // what is before it is an embedded struct's Go name
-			}
-			return &ArgumentError{fmt.Sprintf("argument %q must be %s, not %s", name, typeWord(te.Type), jsonWord(te.Value))}
-		}
-		return &ArgumentError{err.Error()}
+		return decodeError(err, known)
 	}
 	return nil
 }
 
-// typeWord names t as a model knows it.
+// decodeError returns an error of encoding/json in words for the model.
+func decodeError(err error, known []string) error {
+	te, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return &ArgumentError{err.Error()}
+	}
+	name := te.Field
+	if first, _, nested := strings.Cut(name, "."); nested && !slices.Contains(known, first) {
+		name = name[strings.LastIndexByte(name, '.')+1:] // drop the Go name of an embedded struct
+	}
+	return &ArgumentError{fmt.Sprintf("argument %q must be %s, not %s", name, typeWord(te.Type), jsonWord(te.Value))}
+}
+
+// typeWord returns the name of t for the model.
 func typeWord(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint64:
@@ -215,8 +223,8 @@ func typeWord(t reflect.Type) string {
 	return "an object"
 }
 
-// jsonWord turns encoding/json's word for a value, such as "number 1.5", into
-// one with an article.
+// jsonWord returns encoding/json's description of a value, such as "number 1.5", with
+// an article.
 func jsonWord(v string) string {
 	switch {
 	case strings.HasPrefix(v, "number "):
@@ -229,7 +237,7 @@ func jsonWord(v string) string {
 	return "a " + v
 }
 
-// argumentsOf returns the JSON names of t's fields in order.
+// argumentsOf returns the JSON names of the fields of t in order.
 func argumentsOf(t reflect.Type) []string {
 	var names []string
 	for f := range fields(t) {
@@ -238,7 +246,7 @@ func argumentsOf(t reflect.Type) []string {
 	return names
 }
 
-// requiredOf returns the names of In's arguments without omitempty.
+// requiredOf returns the names of the arguments of In without omitempty.
 func requiredOf[In any]() []string {
 	var names []string
 	for f := range fields(reflect.TypeFor[In]()) {
@@ -277,9 +285,9 @@ func fields(t reflect.Type) func(yield func(field) bool) {
 	}
 }
 
-// schemaFor returns the input schema of In in the form that every client
-// takes: an object with properties and required, each property with one type
-// and a description, no unions, no boolean schemas.
+// schemaFor returns the input schema of In in a form that every client accepts: an
+// object with properties and required, where each property has one type and a
+// description. It has no unions and no boolean schemas.
 func schemaFor[In any]() (json.RawMessage, error) {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -296,8 +304,8 @@ func schemaFor[In any]() (json.RawMessage, error) {
 	return b, err
 }
 
-// plain takes "null" out of the types that jsonschema.For gives slices, maps
-// and pointers.
+// plain removes "null" from the types that jsonschema.For generates for slices, maps and
+// pointers.
 func plain(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -317,7 +325,7 @@ func plain(s *jsonschema.Schema) {
 	}
 }
 
-// edit lets the fields of t that are an [Argument] state their schema.
+// edit applies EditSchema of the fields of t that are an [Argument].
 func edit(s *jsonschema.Schema, t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

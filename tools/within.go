@@ -15,14 +15,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Within returns t so that a call of it reads nothing but what lies in one of
-// the folders roots, links followed, and is, holds or lies in none of the
-// hidden paths. It is for workers that nothing confines, where the gate judged
-// a path by its words alone. Both lists are of absolute paths without links.
+// Within returns t restricted to reading files in the folders roots, after resolving
+// symbolic links, and not in or above the hidden paths. It is for unconfined workers,
+// for which the gate checks paths only lexically. Both lists have absolute paths without
+// links.
 //
-// The check is made before the tool runs: it holds against names, and not
-// against a process that changes them meanwhile. Such a one is not confined
-// either, and can read by itself.
+// The check precedes the call, so it does not protect against a process that changes
+// links at the same time. Such a process is not confined either and can read the files
+// itself.
 func Within(t Tool, roots, hidden []string) Tool {
 	run := t.run
 	t.run = func(ctx context.Context, call *Call, args json.RawMessage) (*mcp.CallToolResult, error) {
@@ -40,8 +40,8 @@ func Within(t Tool, roots, hidden []string) Tool {
 	return t
 }
 
-// checkWithin returns an error for the model unless name leads to what may be
-// read, or to nothing.
+// checkWithin returns an error for the model unless name resolves to a readable path, or
+// does not exist.
 func checkWithin(name string, roots, hidden []string) error {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -62,12 +62,12 @@ func checkWithin(name string, roots, hidden []string) error {
 	return fmt.Errorf("%s: is outside the workspace; ask the user to read it", name)
 }
 
-// checkBelow is checkWithin for the path rel in root.
+// checkBelow is [checkWithin] for the path rel in root.
 func checkBelow(root *os.Root, name, rel string, hidden []string) error {
 	found, err := root.Stat(rel)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
-		// Unless it is another file that is named, the tool tells it best.
+		// If name does not exist either, let the tool report it.
 		if _, other := os.Stat(name); other != nil {
 			return nil
 		}
@@ -75,7 +75,7 @@ func checkBelow(root *os.Root, name, rel string, hidden []string) error {
 	case err != nil:
 		return leadsAway(root, name, rel, "out of the workspace")
 	}
-	// A .. behind a link, or a spelling that root does not know.
+	// For example, a .. after a link.
 	if opened, err := os.Stat(name); err != nil || !os.SameFile(found, opened) {
 		return leadsAway(root, name, rel, "out of the workspace")
 	}
@@ -98,8 +98,7 @@ func checkBelow(root *os.Root, name, rel string, hidden []string) error {
 	return nil
 }
 
-// isAbove reports whether path is dir or lies in it, on disk: whatever the
-// names are that lead to the two.
+// isAbove reports whether path is dir or in dir. It compares files, not names.
 func isAbove(dir, path string) bool {
 	above, err := os.Stat(dir)
 	if err != nil {
@@ -117,9 +116,9 @@ func isAbove(dir, path string) bool {
 	}
 }
 
-// leadsAway returns the error for a name that leads where it may not. When it
-// does so by a link, it says to which path, which the gate can judge. What the
-// link leads to is not touched: it can be on another computer.
+// leadsAway returns the error for a name that leads outside. If the cause is a link, the
+// error has the target, which the gate can check in another call. The target itself is
+// not accessed, because it may be on another computer.
 func leadsAway(root *os.Root, name, rel, where string) error {
 	const asked = "and the user is asked where need be"
 	parts := strings.Split(rel, string(filepath.Separator))
