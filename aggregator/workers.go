@@ -24,7 +24,7 @@ type Process struct {
 	Level  string         // sandbox level it runs at
 	Wait   func() error   // returns once it has ended; called once
 	Kill   func() error   // ends it and everything it started, at once
-	Rescan func() error   // makes it hold what has come into being, see [sandbox.Cmd.Look]; may be nil
+	Rescan func() error   // makes it hold what has come into being, see [sandbox.Cmd.Rescan]; may be nil
 	Term   func() error   // asks it and what it started to end; may be nil
 
 	// Enter is told of each call that a worker runs, and what it returns is

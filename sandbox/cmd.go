@@ -21,9 +21,9 @@ type Cmd struct {
 	Stdout, Stderr io.Writer
 	ExtraFiles     []*os.File // become descriptors 3, 4, … of the process
 
-	// Looks says that Look will be called. The first process then keeps, in
+	// AllowRescan says that Rescan will be called. The first process then keeps, in
 	// its own namespaces, the capability to mount.
-	Looks bool
+	AllowRescan bool
 
 	plan  Plan
 	notes []string

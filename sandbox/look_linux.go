@@ -16,16 +16,16 @@ import (
 // lookRequest is what goes down the lifeline to ask for a look.
 const lookRequest = 'l'
 
-// Look makes the sandbox hold again what its profile says of names and
+// Rescan makes the sandbox hold again what its profile says of names and
 // patterns, as the files are now: a repository that was cloned since, a file
 // that is hidden and was not there. What a command that runs has open already
 // stays open to it.
 //
 // The error wraps [ErrStale] where there are no mounts of our own that could be
 // added to: then only a new process is held to what was found. It is
-// [ErrEnded] when nothing runs any more. Look may be called concurrently, after Start of a Cmd whose Looks is set.
-func (c *Cmd) Look() error {
-	if c.link == nil || !c.Looks {
+// [ErrEnded] when nothing runs any more. Rescan may be called concurrently, after Start of a Cmd whose AllowRescan is set.
+func (c *Cmd) Rescan() error {
+	if c.link == nil || !c.AllowRescan {
 		return errors.New("sandbox: not started to be looked at again")
 	}
 	if !c.plan.confined() {

@@ -39,12 +39,12 @@ func init() {
 			return err
 		}
 		cmd := plan.Command("", "op", "obey")
-		cmd.Dir, cmd.Looks, cmd.Stdout = "/", true, os.Stdout
+		cmd.Dir, cmd.AllowRescan, cmd.Stdout = "/", true, os.Stdout
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(cmd.Start(), cmd.Look(), os.MkdirAll(args[0]+"/a/.git", 0o755), cmd.Look()); err != nil {
+		if err := errors.Join(cmd.Start(), cmd.Rescan(), os.MkdirAll(args[0]+"/a/.git", 0o755), cmd.Rescan()); err != nil {
 			return err
 		}
 		fmt.Fprintln(in, "write", args[0]+"/a/.git/config")
@@ -73,7 +73,7 @@ type companion struct {
 func keep(t testing.TB, plan sandbox.Plan) *companion {
 	t.Helper()
 	cmd := plan.Command("", "op", "obey")
-	cmd.Dir, cmd.Looks = "/", true
+	cmd.Dir, cmd.AllowRescan = "/", true
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -111,7 +111,7 @@ func TestLook(t *testing.T) {
 		DeniedGlobs: []string{root + "/**/*.env", base + "/**/*.pem"},
 	}
 	c := keep(t, at(t, sandbox.Full, p))
-	look := func() { t.Helper(); require.NoError(t, c.cmd.Look()) }
+	look := func() { t.Helper(); require.NoError(t, c.cmd.Rescan()) }
 	ok := func(op string, args ...string) {
 		t.Helper()
 		require.Equal(t, syscall.Errno(0), c.do(t, op, args...), "%s %q", op, args)
@@ -196,21 +196,21 @@ func TestLookFindsTheSandboxStale(t *testing.T) {
 			p.Paths.DeniedGlobs = []string{base + "/**/*.pem"}
 			plan := at(t, level, p)
 			c := keep(t, plan)
-			require.NoError(t, c.cmd.Look())
+			require.NoError(t, c.cmd.Rescan())
 			write(t, base+"/conf/plain", "x")
-			require.NoError(t, c.cmd.Look())
+			require.NoError(t, c.cmd.Rescan())
 			write(t, base+"/conf/deep/x.pem", "x")
-			err := c.cmd.Look()
+			err := c.cmd.Rescan()
 			require.ErrorIs(t, err, sandbox.ErrStale)
 			require.ErrorContains(t, err, "/conf/deep/x.pem")
 			c = keep(t, plan)
-			require.NoError(t, c.cmd.Look())
+			require.NoError(t, c.cmd.Rescan())
 			require.Equal(t, unix.EACCES, c.do(t, "read", base+"/conf/deep/x.pem"))
 			if level == sandbox.Bwrap {
 				write(t, root+"/sub/.git/config", "x")
-				require.ErrorIs(t, c.cmd.Look(), sandbox.ErrStale)
+				require.ErrorIs(t, c.cmd.Rescan(), sandbox.ErrStale)
 				c = keep(t, plan)
-				require.NoError(t, c.cmd.Look())
+				require.NoError(t, c.cmd.Rescan())
 				require.Equal(t, unix.EROFS, c.do(t, "append", root+"/sub/.git/config"))
 			}
 		})
@@ -219,14 +219,14 @@ func TestLookFindsTheSandboxStale(t *testing.T) {
 
 func TestLookAtWhatHasEnded(t *testing.T) {
 	plan := at(t, sandbox.Full, workspace(t.TempDir()))
-	require.EqualError(t, plan.Command("", "op", "say").Look(), "sandbox: not started to be looked at again")
+	require.EqualError(t, plan.Command("", "op", "say").Rescan(), "sandbox: not started to be looked at again")
 	cmd := plan.Command("", "op", "exit", "seven..")
-	cmd.Dir, cmd.Looks = "/", true
+	cmd.Dir, cmd.AllowRescan = "/", true
 	require.NoError(t, cmd.Start())
-	for cmd.Look() == nil {
+	for cmd.Rescan() == nil {
 		// until it has ended
 	}
-	require.EqualError(t, cmd.Look(), "sandbox: it has ended")
+	require.EqualError(t, cmd.Rescan(), "sandbox: it has ended")
 	require.Equal(t, 7, sandbox.ExitCode(cmd.Wait()))
 }
 
@@ -236,18 +236,18 @@ func TestLookIntoARepositoryThatCanBeWritten(t *testing.T) {
 	p := workspace(root)
 	p.ReadOnlySubpaths = sandbox.Protected(true)
 	c := keep(t, at(t, sandbox.Full, p))
-	require.NoError(t, c.cmd.Look())
+	require.NoError(t, c.cmd.Rescan())
 	write(t, root+"/r/.git/hooks/pre-commit", "x")
 	write(t, root+"/r/.git/config", "x")
 	write(t, root+"/r/.git/info/x", "x")
 	write(t, root+"/r/.git/HEAD", "x")
-	require.NoError(t, c.cmd.Look())
+	require.NoError(t, c.cmd.Rescan())
 	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/hooks/pre-commit"))
 	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/config"))
 	require.Equal(t, syscall.Errno(0), c.do(t, "append", root+"/r/.git/HEAD"))
 	require.Equal(t, unix.EBUSY, c.do(t, "rename", root+"/r/.git", root+"/r/x"))
 	require.Equal(t, syscall.Errno(0), c.do(t, "write", root+"/r/.git/commondir"))
-	require.NoError(t, c.cmd.Look())
+	require.NoError(t, c.cmd.Rescan())
 	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/commondir"))
 }
 
@@ -271,17 +271,17 @@ func BenchmarkLook(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%d folders/watched", folders), func(b *testing.B) {
 			c := keep(b, plan)
-			require.NoError(b, c.cmd.Look())
+			require.NoError(b, c.cmd.Rescan())
 			b.ReportAllocs()
 			for b.Loop() {
-				require.NoError(b, c.cmd.Look())
+				require.NoError(b, c.cmd.Rescan())
 			}
 		})
 		b.Run(fmt.Sprintf("%d folders/start and first look", folders), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c := keep(b, plan)
-				require.NoError(b, c.cmd.Look())
+				require.NoError(b, c.cmd.Rescan())
 				c.cmd.Kill()
 			}
 		})

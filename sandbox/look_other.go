@@ -2,5 +2,5 @@
 
 package sandbox
 
-// Look has nothing to look at here: nothing is confined.
-func (c *Cmd) Look() error { return nil }
+// Rescan has nothing to look at here: nothing is confined.
+func (c *Cmd) Rescan() error { return nil }

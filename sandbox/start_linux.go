@@ -27,7 +27,7 @@ type order struct {
 	Dir   string   `json:"dir"`
 	Extra int      `json:"extra,omitempty"` // number of extra files
 	Wide  bool     `json:"wide,omitempty"`  // every user id is mapped
-	Looks bool     `json:"looks,omitempty"` // it will be asked to look again, see [Cmd.Look]
+	Looks bool     `json:"looks,omitempty"` // it will be asked to look again, see [Cmd.Rescan]
 	Probe bool     `json:"probe,omitempty"` // set the sandbox up and end
 	Made  []made   `json:"made,omitempty"`  // what bubblewrap was asked to carve out
 	Door  int      `json:"door,omitempty"`  // descriptor through which the proxy's listener goes out, 0 for none
@@ -106,7 +106,7 @@ func (c *Cmd) order() (order, error) {
 			return order{}, fmt.Errorf("working folder: %w", err)
 		}
 	}
-	o := order{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), Looks: c.Looks}
+	o := order{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), Looks: c.AllowRescan}
 	self, err := os.Executable()
 	if c.Args[0] == "" || err == nil && c.Args[0] == self {
 		o.Self = true

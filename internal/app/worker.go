@@ -71,7 +71,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 		return nil, err
 	}
 	cmd := plan.Command(a.Self, "worker")
-	cmd.Looks = true
+	cmd.AllowRescan = true
 	cmd.Dir = a.Dir()
 	cmd.Env = append(environ, workerEnv+"="+string(value))
 	in, err := cmd.StdinPipe()
@@ -94,7 +94,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	}
 	proc := &aggregator.Process{
 		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
-		Wait: cmd.Wait, Kill: cmd.Kill, Rescan: cmd.Look,
+		Wait: cmd.Wait, Kill: cmd.Kill, Rescan: cmd.Rescan,
 	}
 	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
 		proc.Enter = w.enter
