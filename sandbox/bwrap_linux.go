@@ -31,7 +31,7 @@ func findBwrap() string {
 // makes the namespaces and mounts that the first process makes itself at level
 // full. Landlock, seccomp and the rest are the first process's work at both.
 // It returns the files to close once c runs.
-func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
+func (c *Cmd) useBwrap(o *initConfig) (files []*os.File, err error) {
 	plan := o.Plan
 	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (c *Cmd) useBwrap(o *order) (files []*os.File, err error) {
 	}
 	args := bwrapArgs(plan, v)
 	c.notes = v.notes
-	o.Made = madeOf(v.carvings)
+	o.Overrides = recordsOf(v.overrides)
 
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -81,19 +81,19 @@ func bwrapArgs(plan Plan, v view) []string {
 		"--dev", "/dev", "--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--proc", "/proc", "--remount-ro", "/proc",
 	)
-	if slices.ContainsFunc(v.carvings, carving.symlink) {
+	if slices.ContainsFunc(v.overrides, mountOverride.isSymlink) {
 		args = append(args, "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 	}
 	var masks []string
-	for _, c := range v.carvings {
+	for _, c := range v.overrides {
 		switch {
-		case c.symlink():
+		case c.isSymlink():
 		case c.kind == readOnly:
 			args = append(args, "--ro-bind", c.path, c.path)
-		case c.opened:
+		case c.partial:
 			args = append(args, "--perms", "0555", "--tmpfs", c.path)
 			masks = append(masks, c.path)
-		case c.kind == hidden && c.file.dir():
+		case c.kind == hidden && c.file.isDir():
 			args = append(args, "--perms", "0000", "--tmpfs", c.path, "--remount-ro", c.path)
 		case c.kind == hidden:
 			args = append(args, "--ro-bind", "/dev/null", c.path) // where device files do not work
@@ -101,7 +101,7 @@ func bwrapArgs(plan Plan, v view) []string {
 			args = append(args, "--bind", c.path, c.path)
 		}
 	}
-	for _, l := range v.links {
+	for _, l := range v.symlinks {
 		args = append(args, "--symlink", l.target, l.path)
 	}
 	if restricted {
@@ -140,7 +140,7 @@ func probeBwrap(path string) error {
 	cmd := plan.Command("")
 	var out bytes.Buffer
 	cmd.Stderr = &out
-	err := cmd.launch(order{Plan: plan, Args: []string{""}, Dir: "/", Probe: true})
+	err := cmd.launch(initConfig{Plan: plan, Args: []string{""}, Dir: "/", Probe: true})
 	if err != nil {
 		if said := strings.TrimSpace(out.String()); said != "" {
 			return errors.New(said)

@@ -45,7 +45,7 @@ func newGlobWalk(patterns [][]string) *globWalk {
 	for _, parts := range patterns {
 		// Any part may be the one a name is held against.
 		for _, part := range parts {
-			w.search.admit(part, false)
+			w.search.accept(part, false)
 		}
 	}
 	return w
@@ -70,11 +70,11 @@ func (w *globWalk) walk(base string, depth int) error {
 				case e.kind == unix.S_IFLNK:
 				case w.matches(names):
 					w.found = append(w.found, path)
-				case e.kind == unix.S_IFDIR && w.leads(names) && !kernelFolder(path):
+				case e.kind == unix.S_IFDIR && w.canMatchBelow(names) && !kernelFolder(path):
 					below = append(below, globDir{path, names})
 				}
 			}
-			if w.search.searched > maxGlobbed || len(w.found) > maxProtected {
+			if w.search.entryCount > maxGlobbed || len(w.found) > maxProtected {
 				return fmt.Errorf("%s holds too much to look for %s in it: name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
 			}
 		}
@@ -87,8 +87,8 @@ func (w *globWalk) matches(names []string) bool {
 	return slices.ContainsFunc(w.patterns, func(p []string) bool { return policy.MatchParts(p, names) })
 }
 
-// leads reports whether something below the folder could match.
-func (w *globWalk) leads(names []string) bool {
+// canMatchBelow reports whether something below the folder could match.
+func (w *globWalk) canMatchBelow(names []string) bool {
 	return slices.ContainsFunc(w.patterns, func(p []string) bool {
 		if i := slices.Index(p, "**"); i >= 0 && i <= len(names) {
 			return policy.MatchParts(p[:i], names[:i])

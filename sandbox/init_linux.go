@@ -41,19 +41,19 @@ var (
 func Main() {
 	mainCalled = true
 	if len(os.Args) == 2 && os.Args[1] == initName {
-		nameProcess("toolgate-init")
+		setProcessName("toolgate-init")
 		runInit()
 	}
 	if text, ok := os.LookupEnv(planVar); ok {
 		os.Unsetenv(planVar)
-		nameProcess("toolgate")
-		enterWorker(text)
+		setProcessName("toolgate")
+		adoptPlan(text)
 	}
 }
 
-// nameProcess sets what top and ps call this process. Both were started by a
+// setProcessName sets what top and ps call this process. Both were started by a
 // path that says nothing, as exe is.
-func nameProcess(name string) {
+func setProcessName(name string) {
 	text, err := unix.ByteSliceFromString(name)
 	if err != nil || unix.Gettid() != os.Getpid() { // the main thread's name is the process's
 		return
@@ -71,14 +71,14 @@ func Current() (Plan, bool) {
 	return *current, true
 }
 
-// enterWorker takes over the plan that this process was started with.
-func enterWorker(text string) {
+// adoptPlan takes over the plan that this process was started with.
+func adoptPlan(text string) {
 	var plan Plan
 	if json.Unmarshal([]byte(text), &plan) != nil || plan.Digest == "" || plan.seal().Digest != plan.Digest {
 		return
 	}
 	if plan.confined() {
-		if !filtered() {
+		if !isFiltered() {
 			return
 		}
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -87,8 +87,8 @@ func enterWorker(text string) {
 	current = &plan
 }
 
-// filtered reports whether this thread has no_new_privs and a seccomp filter.
-func filtered() bool {
+// isFiltered reports whether this thread has no_new_privs and a seccomp filter.
+func isFiltered() bool {
 	noNewPrivs, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || noNewPrivs != 1 {
 		return false
@@ -122,13 +122,13 @@ func closeOnExec() error {
 func runInit() {
 	// What is set up per thread is set up on one thread.
 	runtime.LockOSThread()
-	tell := teller(os.NewFile(reportFd, "report"))
-	o, requests, err := takeOrder()
+	tell := reportWriter(os.NewFile(reportFd, "report"))
+	o, requests, err := readInitConfig()
 	if err == nil {
 		err = prepare(&o)
 	}
-	if err == nil && o.Door > 0 {
-		err = openDoor(o.Door)
+	if err == nil && o.ListenerFd > 0 {
+		err = sendListener(o.ListenerFd)
 	}
 	if err == nil && o.Probe {
 		tell(report{})
@@ -140,7 +140,7 @@ func runInit() {
 		pid, notes, err = startConfined(o)
 		o.notes = append(o.notes, notes...)
 	}
-	looks := o.Looks && o.Plan.confined()
+	looks := o.AllowRescan && o.Plan.confined()
 	if err == nil && o.Plan.confined() && !o.Plan.namespaces() {
 		// Those of namespaces of one's own are good for nothing outside, and
 		// some are needed to look again; these are the user's.
@@ -155,9 +155,9 @@ func runInit() {
 		unix.Exit(1)
 	}
 	tell(report{Notes: o.notes})
-	leaveStreams()
+	releaseStdio()
 	if looks {
-		go newLooker(o).serve(requests, tell) // ends with the process
+		go newRescanner(o).serve(requests, tell) // ends with the process
 	}
 	status := reap(pid)
 	if o.Plan.namespaces() {
@@ -173,9 +173,9 @@ func runInit() {
 	unix.Exit(0)
 }
 
-// leaveStreams lets go of the program's standard streams: who reads what it
+// releaseStdio lets go of the program's standard streams: who reads what it
 // writes sees the end of that when the program, and not this process, is done.
-func leaveStreams() {
+func releaseStdio() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -218,17 +218,17 @@ func step(name string, err error) error {
 	return &setupError{name, err}
 }
 
-// takeOrder reads the order and, from then on, ends everything when the
+// readInitConfig reads the order and, from then on, ends everything when the
 // process that gave it has ended.
 //
 // What comes down after the order is what was found early, and then requests
 // to look again.
-func takeOrder() (o order, requests chan struct{}, err error) {
+func readInitConfig() (o initConfig, requests chan struct{}, err error) {
 	requests = make(chan struct{}, 1) // the next comes when one is answered
 	if err := closeOnExec(); err != nil {
-		return order{}, requests, step("close_range", err)
+		return initConfig{}, requests, step("close_range", err)
 	}
-	lifeline := os.NewFile(orderFd, "order")
+	lifeline := os.NewFile(configFd, "order")
 	if err = readMessage(lifeline, &o); err != nil {
 		return o, requests, fmt.Errorf("reading the order: %w", err)
 	}
@@ -248,13 +248,13 @@ func takeOrder() (o order, requests chan struct{}, err error) {
 	// to look again, which come after the program has started, and who asks this
 	// process to end means all of the sandbox. With a pid namespace that needs
 	// no handler: a Go program ends by itself, and the kernel does the rest.
-	early := make(chan finds, 1)
-	if o.Early {
-		o.early = early
+	early := make(chan scanResult, 1)
+	if o.Prescan {
+		o.prescanned = early
 	}
 	go func() {
-		if o.Early {
-			var f finds
+		if o.Prescan {
+			var f scanResult
 			if readMessage(lifeline, &f) != nil {
 				end()
 			}
@@ -281,7 +281,7 @@ func takeOrder() (o order, requests chan struct{}, err error) {
 
 // prepare changes what this process sees to what the program may see, and
 // puts what is known only now into the order.
-func prepare(o *order) error {
+func prepare(o *initConfig) error {
 	if !o.Plan.confined() {
 		return nil
 	}
@@ -295,11 +295,11 @@ func prepare(o *order) error {
 	seen.Profile.Hidden = withRealNames(o.Plan.Profile.Hidden)
 	seen.Profile.Paths.Denied = withRealNames(o.Plan.Profile.Paths.Denied)
 	if o.Plan.Level == Landlock {
-		if seen, err = landlockView(seen); err != nil {
+		if seen, err = resolveForLandlock(seen); err != nil {
 			return err
 		}
 	}
-	o.seen = seen
+	o.resolved = seen
 	if o.Self {
 		// Its path may be out of sight once the mounts are made.
 		if o.exe, err = openSelf(o.Plan); err != nil {
@@ -308,9 +308,9 @@ func prepare(o *order) error {
 	}
 	switch o.Plan.Level {
 	case Full:
-		o.notes, err = setupMounts(seen, o.early)
+		o.notes, err = setupMounts(seen, o.prescanned)
 	case Bwrap:
-		err = verifyMounts(o.Made)
+		err = verifyMounts(o.Overrides)
 	}
 	return err
 }
@@ -341,9 +341,9 @@ func openSelf(plan Plan) (fd int, err error) {
 	return tree, nil
 }
 
-// landlockView returns plan with the paths that its patterns match, and every
+// resolveForLandlock returns plan with the paths that its patterns match, and every
 // name of what can be read, as Landlock needs them.
-func landlockView(plan Plan) (Plan, error) {
+func resolveForLandlock(plan Plan) (Plan, error) {
 	matched, err := findGlobs(plan.Profile.Paths.DeniedGlobs, plan.Profile.Paths.GlobDepth)
 	if err != nil {
 		return plan, err
@@ -358,7 +358,7 @@ func landlockView(plan Plan) (Plan, error) {
 //
 // That thread is not the main one, which stands for the whole process: in the
 // program's own Landlock domain, it could be signalled from there.
-func startConfined(o order) (pid int, notes []string, err error) {
+func startConfined(o initConfig) (pid int, notes []string, err error) {
 	type started struct {
 		pid   int
 		notes []string
@@ -369,7 +369,7 @@ func startConfined(o order) (pid int, notes []string, err error) {
 		// Never unlocked, and never ended: the end of this thread is the
 		// end of the program, by Pdeathsig.
 		runtime.LockOSThread()
-		notes, err := coverSymlinks(o.Made)
+		notes, err := pinSymlinks(o.Overrides)
 		if err == nil {
 			err = confine(o)
 		}
@@ -387,7 +387,7 @@ func startConfined(o order) (pid int, notes []string, err error) {
 
 // startProgram starts the program. It is not the child of a process of the
 // sandbox but of this one, in a session of its own.
-func startProgram(o order) (pid int, err error) {
+func startProgram(o initConfig) (pid int, err error) {
 	program := "/proc/self/exe"
 	env := o.Env
 	if o.Self {
@@ -417,7 +417,7 @@ func startProgram(o order) (pid int, err error) {
 }
 
 // startError says whether the folder or the program was at fault.
-func startError(o order, program string, err error) error {
+func startError(o initConfig, program string, err error) error {
 	var st unix.Stat_t
 	if serr := unix.Stat(o.Dir, &st); serr != nil {
 		return fmt.Errorf("working folder %s: %w", o.Dir, serr)
@@ -429,13 +429,13 @@ func startError(o order, program string, err error) error {
 }
 
 // confine holds this thread, and what it starts, to the plan.
-func confine(o order) error {
+func confine(o initConfig) error {
 	if !o.Plan.confined() {
 		return nil
 	}
-	plan := o.seen
+	plan := o.resolved
 	keep := uint64(0)
-	if os.Geteuid() == 0 && (o.Wide || plan.Level == Landlock) {
+	if os.Geteuid() == 0 && (o.AllIDs || plan.Level == Landlock) {
 		keep = ownerCapabilities(plan.Profile.WritableRoots)
 	}
 	setLimits(plan)

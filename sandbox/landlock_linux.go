@@ -91,7 +91,7 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	if plan.Level == Landlock {
 		// To run a program is to read it, and this one may lie anywhere.
 		d.rules = append(d.rules, landlockRule{"/proc/self/exe", readRights, true})
-		for _, path := range readable(plan.Profile, list) {
+		for _, path := range readablePaths(plan.Profile, list) {
 			d.rules = append(d.rules, landlockRule{path, (readRights | readFolder) & handled, true})
 		}
 	}
@@ -126,11 +126,11 @@ func readRightsOf(p policy.Profile) uint64 {
 	return readRights
 }
 
-// readable returns paths that together hold everything that p lets be read,
+// readablePaths returns paths that together hold everything that p lets be read,
 // but for the writable roots. Landlock only allows, so what lies beside a
 // hidden path is allowed name by name; what appears there later cannot be
 // read.
-func readable(p policy.Profile, list func(dir string) []string) []string {
+func readablePaths(p policy.Profile, list func(dir string) []string) []string {
 	masked := slices.Concat(p.Hidden, p.Paths.Denied)
 	var paths []string
 	var walk func(dir string)

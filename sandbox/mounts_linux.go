@@ -19,12 +19,12 @@ const (
 // of the file system that plan asks for, and makes it the root. From early,
 // when it is not nil, comes what was found in the shared roots.
 // Notes say what could not be protected.
-func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
+func setupMounts(plan Plan, early <-chan scanResult) (notes []string, err error) {
 	// Nothing done here may reach the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
-	v, err := openLayout(plan, early)
+	v, err := cloneLayout(plan, early)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,9 @@ func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
 	if err := privateDev(devs); err != nil {
 		return nil, step("private /dev", err)
 	}
-	for _, c := range v.carvings {
+	for _, c := range v.overrides {
 		err := c.attach()
-		if err != nil && c.symlink() && !c.fixed {
+		if err != nil && c.isSymlink() && !c.fixed {
 			// Older kernels mount nothing on a symlink.
 			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
 			continue
@@ -63,12 +63,12 @@ func setupMounts(plan Plan, early <-chan finds) (notes []string, err error) {
 			return nil, step(c.path, err)
 		}
 	}
-	return notes, v.closeMasks(plan.Profile.Paths.Restricted)
+	return notes, v.sealMasks(plan.Profile.Paths.Restricted)
 }
 
-// closeMasks makes the symlinks in masks, and then every mask read-only.
-func (v view) closeMasks(restricted bool) error {
-	for _, l := range v.links {
+// sealMasks makes the symlinks in masks, and then every mask read-only.
+func (v view) sealMasks(restricted bool) error {
+	for _, l := range v.symlinks {
 		if err := os.MkdirAll(filepath.Dir(l.path), skeletonMode); err != nil {
 			return step(l.path, err)
 		}
@@ -80,8 +80,8 @@ func (v view) closeMasks(restricted bool) error {
 	if restricted {
 		masks = append(masks, "/")
 	}
-	for _, c := range v.carvings {
-		if c.opened {
+	for _, c := range v.overrides {
+		if c.partial {
 			masks = append(masks, c.path)
 		}
 	}
@@ -99,12 +99,12 @@ func (v view) closeMasks(restricted bool) error {
 	return nil
 }
 
-// openLayout is layout with every carving opened. A writable root such as /tmp
+// cloneLayout is layout with every carving opened. A writable root such as /tmp
 // is shared with others, who make and remove repositories in it at any time:
 // when something found has gone by the time it is opened, the search begins
 // anew.
-func openLayout(plan Plan, early <-chan finds) (v view, err error) {
-	var found *finds
+func cloneLayout(plan Plan, early <-chan scanResult) (v view, err error) {
+	var found *scanResult
 	if early != nil {
 		if f := <-early; !f.None {
 			found = &f
@@ -115,10 +115,10 @@ func openLayout(plan Plan, early <-chan finds) (v view, err error) {
 			return view{}, err
 		}
 		found = nil
-		if err = openAll(v.carvings); err == nil {
+		if err = cloneAll(v.overrides); err == nil {
 			return v, nil
 		}
-		for _, c := range v.carvings {
+		for _, c := range v.overrides {
 			if c.tree >= 0 {
 				unix.Close(c.tree)
 			}
@@ -130,9 +130,9 @@ func openLayout(plan Plan, early <-chan finds) (v view, err error) {
 	return view{}, err
 }
 
-func openAll(carvings []carving) error {
+func cloneAll(carvings []mountOverride) error {
 	for i := range carvings {
-		if err := carvings[i].open(); err != nil {
+		if err := carvings[i].clone(); err != nil {
 			return step(carvings[i].path, err)
 		}
 	}
@@ -155,7 +155,7 @@ func enterReadOnlyRoot() error {
 // enterEmptyRoot makes an empty folder the root, in which places for what may
 // be seen are made.
 func enterEmptyRoot() error {
-	root, err := skeleton()
+	root, err := skeletonMount()
 	if err != nil {
 		return err
 	}
@@ -286,8 +286,8 @@ func privateDev(devs map[string]int) error {
 	return setMountAttr(dev, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
-// open makes c's detached copy of the mounts at its path.
-func (c *carving) open() error {
+// clone makes c's detached copy of the mounts at its path.
+func (c *mountOverride) clone() error {
 	if c.kind == hidden {
 		return nil
 	}
@@ -322,8 +322,8 @@ func (id fileID) check(fd int) error {
 }
 
 // attach puts the carving in its place in the new root.
-func (c carving) attach() error {
-	at, err := c.place()
+func (c mountOverride) attach() error {
+	at, err := c.openTarget()
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (c carving) attach() error {
 		defer unix.Close(c.tree)
 		return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
-	mask, err := c.mask()
+	mask, err := c.newMask()
 	if err != nil {
 		return err
 	}
@@ -342,9 +342,9 @@ func (c carving) attach() error {
 
 var errReplaced = errors.New("was replaced while the sandbox was set up; try again")
 
-// place opens the carving's path in the new root and makes sure that nobody
+// openTarget opens the carving's path in the new root and makes sure that nobody
 // has put something else there since it was opened in the old one.
-func (c carving) place() (int, error) {
+func (c mountOverride) openTarget() (int, error) {
 	if isBelow(c.path, "/dev/shm") {
 		if err := os.MkdirAll(c.path, 0o700); err != nil {
 			return -1, err
@@ -352,7 +352,7 @@ func (c carving) place() (int, error) {
 	}
 	// With O_NOFOLLOW, a symlink at the end is opened itself.
 	if c.inMask {
-		if err := c.makePlace(); err != nil {
+		if err := c.makeTarget(); err != nil {
 			return -1, err
 		}
 	}
@@ -373,9 +373,9 @@ func (c carving) place() (int, error) {
 // masked.
 const skeletonMode = 0o555
 
-// makePlace makes c's path in the mask it lies in. Nobody else is there yet.
-func (c carving) makePlace() error {
-	if c.file.dir() {
+// makeTarget makes c's path in the mask it lies in. Nobody else is there yet.
+func (c mountOverride) makeTarget() error {
+	if c.file.isDir() {
 		return os.MkdirAll(c.path, skeletonMode)
 	}
 	if err := os.MkdirAll(filepath.Dir(c.path), skeletonMode); err != nil {
@@ -388,29 +388,29 @@ func (c carving) makePlace() error {
 	return f.Close()
 }
 
-// mask returns a mount to be put over c.
-func (c carving) mask() (int, error) {
+// newMask returns a mount to be put over c.
+func (c mountOverride) newMask() (int, error) {
 	switch {
-	case c.opened:
-		return skeleton()
-	case c.file.dir():
-		return maskFolder()
+	case c.partial:
+		return skeletonMount()
+	case c.file.isDir():
+		return folderMask()
 	}
-	return maskFile()
+	return fileMask()
 }
 
-// skeleton returns a mount of an empty folder in which places are to be made.
-func skeleton() (int, error) {
-	return emptyFolder([][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
+// skeletonMount returns a mount of an empty folder in which places are to be made.
+func skeletonMount() (int, error) {
+	return tmpfsMount([][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
 }
 
-// maskFolder returns a mount of an empty folder that nobody may open.
-func maskFolder() (int, error) {
-	return emptyFolder([][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
+// folderMask returns a mount of an empty folder that nobody may open.
+func folderMask() (int, error) {
+	return tmpfsMount([][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
 }
 
-// emptyFolder returns a mount of an empty folder.
-func emptyFolder(options [][2]string, attr int) (int, error) {
+// tmpfsMount returns a mount of an empty folder.
+func tmpfsMount(options [][2]string, attr int) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -427,9 +427,9 @@ func emptyFolder(options [][2]string, attr int) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr|plainMount|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// maskFile returns a mount of a file that nobody can open: a device file
+// fileMask returns a mount of a file that nobody can open: a device file
 // where device files do not work.
-func maskFile() (int, error) {
+func fileMask() (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, err

@@ -64,7 +64,7 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	}
 	level := s.Level()
 	if level == None {
-		return Plan{}, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(missing(s), "; "))
+		return Plan{}, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(unsupportedReasons(s), "; "))
 	}
 	if p.Network == policy.NetworkHosts && level == Landlock {
 		// Landlock knows ports and no addresses, and nothing of UDP.
@@ -80,16 +80,16 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	if plan.namespaces() {
 		plan.Processes = maxProcesses
 	}
-	if err := cannotHold(plan); err != nil {
+	if err := checkLandlockPaths(plan); err != nil {
 		return Plan{}, err
 	}
 	plan.Unenforced = unenforced(plan, s)
 	return plan.seal(), nil
 }
 
-// cannotHold returns why the plan's level cannot hold what the profile says of
+// checkLandlockPaths returns why the plan's level cannot hold what the profile says of
 // single paths, nil when it can. The error wraps [ErrUnsupported].
-func cannotHold(plan Plan) error {
+func checkLandlockPaths(plan Plan) error {
 	if plan.Level != Landlock {
 		return nil
 	}
@@ -115,8 +115,8 @@ func cannotHold(plan Plan) error {
 	return nil
 }
 
-// missing says why s has no level.
-func missing(s System) []string {
+// unsupportedReasons says why s has no level.
+func unsupportedReasons(s System) []string {
 	if s.OS != "linux" {
 		return []string{"there is no sandbox for " + s.OS}
 	}

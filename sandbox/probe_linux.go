@@ -74,7 +74,7 @@ func probeSeccomp() error {
 func probeNamespaces() error {
 	plan := Plan{Level: Full}
 	cmd := plan.Command("")
-	if err := cmd.launch(order{Plan: plan, Args: []string{""}, Dir: "/", Probe: true}); err != nil {
+	if err := cmd.launch(initConfig{Plan: plan, Args: []string{""}, Dir: "/", Probe: true}); err != nil {
 		return err
 	}
 	cmd.Wait() // there is no second report

@@ -20,13 +20,13 @@ var legacyRules = []rule{
 
 var legacyWatchedCalls = map[uint32]watchedCall{
 	unix.SYS_OPEN:     {when: []cond{bits(1, openForWriting)}, paths: []watchedPath{{-1, 0, openPresent, false, 1}}},
-	unix.SYS_CREAT:    {paths: []watchedPath{{-1, 0, whatever, false, 0}}},
+	unix.SYS_CREAT:    {paths: []watchedPath{{-1, 0, anyState, false, 0}}},
 	unix.SYS_MKDIR:    {paths: []watchedPath{{-1, 0, absent, true, 0}}},
 	unix.SYS_MKNOD:    {paths: []watchedPath{{-1, 0, absent, true, 0}}},
 	unix.SYS_UNLINK:   {paths: []watchedPath{{-1, 0, present, true, 0}}},
 	unix.SYS_RMDIR:    {paths: []watchedPath{{-1, 0, present, true, 0}}},
-	unix.SYS_RENAME:   {paths: []watchedPath{{-1, 0, present, true, 0}, {-1, 1, whatever, true, 0}}},
-	unix.SYS_RENAMEAT: {paths: []watchedPath{{0, 1, present, true, 0}, {2, 3, whatever, true, 0}}},
+	unix.SYS_RENAME:   {paths: []watchedPath{{-1, 0, present, true, 0}, {-1, 1, anyState, true, 0}}},
+	unix.SYS_RENAMEAT: {paths: []watchedPath{{0, 1, present, true, 0}, {2, 3, anyState, true, 0}}},
 	unix.SYS_LINK:     {paths: []watchedPath{{-1, 1, absent, true, 0}}},
 	unix.SYS_SYMLINK:  {paths: []watchedPath{{-1, 1, absent, true, 0}}},
 	unix.SYS_CHMOD:    {paths: []watchedPath{{-1, 0, present, false, 0}}},

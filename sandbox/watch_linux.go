@@ -49,12 +49,12 @@ func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
 		t = s.newWatcher()
 	}
 	// The next command shall find one that is ready.
-	s.refills.Go(func() { s.keep(s.newWatcher()) })
-	return t.start(cmd)
+	s.refills.Go(func() { s.putSpare(s.newWatcher()) })
+	return t.run(cmd)
 }
 
 // A watcher is a restricted thread that waits for the one command it will
-// start: making it takes as long as starting a command does.
+// run: making it takes as long as starting a command does.
 type watcher struct {
 	watch *Watch
 	ready chan error // told once it is restricted
@@ -92,8 +92,8 @@ func (s *Spawner) newWatcher() *watcher {
 	return t
 }
 
-// keep waits until t is ready and puts it by, if there is none yet.
-func (s *Spawner) keep(t *watcher) {
+// putSpare waits until t is ready and puts it by, if there is none yet.
+func (s *Spawner) putSpare(t *watcher) {
 	err := <-t.ready
 	t.ready <- err
 	if err == nil {
@@ -106,8 +106,8 @@ func (s *Spawner) keep(t *watcher) {
 	}
 }
 
-// start starts cmd from the thread of t.
-func (t *watcher) start(cmd *exec.Cmd) (*Watch, error) {
+// run starts cmd from the thread of t.
+func (t *watcher) run(cmd *exec.Cmd) (*Watch, error) {
 	if err := <-t.ready; err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ type watchedCall struct {
 
 // A watchedPath is one that a call names.
 type watchedPath struct {
-	dir  int // number of the argument with its folder's descriptor, -1 without
-	path int // number of the argument with the path
-	need need
+	dir      int // number of the argument with its folder's descriptor, -1 without
+	path     int // number of the argument with the path
+	requires precondition
 	// entry is set when it is the name itself that is made, moved or
 	// removed, and not what it leads to.
 	entry bool
@@ -151,27 +151,27 @@ type watchedPath struct {
 	flags int
 }
 
-// A need is what must be there already: a call on a path for which that is
+// A requires is what must be there already: a call on a path for which that is
 // not so fails for itself, whatever the sandbox says.
-type need int
+type precondition int
 
 const (
-	whatever     need = iota
-	absent            // the call makes it
-	present           // the call changes it
-	openPresent       // unless the flags have O_CREAT
-	renameAbsent      // if the flags have RENAME_NOREPLACE
+	anyState     precondition = iota
+	absent                    // the call makes it
+	present                   // the call changes it
+	openPresent               // unless the flags have O_CREAT
+	renameAbsent              // if the flags have RENAME_NOREPLACE
 )
 
 // of returns the need once the flags of the call are known.
-func (k need) of(flags uint64) need {
+func (k precondition) of(flags uint64) precondition {
 	switch {
 	case k == openPresent && flags&unix.O_CREAT == 0:
 		return present
 	case k == renameAbsent && flags&unix.RENAME_NOREPLACE != 0:
 		return absent
 	case k == openPresent || k == renameAbsent:
-		return whatever
+		return anyState
 	}
 	return k
 }
@@ -345,7 +345,7 @@ func (n notification) targets() []target {
 		}
 		var st unix.Stat_t
 		there := unix.Lstat(path, &st) == nil
-		need := p.need.of(n.args[p.flags])
+		need := p.requires.of(n.args[p.flags])
 		if need == absent && there || need == present && !there {
 			return nil
 		}
@@ -393,12 +393,12 @@ func (w *Watch) refusal(t target) string {
 		if unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_SYMLINK_NOFOLLOW) == unix.EROFS {
 			return isReadOnly
 		}
-		return w.writing(folder)
+		return w.writeRefusal(folder)
 	}
 	if err := unix.Access(path, unix.W_OK); err == unix.ENOENT {
-		return w.writing(folder)
+		return w.writeRefusal(folder)
 	}
-	return w.writing(path)
+	return w.writeRefusal(path)
 }
 
 const (
@@ -406,8 +406,8 @@ const (
 	isOutside  = "it is outside the writable roots"
 )
 
-// writing says why the sandbox refuses to write path, which exists.
-func (w *Watch) writing(path string) string {
+// writeRefusal says why the sandbox refuses to write path, which exists.
+func (w *Watch) writeRefusal(path string) string {
 	err := unix.Access(path, unix.W_OK)
 	switch {
 	case err == unix.EROFS:

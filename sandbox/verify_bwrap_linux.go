@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A made is a carving as one process tells another of it, and what its path
+// A overrideRecord is a carving as one process tells another of it, and what its path
 // led to then: one that bubblewrap was asked for, or that was found early.
-type made struct {
-	Path string      `json:"path"`
-	Kind carvingKind `json:"kind"`
-	File fileID      `json:"file"`
+type overrideRecord struct {
+	Path string       `json:"path"`
+	Kind overrideKind `json:"kind"`
+	File fileID       `json:"file"`
 
 	Fixed bool `json:"fixed,omitempty"` // see carving.fixed
 }
 
-// madeOf returns what is to be told of carvings.
-func madeOf(carvings []carving) []made {
-	var list []made
+// recordsOf returns what is to be told of carvings.
+func recordsOf(carvings []mountOverride) []overrideRecord {
+	var list []overrideRecord
 	for _, c := range carvings {
-		list = append(list, made{c.path, c.kind, c.file, c.fixed})
+		list = append(list, overrideRecord{c.path, c.kind, c.file, c.fixed})
 	}
 	return list
 }
@@ -35,10 +35,10 @@ func madeOf(carvings []carving) []made {
 // asked to and nothing else. It is asked by path: whoever may write a folder
 // on the way could have put a symlink there in the meantime, and would so get
 // a folder of his choice writable, or a hidden one shown.
-func verifyMounts(list []made) error {
+func verifyMounts(list []overrideRecord) error {
 	for _, m := range list {
 		if m.File.Kind == unix.S_IFLNK {
-			continue // see coverSymlinks
+			continue // see pinSymlinks
 		}
 		if err := m.verify(); err != nil {
 			return step(m.Path, err)
@@ -49,7 +49,7 @@ func verifyMounts(list []made) error {
 		return step("looking at the mounts", err)
 	}
 	for _, path := range mounts {
-		mine := slices.ContainsFunc(list, func(m made) bool { return m.Kind <= pinned && isBelow(path, m.Path) })
+		mine := slices.ContainsFunc(list, func(m overrideRecord) bool { return m.Kind <= pinned && isBelow(path, m.Path) })
 		if !mine && !isBelow(path, "/dev") {
 			return step(path, errReplaced)
 		}
@@ -58,7 +58,7 @@ func verifyMounts(list []made) error {
 }
 
 // verify reports whether m is in its place.
-func (m made) verify() error {
+func (m overrideRecord) verify() error {
 	fd, err := unix.Open(m.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -116,12 +116,12 @@ func unescapeMount(path string) string {
 	return b.String()
 }
 
-// coverSymlinks mounts the symlinks of list on themselves, so that they can be
+// pinSymlinks mounts the symlinks of list on themselves, so that they can be
 // neither replaced nor removed, in a mount namespace of this thread and of
 // what it starts. Notes say which could not be: where AppArmor lets only
 // bubblewrap make mounts, and on older kernels.
-func coverSymlinks(list []made) (notes []string, err error) {
-	list = slices.DeleteFunc(slices.Clone(list), func(m made) bool { return m.File.Kind != unix.S_IFLNK })
+func pinSymlinks(list []overrideRecord) (notes []string, err error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(m overrideRecord) bool { return m.File.Kind != unix.S_IFLNK })
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func coverSymlinks(list []made) (notes []string, err error) {
 	for _, m := range list {
 		err := cannot
 		if err == nil {
-			err = m.cover()
+			err = m.pin()
 		}
 		if errors.Is(err, errReplaced) || isMissing(err) {
 			return nil, step(m.Path, errReplaced)
@@ -144,10 +144,10 @@ func coverSymlinks(list []made) (notes []string, err error) {
 	return notes, nil
 }
 
-// cover mounts the symlink m on itself, read-only.
-func (m made) cover() error {
-	c := carving{path: m.Path, kind: readOnly, file: m.File, tree: -1}
-	if err := c.open(); err != nil {
+// pin mounts the symlink m on itself, read-only.
+func (m overrideRecord) pin() error {
+	c := mountOverride{path: m.Path, kind: readOnly, file: m.File, tree: -1}
+	if err := c.clone(); err != nil {
 		return err
 	}
 	return c.attach()

@@ -17,8 +17,8 @@ import (
 // started the sandbox, without anything in between, and there is no file that
 // a command could connect to instead.
 
-// newDoor returns both ends of what the listener goes through.
-func newDoor() (outside, inside *os.File, err error) {
+// listenerSocketpair returns both ends of what the listener goes through.
+func listenerSocketpair() (outside, inside *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the door for the proxy: %w", err)
@@ -26,9 +26,9 @@ func newDoor() (outside, inside *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "door"), os.NewFile(uintptr(fds[1]), "door"), nil
 }
 
-// openDoor listens in this network namespace and sends the listener out
+// sendListener listens in this network namespace and sends the listener out
 // through the descriptor door, which it closes.
-func openDoor(door int) error {
+func sendListener(door int) error {
 	defer unix.Close(door)
 	if err := loopbackUp(); err != nil {
 		return step("switching loopback on", err)
@@ -69,9 +69,9 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// takeListener takes the listener that openDoor has sent. It is there already:
+// receiveListener takes the listener that sendListener has sent. It is there already:
 // the first process reports after it.
-func takeListener(door *os.File) (net.Listener, error) {
+func receiveListener(door *os.File) (net.Listener, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(int(door.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	if err != nil {

@@ -65,12 +65,12 @@ func watchFolders(plan Plan) *folderWatch {
 	w := &folderWatch{fd: fd, limit: watchLimit(), plan: plan, patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs}
 	w.search.buf = make([]byte, 64<<10)
 	for _, p := range w.patterns {
-		w.search.admit(p[0], true)
+		w.search.accept(p[0], true)
 	}
 	for _, glob := range w.globs {
 		_, parts := policy.GlobBase(glob)
 		for _, part := range parts {
-			w.search.admit(part, false)
+			w.search.accept(part, false)
 		}
 	}
 	w.watchAll()
@@ -91,7 +91,7 @@ func (w *folderWatch) watchAll() {
 			if slices.Contains(p.SharedRoots, root) {
 				depth = sharedDepth
 			}
-			w.tree(root, depth)
+			w.watchTree(root, depth)
 		}
 	}
 	for _, glob := range w.globs {
@@ -100,21 +100,21 @@ func (w *folderWatch) watchAll() {
 		if p.Paths.GlobDepth > 0 {
 			depth = p.Paths.GlobDepth - 1
 		}
-		w.tree(base, depth)
+		w.watchTree(base, depth)
 	}
 }
 
-// tree watches root and the folders up to depth below it.
-func (w *folderWatch) tree(root string, depth int) {
+// watchTree watches root and the folders up to depth below it.
+func (w *folderWatch) watchTree(root string, depth int) {
 	for level := []string{root}; len(level) > 0 && depth >= 0 && !w.failed; depth-- {
 		var below []string
 		for _, dir := range level {
-			if !w.add(folder{path: dir, depth: depth}) {
+			if !w.watch(folder{path: dir, depth: depth}) {
 				continue
 			}
 			for _, e := range w.search.entries(dir, depth > 0) {
 				path := dir + "/" + e.name
-				if !w.note(path, e.name) && e.kind == unix.S_IFDIR && depth > 0 {
+				if !w.checkEntry(path, e.name) && e.kind == unix.S_IFDIR && depth > 0 {
 					below = append(below, path)
 				}
 			}
@@ -123,9 +123,9 @@ func (w *folderWatch) tree(root string, depth int) {
 	}
 }
 
-// add watches f. It is false when f is no folder to look through, or is watched
+// watch watches f. It is false when f is no folder to look through, or is watched
 // as far as that already.
-func (w *folderWatch) add(f folder) bool {
+func (w *folderWatch) watch(f folder) bool {
 	wd, err := unix.InotifyAddWatch(w.fd, f.path, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW|unix.IN_EXCL_UNLINK)
 	switch {
 	case err == unix.ENOSPC || len(w.folders) >= w.limit:
@@ -143,9 +143,9 @@ func (w *folderWatch) add(f folder) bool {
 	return true
 }
 
-// note finds out whether the name at path is protected or denied, which is
+// checkEntry finds out whether the name at path is protected or denied, which is
 // what it reports, and whether that is held.
-func (w *folderWatch) note(path, name string) bool {
+func (w *folderWatch) checkEntry(path, name string) bool {
 	var below []pattern
 	denied := slices.ContainsFunc(w.globs, func(g string) bool { return policy.MatchGlob(g, path) })
 	found := denied
@@ -160,18 +160,18 @@ func (w *folderWatch) note(path, name string) bool {
 	if !found {
 		return false
 	}
-	if !isHeld(path, pinned) || denied && !isHeld(path, hidden) {
+	if !isInPlace(path, pinned) || denied && !isInPlace(path, hidden) {
 		w.dirty = true
 	}
 	if len(below) > 0 {
-		w.add(folder{path: path, below: below})
+		w.watch(folder{path: path, below: below})
 	}
 	return true
 }
 
-// isHeld reports whether path is held as kind says, or is not there.
-func isHeld(path string, kind carvingKind) bool {
-	return carving{path: path, kind: kind}.held()
+// isInPlace reports whether path is held as kind says, or is not there.
+func isInPlace(path string, kind overrideKind) bool {
+	return mountOverride{path: path, kind: kind}.inPlace()
 }
 
 // changed reports whether something has come into being that is not held. It
@@ -193,7 +193,7 @@ func (w *folderWatch) changed() bool {
 			e := (*unix.InotifyEvent)(unsafe.Pointer(&rest[0]))
 			end := unix.SizeofInotifyEvent + int(e.Len)
 			name, _, _ := bytes.Cut(rest[unix.SizeofInotifyEvent:end], []byte{0})
-			w.event(e.Wd, e.Mask, string(name))
+			w.handleEvent(e.Wd, e.Mask, string(name))
 			rest = rest[end:]
 		}
 	}
@@ -202,8 +202,8 @@ func (w *folderWatch) changed() bool {
 	return dirty
 }
 
-// event takes note of one event.
-func (w *folderWatch) event(wd int32, mask uint32, name string) {
+// handleEvent takes note of one event.
+func (w *folderWatch) handleEvent(wd int32, mask uint32, name string) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		w.dirty = true
 		w.watchAll() // what is watched stays so
@@ -220,11 +220,11 @@ func (w *folderWatch) event(wd int32, mask uint32, name string) {
 	path := strings.TrimSuffix(dir.path, "/") + "/" + name
 	for _, p := range dir.below {
 		if len(p) > 1 || matches(p[0], name) {
-			w.dirty = w.dirty || !isHeld(path, pinned)
+			w.dirty = w.dirty || !isInPlace(path, pinned)
 		}
 	}
-	if w.note(path, name) || mask&unix.IN_ISDIR == 0 || dir.depth == 0 {
+	if w.checkEntry(path, name) || mask&unix.IN_ISDIR == 0 || dir.depth == 0 {
 		return
 	}
-	w.tree(path, dir.depth-1)
+	w.watchTree(path, dir.depth-1)
 }

@@ -41,16 +41,16 @@ func endDescendants(self int, find func(self int) []int) {
 		for _, pid := range find(self) {
 			signalDescendant(self, pid, unix.SIGKILL)
 		}
-		if buryAll() {
+		if reapAll() {
 			return
 		}
 		time.Sleep(pause)
 	}
 }
 
-// buryAll collects the children that have ended, and reports whether there is
+// reapAll collects the children that have ended, and reports whether there is
 // none left at all.
-func buryAll() bool {
+func reapAll() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		switch {

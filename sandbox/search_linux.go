@@ -1,0 +1,314 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A pattern is a protected name. Its first part is looked for in every
+// folder, the others below that.
+type pattern []string
+
+func splitPatterns(subpaths []string) []pattern {
+	var list []pattern
+	for _, s := range subpaths {
+		list = append(list, strings.Split(s, "/"))
+	}
+	return list
+}
+
+// optional reports whether what p names may be missing.
+func (p pattern) optional() bool { return strings.ContainsAny(strings.Join(p, ""), wildcards) }
+
+// wildcards are the characters that mean something in a pattern.
+const wildcards = `*?[\`
+
+// matches reports whether the part of a pattern names name. Case does not
+// count: some file systems fold it.
+func matches(part, name string) bool {
+	if strings.EqualFold(part, name) {
+		return true
+	}
+	if !strings.ContainsAny(part, wildcards) {
+		return false
+	}
+	ok, err := filepath.Match(strings.ToLower(part), strings.ToLower(name))
+	return err == nil && ok
+}
+
+// A search looks for protected names below the writable roots.
+type search struct {
+	patterns []pattern
+	first    [256]bool // what a protected name may begin with
+	roots    []string
+	done     map[string]bool // folders that need no search again
+	buf      []byte
+
+	snapshot   *snapshot // nil where changes do not count
+	unreadable bool      // a folder of this user could not be read
+	entryCount int
+	found      []mountOverride
+	notes      []string
+}
+
+// newSearch returns a search below roots.
+func newSearch(roots []string, patterns []pattern) *search {
+	s := &search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
+	for _, p := range patterns {
+		s.accept(p[0], true)
+	}
+	return s
+}
+
+// searchRoots returns what is to be protected below roots, of which shared
+// are searched shallowly unless early is what was found there, notes on what
+// was left out, and what was changed meanwhile in the others.
+func searchRoots(roots, shared []string, patterns []pattern, early *scanResult) ([]mountOverride, []string, scanChange) {
+	seen := &snapshot{started: time.Now()}
+	s := newSearch(roots, patterns)
+	s.eachRoot(func(root string) {
+		switch {
+		case !slices.Contains(shared, root):
+			s.snapshot = seen
+			s.scan(root, math.MaxInt)
+		case early == nil:
+			s.scanShared(root)
+		}
+	})
+	if early != nil {
+		s.found = append(s.found, early.overrides()...)
+		s.notes = append(s.notes, early.Notes...)
+	}
+	return s.found, s.notes, seen.changes(s)
+}
+
+// eachRoot has every root searched, innermost first: the search of an outer one
+// then passes it by.
+func (s *search) eachRoot(look func(root string)) {
+	inward := slices.Clone(s.roots)
+	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, root := range inward {
+		s.entryCount = 0
+		look(root)
+		s.done[root] = true
+	}
+}
+
+// scanShared searches a root in which others make and remove things all the time.
+func (s *search) scanShared(root string) {
+	s.snapshot = nil
+	s.scan(root, sharedDepth)
+}
+
+// accept makes entries return files whose names the part of a pattern may
+// match. Fold says that case does not count.
+func (s *search) accept(part string, fold bool) {
+	for c := range 256 {
+		same := part[0] == byte(c) || fold && (strings.EqualFold(part[:1], string(rune(c))) || c >= 0x80)
+		s.first[c] = s.first[c] || same || strings.ContainsAny(part[:1], wildcards)
+	}
+}
+
+// scan searches root and the folders that lie up to depth below it, those
+// nearer to it first, so that a limit cuts off what lies deep.
+func (s *search) scan(root string, depth int) {
+	if len(s.patterns) == 0 {
+		return
+	}
+	for level := []string{root}; len(level) > 0 && depth >= 0; depth-- {
+		var below []string
+		for _, dir := range level {
+			if s.entryCount > maxSearched || len(s.found) > maxProtected {
+				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
+				return
+			}
+			for _, e := range s.entries(dir, depth > 0) {
+				path := dir + "/" + e.name
+				protected := s.first[e.name[0]] && s.protect(path, e)
+				if !protected && e.kind == unix.S_IFDIR && depth > 0 && !s.done[path] {
+					below = append(below, path)
+				}
+			}
+		}
+		level = below
+	}
+}
+
+// An entry is a name in a folder, and its file type bits.
+type entry struct {
+	name string
+	kind uint32
+}
+
+// entries returns the entries of dir that may be protected and, when it goes
+// deeper, the folders.
+// Everything else is most of a tree, and is passed by without more work than
+// reading its name. A folder that cannot be read has none: this process has
+// every capability, and what it cannot read nobody inside can.
+func (s *search) entries(dir string, deeper bool) []entry {
+	found, _ := s.read(dir, deeper, s.snapshot)
+	return found
+}
+
+// read is entries with the sum of what it returns, which it also puts into
+// seen.
+func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, names uint64) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if isMissing(err) || err == unix.ELOOP {
+			seen.addMissing(dir)
+		}
+		s.unreadable = s.unreadable || err == unix.EACCES && isOurs(dir)
+		return nil, 0
+	}
+	defer unix.Close(fd)
+	is := seen.add(fd, dir, deeper)
+	for {
+		n, err := unix.Getdents(fd, s.buf)
+		if err != nil || n <= 0 {
+			is.nameHash = names
+			return found, names
+		}
+		for rest := s.buf[:n]; len(rest) > 0; {
+			// struct linux_dirent64: inode, offset, 16 bits of length, type, name.
+			size := binary.NativeEndian.Uint16(rest[16:])
+			kind := uint32(rest[18]) << 12 // as in a mode
+			name := rest[19:size]
+			name = name[:bytes.IndexByte(name, 0)]
+			rest = rest[size:]
+			s.entryCount++
+			folder := kind == unix.S_IFDIR || kind == 0 // or the file system does not say
+			if !(folder && deeper) && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
+				continue
+			}
+			names += entryHash(name, binary.NativeEndian.Uint64(s.buf[n-len(rest)-int(size):]))
+			e := entry{string(name), kind}
+			if kind == 0 {
+				var st unix.Stat_t
+				if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+					e.kind = st.Mode & unix.S_IFMT
+				}
+			}
+			found = append(found, e)
+		}
+	}
+}
+
+// protect adds what is needed when the entry at path has a protected name,
+// and reports whether it has.
+func (s *search) protect(path string, e entry) bool {
+	if s.done[path] {
+		return false // named as a writable root itself
+	}
+	var below []pattern
+	for _, p := range s.patterns {
+		if !matches(p[0], e.name) {
+			continue
+		}
+		if len(p) == 1 {
+			s.add(path, readOnly)
+			s.protectTarget(path, e)
+			return true
+		}
+		below = append(below, p[1:])
+	}
+	if len(below) == 0 {
+		return false
+	}
+	if e.kind != unix.S_IFDIR || !s.protectBelow(path, below) {
+		s.add(path, readOnly)
+		s.protectTarget(path, e)
+	}
+	return true
+}
+
+// protectBelow protects parts of the folder dir. It is false when one of them
+// is missing: it could then be made, so the whole folder is to be protected.
+func (s *search) protectBelow(dir string, below []pattern) bool {
+	var parts []string
+	for _, p := range below {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), filepath.Join(p...)))
+		if err != nil || len(found) == 0 && !p.optional() {
+			return false
+		}
+		parts = append(parts, found...)
+	}
+	// A folder that can be moved away takes its protected parts with it.
+	s.add(dir, pinned)
+	for _, part := range parts {
+		for up := filepath.Dir(part); up != dir; up = filepath.Dir(up) {
+			s.add(up, pinned)
+		}
+		s.add(part, readOnly)
+	}
+	return true
+}
+
+// escapeGlob returns path with what filepath.Glob would read as a pattern
+// escaped.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (s *search) add(path string, kind overrideKind) {
+	c, err := lstatOverride(path, kind)
+	if err != nil {
+		if !isMissing(err) {
+			s.notes = append(s.notes, fmt.Sprintf("%s is not protected: %v", path, err))
+		}
+		return
+	}
+	s.found = append(s.found, c)
+}
+
+// protectTarget protects what the protected entry at path stands for elsewhere: a
+// isSymlink's target, and the folder that the .git file of a worktree or
+// submodule names.
+func (s *search) protectTarget(path string, e entry) {
+	var target string
+	switch {
+	case e.kind == unix.S_IFLNK:
+		target = path
+	case e.kind == unix.S_IFREG && strings.EqualFold(e.name, ".git"):
+		if target = gitdir(path); target == "" {
+			return
+		}
+	default:
+		return
+	}
+	real, err := filepath.EvalSymlinks(target)
+	if err != nil {
+		return
+	}
+	if slices.ContainsFunc(s.roots, func(root string) bool { return isBelow(real, root) && real != root }) {
+		s.add(real, readOnly)
+	}
+}
+
+// gitdir returns the folder that the .git file at path names, or "".
+func gitdir(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 4096).ReadSlice('\n')
+	target, ok := strings.CutPrefix(strings.TrimRight(string(line), "\r\n"), "gitdir: ")
+	if !ok {
+		return ""
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(path), target)
+	}
+	return target
+}
