@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		// Not os.Exit, which takes a second with the race detector.
 		unix.Exit(runOp(os.Args[2], os.Args[3:]))
 	}
-	os.Setenv("SECRET", nowhere) // which no sandbox may see
+	os.Setenv("SECRET", secret) // which no sandbox may see
 	os.Exit(m.Run())
 }
 
