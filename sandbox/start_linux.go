@@ -25,11 +25,11 @@ const (
 // error says what could not be set up, and nothing is left running. It wraps
 // [ErrUnsupported] when the system refused the sandbox itself.
 func (c *Cmd) Start() error {
-	o, err := c.initConfig()
+	cfg, err := c.initConfig()
 	if err != nil {
 		return err
 	}
-	return c.launch(o)
+	return c.launch(cfg)
 }
 
 // initConfig returns the order for c.
@@ -50,40 +50,87 @@ func (c *Cmd) initConfig() (initConfig, error) {
 			return initConfig{}, fmt.Errorf("working folder: %w", err)
 		}
 	}
-	o := initConfig{Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), AllowRescan: c.AllowRescan}
+	cfg := initConfig{
+		Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), AllowRescan: c.AllowRescan,
+	}
 	self, err := os.Executable()
 	if c.Args[0] == "" || err == nil && c.Args[0] == self {
-		o.Self = true
-		o.Args = slices.Clone(c.Args)
-		o.Args[0] = self
+		cfg.Self = true
+		cfg.Args = slices.Clone(c.Args)
+		cfg.Args[0] = self
 	}
-	for _, s := range slices.Concat(o.Args, o.Env, []string{dir}) {
+	for _, s := range slices.Concat(cfg.Args, cfg.Env, []string{dir}) {
 		if strings.ContainsRune(s, 0) {
 			return initConfig{}, errors.New("sandbox: an argument or variable contains a zero byte")
 		}
 	}
-	return o, nil
+	return cfg, nil
 }
 
-// launch starts the first process, gives it o and waits for its first report.
-func (c *Cmd) launch(o initConfig) error {
+// launch starts the first process, sends it cfg and waits for its first report.
+func (c *Cmd) launch(cfg initConfig) error {
 	if !mainCalled {
-		// The first process is this binary again: without Main it would do
-		// everything but set a sandbox up.
+		// The first process is this binary again. Without Main it would not set
+		// up a sandbox.
 		return errors.New("sandbox: Main was not called at the start of main")
 	}
-	orderR, orderW, err := os.Pipe()
+	configR, configW, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	reportR, reportW, err := os.Pipe()
 	if err != nil {
-		orderR.Close()
-		orderW.Close()
+		configR.Close()
+		configW.Close()
 		return err
 	}
-	c.link = &link{lifeline: orderW, reports: bufio.NewReader(reportR), file: reportR}
+	c.link = &link{lifeline: configW, reports: bufio.NewReader(reportR), file: reportR}
+	c.setupInner(configR, reportW)
+	opened := []*os.File{configR, reportW}
+	var listener *os.File // receives the proxy's listener
+	if cfg.Plan.proxied() {
+		var inside *os.File
+		if listener, inside, err = listenerSocketpair(); err != nil {
+			c.link.closeLifeline()
+			return errors.Join(err, configR.Close(), reportR.Close(), reportW.Close())
+		}
+		defer listener.Close()
+		cfg.ListenerFd = 3 + len(c.inner.ExtraFiles)
+		c.inner.ExtraFiles = append(c.inner.ExtraFiles, inside)
+		opened = append(opened, inside)
+	}
+	files, err := c.useLevel(&cfg)
+	opened = append(opened, files...)
+	if err == nil {
+		err = c.startInner(cfg.Plan)
+	}
+	for _, f := range opened {
+		f.Close()
+	}
+	if err != nil {
+		c.link.closeLifeline()
+		reportR.Close()
+		return fmt.Errorf("starting the sandbox: %w", err)
+	}
+	writeMessage(configW, cfg) // if this fails, no report arrives
+	if cfg.Prescan {
+		writeMessage(configW, prescanShared(cfg.Plan))
+	}
+	err = c.awaitSetup()
+	if err == nil && listener != nil {
+		c.listener, err = receiveListener(listener)
+	}
+	if err != nil {
+		c.link.closeLifeline()
+		c.inner.Wait()
+		reportR.Close()
+	}
+	return err
+}
 
+// setupInner describes the first process, which reads its config from config
+// and writes its reports to report.
+func (c *Cmd) setupInner(config, report *os.File) {
 	c.inner.Path = "/proc/self/exe"
 	c.inner.Args = []string{"toolgate", initName}
 	c.inner.Env = initEnv
@@ -97,64 +144,35 @@ func (c *Cmd) launch(o initConfig) error {
 	if c.Stderr != nil {
 		c.inner.Stderr = c.Stderr
 	}
-	c.inner.ExtraFiles = append([]*os.File{orderR, reportW}, c.ExtraFiles...)
+	c.inner.ExtraFiles = append([]*os.File{config, report}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	opened := []*os.File{orderR, reportW}
-	var door *os.File
-	if o.Plan.proxied() {
-		var inside *os.File
-		if door, inside, err = listenerSocketpair(); err != nil {
-			c.link.closeLifeline()
-			return errors.Join(err, orderR.Close(), reportR.Close(), reportW.Close())
-		}
-		defer door.Close()
-		o.ListenerFd = 3 + len(c.inner.ExtraFiles)
-		c.inner.ExtraFiles = append(c.inner.ExtraFiles, inside)
-		opened = append(opened, inside)
-	}
-	switch o.Plan.Level {
-	case Full:
-		o.Prescan = o.Plan.needsPrescan()
-		o.AllIDs = useNamespaces(c.inner.SysProcAttr, o.Plan.Profile.Network)
-	case Bwrap:
-		var files []*os.File
-		files, err = c.useBwrap(&o)
-		opened = append(opened, files...)
-	}
-	if err == nil {
-		err = c.startInner(o.Plan)
-	}
-	for _, f := range opened {
-		f.Close()
-	}
-	if err != nil {
-		c.link.closeLifeline()
-		reportR.Close()
-		return fmt.Errorf("starting the sandbox: %w", err)
-	}
-	writeMessage(orderW, o) // when it cannot be written, no report comes
-	if o.Prescan {
-		writeMessage(orderW, prescanShared(o.Plan))
-	}
-	if rep, rerr := c.link.nextReport(); rerr == nil {
-		err = rep.failure()
-		c.notes = append(c.notes, rep.Notes...)
-	} else {
-		err = fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
-	}
-	if err == nil && door != nil {
-		c.listener, err = receiveListener(door)
-	}
-	if err != nil {
-		c.link.closeLifeline()
-		c.inner.Wait()
-		reportR.Close()
-	}
-	return err
 }
 
-// startInner starts the first process. What the system refuses here it
-// refuses to the sandbox.
+// useLevel makes the first process start at the level of cfg's plan. It returns
+// the files to close once the process has started.
+func (c *Cmd) useLevel(cfg *initConfig) (files []*os.File, err error) {
+	switch cfg.Plan.Level {
+	case Full:
+		cfg.Prescan = cfg.Plan.needsPrescan()
+		cfg.AllIDs = useNamespaces(c.inner.SysProcAttr, cfg.Plan.Profile.Network)
+	case Bwrap:
+		return c.useBwrap(cfg)
+	}
+	return nil, nil
+}
+
+// awaitSetup waits for the first report, which says whether the program runs.
+func (c *Cmd) awaitSetup() error {
+	r, err := c.link.nextReport()
+	if err != nil {
+		return fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
+	}
+	c.notes = append(c.notes, r.Notes...)
+	return r.failure()
+}
+
+// startInner starts the first process. An error means that the system does not
+// support the plan.
 func (c *Cmd) startInner(plan Plan) error {
 	err := c.inner.Start()
 	if err != nil && plan.Level != None {
