@@ -27,12 +27,12 @@ func findBwrap() string {
 	return ""
 }
 
-// useBwrap makes c start the first process of o through bubblewrap, which
+// useBwrap makes c start the first process of cfg through bubblewrap, which
 // makes the namespaces and mounts that the first process makes itself at level
 // full. Landlock, seccomp and the rest are the first process's work at both.
 // It returns the files to close once c runs.
-func (c *Cmd) useBwrap(o *initConfig) (files []*os.File, err error) {
-	plan := o.Plan
+func (c *Cmd) useBwrap(cfg *initConfig) (files []*os.File, err error) {
+	plan := cfg.Plan
 	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *Cmd) useBwrap(o *initConfig) (files []*os.File, err error) {
 	}
 	args := bwrapArgs(plan, v)
 	c.notes = v.notes
-	o.Overrides = recordsOf(v.overrides)
+	cfg.Overrides = recordsOf(v.overrides)
 
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {

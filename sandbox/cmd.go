@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// A Cmd is a process held to a plan. Its fields are those of [exec.Cmd], but a
-// nil Env is an empty environment, not the caller's. A Cmd is used once.
+// A Cmd is a process confined to a plan. Its fields are those of [exec.Cmd],
+// except that a nil Env is an empty environment. A Cmd can be used once.
 type Cmd struct {
 	Args  []string // program and arguments; program "" is this very binary
 	Dir   string   // "" is the caller's working folder
@@ -21,8 +21,8 @@ type Cmd struct {
 	Stdout, Stderr io.Writer
 	ExtraFiles     []*os.File // become descriptors 3, 4, … of the process
 
-	// AllowRescan says that Rescan will be called. The first process then keeps, in
-	// its own namespaces, the capability to mount.
+	// AllowRescan must be set if Rescan will be called. The first process then
+	// keeps the capability to mount in its own namespaces.
 	AllowRescan bool
 
 	plan  Plan
@@ -33,10 +33,10 @@ type Cmd struct {
 	listener net.Listener // see Listener
 }
 
-// Command returns a command that is confined by p. A program that is "" or
-// the path of this very binary is run without needing its path inside.
-// A program without a slash is looked up in the PATH of the command's own
-// environment, inside the sandbox.
+// Command returns a command confined to p. A program that is "" or the path of
+// the current executable runs even if that path is not visible inside. A program
+// without a slash is looked up inside the sandbox, in the PATH of the command's
+// own environment.
 func (p Plan) Command(argv ...string) *Cmd {
 	return &Cmd{Args: argv, plan: p, inner: &exec.Cmd{}}
 }
@@ -58,20 +58,19 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Notes returns, after Start, what of the plan could not be done for the files
-// as they are: a root too large to search for protected names, for one. It
-// belongs beside [Plan.Unenforced].
+// Notes returns, after Start, which parts of the plan could not be applied to
+// the files as they are, such as protected names in a root that is too large to
+// search. It complements [Plan.Unenforced].
 func (c *Cmd) Notes() []string { return c.notes }
 
-// Listener returns, after Start, where the process and what it starts knock to
-// reach a host: it listens on [policy.ProxyAddress] in their network namespace,
-// where nobody else is to be reached, and is served by whoever accepts from it
-// out here. It is nil unless the plan's profile has [policy.NetworkHosts]. Who
-// takes it closes it.
+// Listener returns, after Start, the listener for the proxy. It listens on
+// [policy.ProxyAddress] in the network namespace of the sandbox, where nothing
+// else can be reached; connections are accepted outside. It is nil unless the
+// plan's profile has [policy.NetworkHosts]. The caller closes it.
 func (c *Cmd) Listener() net.Listener { return c.listener }
 
-// Pid returns the id, outside the sandbox, of its first process, or 0 before
-// Start. All others of the sandbox are its descendants.
+// Pid returns the id of the sandbox's first process as seen from outside, or 0
+// before Start. All other processes of the sandbox are its descendants.
 func (c *Cmd) Pid() int {
 	if c.inner == nil || c.inner.Process == nil {
 		return 0
@@ -79,7 +78,7 @@ func (c *Cmd) Pid() int {
 	return c.inner.Process.Pid
 }
 
-// An ExitError says that the program did not end well.
+// An ExitError reports an unsuccessful exit of the program.
 type ExitError struct {
 	Code   int            // exit code; 128+Signal when a signal ended it
 	Signal syscall.Signal // 0 when it exited by itself
@@ -92,8 +91,8 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// ExitCode returns the exit code that err of [Cmd.Wait] tells: 0 for nil, -1
-// for an error that is none of the program's.
+// ExitCode returns the exit code in an error of [Cmd.Wait]: 0 for nil, -1 for an
+// error that does not come from the program.
 func ExitCode(err error) int {
 	if err == nil {
 		return 0

@@ -123,44 +123,44 @@ func runInit() {
 	// What is set up per thread is set up on one thread.
 	runtime.LockOSThread()
 	tell := reportWriter(os.NewFile(reportFd, "report"))
-	o, requests, err := readInitConfig()
+	cfg, requests, err := readInitConfig()
 	if err == nil {
-		err = prepare(&o)
+		err = prepare(&cfg)
 	}
-	if err == nil && o.ListenerFd > 0 {
-		err = sendListener(o.ListenerFd)
+	if err == nil && cfg.ListenerFd > 0 {
+		err = sendListener(cfg.ListenerFd)
 	}
-	if err == nil && o.Probe {
+	if err == nil && cfg.Probe {
 		tell(report{})
 		unix.Exit(0)
 	}
 	pid := 0
 	if err == nil {
 		var notes []string
-		pid, notes, err = startConfined(o)
-		o.notes = append(o.notes, notes...)
+		pid, notes, err = startConfined(cfg)
+		cfg.notes = append(cfg.notes, notes...)
 	}
-	looks := o.AllowRescan && o.Plan.confined()
-	if err == nil && o.Plan.confined() && !o.Plan.namespaces() {
+	looks := cfg.AllowRescan && cfg.Plan.confined()
+	if err == nil && cfg.Plan.confined() && !cfg.Plan.namespaces() {
 		// Those of namespaces of one's own are good for nothing outside, and
 		// some are needed to look again; these are the user's.
 		err = step("dropping capabilities", dropCapabilitiesElsewhere())
 	}
 	if err != nil {
-		if pid != 0 && !o.Plan.namespaces() {
+		if pid != 0 && !cfg.Plan.namespaces() {
 			killDescendants()
 		}
 		_, refused := errors.AsType[*setupError](err)
 		tell(report{Error: err.Error(), Denied: refused})
 		unix.Exit(1)
 	}
-	tell(report{Notes: o.notes})
+	tell(report{Notes: cfg.notes})
 	releaseStdio()
 	if looks {
-		go newRescanner(o).serve(requests, tell) // ends with the process
+		go newRescanner(cfg).serve(requests, tell) // ends with the process
 	}
 	status := reap(pid)
-	if o.Plan.namespaces() {
+	if cfg.Plan.namespaces() {
 		killNamespace()
 	} else {
 		killDescendants()
@@ -223,23 +223,23 @@ func step(name string, err error) error {
 //
 // What comes down after the order is what was found early, and then requests
 // to look again.
-func readInitConfig() (o initConfig, requests chan struct{}, err error) {
+func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 	requests = make(chan struct{}, 1) // the next comes when one is answered
 	if err := closeOnExec(); err != nil {
 		return initConfig{}, requests, step("close_range", err)
 	}
 	lifeline := os.NewFile(configFd, "order")
-	if err = readMessage(lifeline, &o); err != nil {
-		return o, requests, fmt.Errorf("reading the order: %w", err)
+	if err = readMessage(lifeline, &cfg); err != nil {
+		return cfg, requests, fmt.Errorf("reading the order: %w", err)
 	}
-	if !o.Plan.namespaces() {
+	if !cfg.Plan.namespaces() {
 		// Orphans come to this process, so that it can find and end them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return o, requests, step("subreaper", err)
+			return cfg, requests, step("subreaper", err)
 		}
 	}
 	end := func() {
-		if !o.Plan.namespaces() {
+		if !cfg.Plan.namespaces() {
 			killDescendants()
 		}
 		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
@@ -249,11 +249,11 @@ func readInitConfig() (o initConfig, requests chan struct{}, err error) {
 	// process to end means all of the sandbox. With a pid namespace that needs
 	// no handler: a Go program ends by itself, and the kernel does the rest.
 	early := make(chan scanResult, 1)
-	if o.Prescan {
-		o.prescanned = early
+	if cfg.Prescan {
+		cfg.prescanned = early
 	}
 	go func() {
-		if o.Prescan {
+		if cfg.Prescan {
 			var f scanResult
 			if readMessage(lifeline, &f) != nil {
 				end()
@@ -268,7 +268,7 @@ func readInitConfig() (o initConfig, requests chan struct{}, err error) {
 			requests <- struct{}{}
 		}
 	}()
-	if !o.Plan.namespaces() {
+	if !cfg.Plan.namespaces() {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 		go func() {
@@ -276,41 +276,41 @@ func readInitConfig() (o initConfig, requests chan struct{}, err error) {
 			end()
 		}()
 	}
-	return o, requests, nil
+	return cfg, requests, nil
 }
 
 // prepare changes what this process sees to what the program may see, and
 // puts what is known only now into the order.
-func prepare(o *initConfig) error {
-	if !o.Plan.confined() {
+func prepare(cfg *initConfig) error {
+	if !cfg.Plan.confined() {
 		return nil
 	}
-	roots, err := realRoots(o.Plan.Profile.WritableRoots)
+	roots, err := realRoots(cfg.Plan.Profile.WritableRoots)
 	if err != nil {
 		return err
 	}
-	seen := o.Plan
+	seen := cfg.Plan
 	seen.Profile.WritableRoots = roots
-	seen.Profile.SharedRoots = realNames(o.Plan.Profile.SharedRoots)
-	seen.Profile.Hidden = withRealNames(o.Plan.Profile.Hidden)
-	seen.Profile.Paths.Denied = withRealNames(o.Plan.Profile.Paths.Denied)
-	if o.Plan.Level == Landlock {
+	seen.Profile.SharedRoots = realNames(cfg.Plan.Profile.SharedRoots)
+	seen.Profile.Hidden = withRealNames(cfg.Plan.Profile.Hidden)
+	seen.Profile.Paths.Denied = withRealNames(cfg.Plan.Profile.Paths.Denied)
+	if cfg.Plan.Level == Landlock {
 		if seen, err = resolveForLandlock(seen); err != nil {
 			return err
 		}
 	}
-	o.resolved = seen
-	if o.Self {
+	cfg.resolved = seen
+	if cfg.Self {
 		// Its path may be out of sight once the mounts are made.
-		if o.exe, err = openSelf(o.Plan); err != nil {
+		if cfg.exe, err = openSelf(cfg.Plan); err != nil {
 			return step("own binary", err)
 		}
 	}
-	switch o.Plan.Level {
+	switch cfg.Plan.Level {
 	case Full:
-		o.notes, err = setupMounts(seen, o.prescanned)
+		cfg.notes, err = setupMounts(seen, cfg.prescanned)
 	case Bwrap:
-		err = verifyMounts(o.Overrides)
+		err = verifyMounts(cfg.Overrides)
 	}
 	return err
 }
@@ -358,7 +358,7 @@ func resolveForLandlock(plan Plan) (Plan, error) {
 //
 // That thread is not the main one, which stands for the whole process: in the
 // program's own Landlock domain, it could be signalled from there.
-func startConfined(o initConfig) (pid int, notes []string, err error) {
+func startConfined(cfg initConfig) (pid int, notes []string, err error) {
 	type started struct {
 		pid   int
 		notes []string
@@ -369,15 +369,15 @@ func startConfined(o initConfig) (pid int, notes []string, err error) {
 		// Never unlocked, and never ended: the end of this thread is the
 		// end of the program, by Pdeathsig.
 		runtime.LockOSThread()
-		notes, err := pinSymlinks(o.Overrides)
+		notes, err := pinSymlinks(cfg.Overrides)
 		if err == nil {
-			err = confine(o)
+			err = confine(cfg)
 		}
 		if err != nil {
 			done <- started{0, nil, err}
 			return
 		}
-		pid, err := startProgram(o)
+		pid, err := startProgram(cfg)
 		done <- started{pid, notes, err}
 		select {}
 	}()
@@ -387,55 +387,55 @@ func startConfined(o initConfig) (pid int, notes []string, err error) {
 
 // startProgram starts the program. It is not the child of a process of the
 // sandbox but of this one, in a session of its own.
-func startProgram(o initConfig) (pid int, err error) {
+func startProgram(cfg initConfig) (pid int, err error) {
 	program := "/proc/self/exe"
-	env := o.Env
-	if o.Self {
-		if o.exe != 0 {
-			program = fmt.Sprintf("/proc/self/fd/%d", o.exe)
+	env := cfg.Env
+	if cfg.Self {
+		if cfg.exe != 0 {
+			program = fmt.Sprintf("/proc/self/fd/%d", cfg.exe)
 		}
-		text, err := json.Marshal(o.Plan)
+		text, err := json.Marshal(cfg.Plan)
 		if err != nil {
 			return 0, err
 		}
 		env = append(env, planVar+"="+string(text))
-	} else if program, err = lookPath(o.Args[0], o.Dir, o.Env); err != nil {
+	} else if program, err = lookPath(cfg.Args[0], cfg.Dir, cfg.Env); err != nil {
 		return 0, err
 	}
 	files := []uintptr{0, 1, 2}
-	for i := range o.Extra {
+	for i := range cfg.Extra {
 		files = append(files, uintptr(firstExtraFd+i))
 	}
-	pid, err = syscall.ForkExec(program, o.Args, &syscall.ProcAttr{
-		Dir: o.Dir, Env: env, Files: files,
+	pid, err = syscall.ForkExec(program, cfg.Args, &syscall.ProcAttr{
+		Dir: cfg.Dir, Env: env, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, startError(o, program, err)
+		return 0, startError(cfg, program, err)
 	}
 	return pid, nil
 }
 
 // startError says whether the folder or the program was at fault.
-func startError(o initConfig, program string, err error) error {
+func startError(cfg initConfig, program string, err error) error {
 	var st unix.Stat_t
-	if serr := unix.Stat(o.Dir, &st); serr != nil {
-		return fmt.Errorf("working folder %s: %w", o.Dir, serr)
+	if serr := unix.Stat(cfg.Dir, &st); serr != nil {
+		return fmt.Errorf("working folder %s: %w", cfg.Dir, serr)
 	}
-	if o.Self {
-		program = o.Args[0]
+	if cfg.Self {
+		program = cfg.Args[0]
 	}
 	return fmt.Errorf("%s: %w", program, err)
 }
 
 // confine holds this thread, and what it starts, to the plan.
-func confine(o initConfig) error {
-	if !o.Plan.confined() {
+func confine(cfg initConfig) error {
+	if !cfg.Plan.confined() {
 		return nil
 	}
-	plan := o.resolved
+	plan := cfg.resolved
 	keep := uint64(0)
-	if os.Geteuid() == 0 && (o.AllIDs || plan.Level == Landlock) {
+	if os.Geteuid() == 0 && (cfg.AllIDs || plan.Level == Landlock) {
 		keep = ownerCapabilities(plan.Profile.WritableRoots)
 	}
 	setLimits(plan)
@@ -455,7 +455,7 @@ func confine(o initConfig) error {
 		return step("dumpable", err)
 	}
 	rules := filterRules(plan)
-	if o.Self {
+	if cfg.Self {
 		rules = workerFilterRules(plan)
 	}
 	rules = append(rules, workerRules(os.Getpid(), unix.Gettid())...)

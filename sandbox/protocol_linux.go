@@ -12,59 +12,59 @@ import (
 	"syscall"
 )
 
-// An initConfig is what the starting process tells the first process of a sandbox.
+// An initConfig is sent by the starting process to the first process of a
+// sandbox.
 type initConfig struct {
 	Plan        Plan             `json:"plan"`
-	Self        bool             `json:"self,omitempty"` // run this very binary
+	Self        bool             `json:"self,omitempty"` // run the current executable
 	Args        []string         `json:"args"`
 	Env         []string         `json:"env"`
 	Dir         string           `json:"dir"`
 	Extra       int              `json:"extra,omitempty"`        // number of extra files
-	AllIDs      bool             `json:"all_ids,omitempty"`      // every user id is mapped
-	AllowRescan bool             `json:"allow_rescan,omitempty"` // it will be asked to look again, see [Cmd.Rescan]
-	Probe       bool             `json:"probe,omitempty"`        // set the sandbox up and end
-	Overrides   []overrideRecord `json:"overrides,omitempty"`    // what bubblewrap was asked to carve out
-	ListenerFd  int              `json:"listener_fd,omitempty"`  // descriptor through which the proxy's listener goes out, 0 for none
+	AllIDs      bool             `json:"all_ids,omitempty"`      // all user ids are mapped
+	AllowRescan bool             `json:"allow_rescan,omitempty"` // see [Cmd.AllowRescan]
+	Probe       bool             `json:"probe,omitempty"`        // set up the sandbox and exit
+	Overrides   []overrideRecord `json:"overrides,omitempty"`    // mounts that bubblewrap was asked to make
+	ListenerFd  int              `json:"listener_fd,omitempty"`  // socket for sending the proxy's listener, 0 for none
+	Prescan     bool             `json:"prescan,omitempty"`      // a scanResult for the shared roots follows
 
-	Prescan bool `json:"prescan,omitempty"` // what was found in the shared roots comes next
-
-	// Found out by the first process itself.
+	// Set by the first process itself.
 	prescanned <-chan scanResult // nil without Prescan
-	resolved   Plan              // the plan with its paths as they are on disk
-	exe        int               // descriptor of this binary
+	resolved   Plan              // Plan with symlinks in its paths resolved
+	exe        int               // descriptor of the current executable
 	notes      []string          // what could not be protected
 }
 
-// A report is what the first process tells back: one when the program runs or
-// could not be started, one for each look, one when it has ended.
+// A report is sent back by the first process: one when the program runs or could
+// not be started, one per rescan, one when the program has ended.
 type report struct {
 	Error  string   `json:"error,omitempty"`
 	Denied bool     `json:"denied,omitempty"` // the system refused the sandbox itself
 	Notes  []string `json:"notes,omitempty"`  // what could not be protected
 
-	Rescanned bool   `json:"rescanned,omitempty"` // it is one for a look
-	Stale     string `json:"stale,omitempty"`     // what only a new process would be held to
+	Rescanned bool   `json:"rescanned,omitempty"` // answers a rescan request
+	Stale     string `json:"stale,omitempty"`     // a path that only a new process would protect
 
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
 }
 
-// A link is what a started sandbox hangs on. Orders go down through it; that
-// it stays open is the sign that the starting process lives.
+// A link connects the starting process to a sandbox. The config and rescan
+// requests are written to the lifeline; closing it ends the sandbox.
 type link struct {
 	once     sync.Once
 	lifeline *os.File // closed to end the sandbox
 	reports  *bufio.Reader
-	file     *os.File // behind reports
+	file     *os.File // underlies reports
 
-	mu    sync.Mutex // held while a report is waited for
-	ended *report    // that of the end, when it came in place of another
+	mu    sync.Mutex // held while waiting for a report
+	ended *report    // the last report, if it arrived in place of another
 }
 
 // closeLifeline ends the sandbox.
 func (l *link) closeLifeline() { l.once.Do(func() { l.lifeline.Close() }) }
 
-// failure returns the error that the first report tells.
+// failure returns the error in the first report.
 func (r report) failure() error {
 	if r.Error == "" {
 		return nil
@@ -86,10 +86,11 @@ func (l *link) nextReport() (report, error) {
 	return r, json.Unmarshal(line, &r)
 }
 
-// exitError returns the error that the last report tells, or that it did not come.
+// exitError returns the error for the last report, or for its absence if rerr is
+// not nil.
 func (r report) exitError(rerr error) error {
 	switch {
-	case rerr != nil: // it was killed before it could tell
+	case rerr != nil: // the first process was killed before it could report
 		return &ExitError{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL}
 	case r.Signal != 0:
 		return &ExitError{Code: 128 + r.Signal, Signal: syscall.Signal(r.Signal)}
@@ -99,7 +100,7 @@ func (r report) exitError(rerr error) error {
 	return nil
 }
 
-// lastReport returns the report of the end.
+// lastReport waits for the report that the program has ended.
 func (l *link) lastReport() (report, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,8 @@ func (l *link) lastReport() (report, error) {
 	return l.nextReport()
 }
 
-// reportWriter returns what writes reports to w, one at a time.
+// reportWriter returns a function that writes reports to w. It may be called
+// concurrently.
 func reportWriter(w *os.File) func(report) {
 	var mu sync.Mutex
 	return func(r report) {
@@ -123,7 +125,7 @@ func reportWriter(w *os.File) func(report) {
 	}
 }
 
-// writeMessage sends v as JSON, with its length before it.
+// writeMessage writes v to w as JSON, preceded by its length.
 func writeMessage(w io.Writer, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -133,7 +135,7 @@ func writeMessage(w io.Writer, v any) error {
 	return err
 }
 
-// readMessage reads what writeMessage sent into v, and nothing after it.
+// readMessage reads one message of writeMessage into v, and nothing after it.
 func readMessage(r io.Reader, v any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

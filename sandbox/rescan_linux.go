@@ -63,11 +63,11 @@ type rescanner struct {
 	knownDenied map[string]bool // denied paths that Landlock holds
 }
 
-// newRescanner returns a looker for o, once the view has been set up.
-func newRescanner(o initConfig) *rescanner {
+// newRescanner returns a looker for cfg, once the view has been set up.
+func newRescanner(cfg initConfig) *rescanner {
 	debug.SetGCPercent(100) // unlike a first process that only waits, it makes garbage
-	l := &rescanner{plan: o.resolved, knownDenied: map[string]bool{}}
-	for _, path := range o.resolved.Profile.Paths.Denied {
+	l := &rescanner{plan: cfg.resolved, knownDenied: map[string]bool{}}
+	for _, path := range cfg.resolved.Profile.Paths.Denied {
 		l.knownDenied[path] = true
 	}
 	return l

@@ -1,6 +1,6 @@
-// Package sandbox enforces a [policy.Profile]: it finds out what this system
-// can enforce, plans it, and starts processes that are held to the plan by the
-// kernel.
+// Package sandbox enforces a [policy.Profile]. It probes what this system can
+// enforce, makes a plan, and starts processes that the kernel confines to the
+// plan.
 //
 //	func main() {
 //		sandbox.Main() // first, in every binary that starts sandboxes
@@ -8,33 +8,35 @@
 //		plan, err := sandbox.NewPlan(profile, sandbox.Probe())
 //		cmd := plan.Command("", "worker") // "" is this very binary
 //		cmd.Stdin, cmd.Stdout = …
-//		err = cmd.Start() // returns once the program runs inside, or says why it cannot
+//		err = cmd.Start() // returns once the program runs inside, or why it cannot
 //		err = cmd.Wait()
 //	}
 //
-// Inside, [Current] returns the plan the process is held to, and a [Spawner]
-// starts commands that are held to it once more, so that they can neither
-// signal, trace nor read the process that started them.
+// Inside, [Current] returns the plan of the process. A [Spawner] starts commands
+// that are restricted a second time, so that they cannot signal, trace or read
+// the process that started them.
 //
-// Everything that a [Cmd] starts ends with it, and ends when the process that
-// started it ends, even by SIGKILL.
+// Everything that a [Cmd] starts ends with it. The sandbox also ends when the
+// process that started it ends, even by SIGKILL.
 //
 // # Levels
 //
 // At level [Full] the process gets its own user, mount, pid, ipc, net and uts
-// namespaces: a read-only view of the file system with the writable roots
-// carved out, protected paths below them read-only, hidden paths masked, a
-// fresh /proc, a private /dev; no capabilities; Landlock and seccomp on top.
-// Level [Bwrap] is the same through bubblewrap, where only that program may
-// make user namespaces. At level [Landlock] there are no namespaces: Landlock
-// holds writes and seccomp the network, and what they cannot do stands in
-// [Plan.Unenforced]. Level [None] confines nothing.
+// namespaces: a read-only view of the file system with mount overrides for the
+// writable roots, read-only mounts for protected paths below them, tmpfs masks
+// over hidden paths, a fresh /proc and a private /dev. It has no capabilities;
+// Landlock and seccomp apply on top. Level [Bwrap] is the same through
+// bubblewrap, for systems where only that program may create user namespaces.
+// Level [Landlock] has no namespaces: Landlock restricts writes, seccomp
+// restricts the network, and [Plan.Unenforced] lists what they cannot do. Level
+// [None] confines nothing.
 //
 // # Limits
 //
-// The kernel is shared: a fault in it is a way out. What may be read may be
-// told, through whatever network the profile has. A file that another program
-// of the user will run, such as a Makefile in a writable root, can be changed.
+// The kernel is shared, so a kernel vulnerability is a way out. Data that can be
+// read can also be sent over whatever network the profile allows. A file that
+// another program of the user runs later, such as a Makefile in a writable root,
+// can be changed.
 package sandbox
 
 import (
@@ -42,18 +44,18 @@ import (
 	"fmt"
 )
 
-// ErrUnsupported is what an error wraps when this system cannot enforce a
-// profile. The text says what is missing.
+// ErrUnsupported is wrapped by errors for profiles that this system cannot
+// enforce. The text says what is missing.
 var ErrUnsupported = errors.New("sandbox unsupported on this system")
 
-// ErrStale is what an error wraps when there is something that a process would
-// be held to if it were started now, and that this one is not.
+// ErrStale is wrapped by errors of [Cmd.Rescan] when only a new process would
+// enforce the profile for the files as they are now.
 var ErrStale = errors.New("the sandbox is older than what it is to protect")
 
-// ErrEnded is the error for what can only be done while the process runs.
+// ErrEnded is the error of operations that need a running process.
 var ErrEnded = errors.New("sandbox: it has ended")
 
-// A Level is how a process is confined. The zero value is not at all.
+// A Level is how a process is confined. The zero value is no confinement.
 type Level int
 
 const (
@@ -86,16 +88,16 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown sandbox level %q", text)
 }
 
-// A Support says whether this system offers something and, when it does not,
-// why. The zero value does not.
+// A Support says whether this system offers a feature and, if not, why. The zero
+// value means that it does not.
 type Support struct {
 	OK  bool   `json:"ok"`
 	Why string `json:"why,omitempty"` // why not
 }
 
-// A System is what this kernel and this user can enforce. The zero value can
-// enforce nothing. Make one with [Probe], or by hand for a plan of another
-// system.
+// A System describes what this kernel and this user can enforce. The zero value
+// can enforce nothing. Use [Probe] to get the current one, or build one to plan
+// for another system.
 type System struct {
 	OS         string  `json:"os"`
 	Root       bool    `json:"root"`       // the user is uid 0
@@ -122,7 +124,8 @@ func (s System) Level() Level {
 	return None
 }
 
-// Why returns, line by line, what keeps this system from a better level.
+// Why returns the reasons, one per feature, that keep this system from a better
+// level.
 func (s System) Why() []string {
 	var why []string
 	for _, part := range []struct {

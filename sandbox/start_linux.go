@@ -21,9 +21,9 @@ const (
 	firstExtraFd
 )
 
-// Start starts the program and returns when it runs inside the sandbox. An
-// error says what could not be set up, and nothing is left running. It wraps
-// [ErrUnsupported] when the system refused the sandbox itself.
+// Start starts the program and returns once it runs inside the sandbox. If
+// setting up fails, nothing is left running. The error wraps [ErrUnsupported] if
+// the system refused the sandbox itself.
 func (c *Cmd) Start() error {
 	cfg, err := c.initConfig()
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Cmd) Start() error {
 	return c.launch(cfg)
 }
 
-// initConfig returns the order for c.
+// initConfig returns what the first process of c needs to know.
 func (c *Cmd) initConfig() (initConfig, error) {
 	if c.link != nil {
 		return initConfig{}, errors.New("sandbox: already started")
@@ -181,15 +181,15 @@ func (c *Cmd) startInner(plan Plan) error {
 	return err
 }
 
-// Wait waits for the program, and for everything it started, to end, and for
-// its output to be copied. The error is an [*ExitError] when the program ran
-// and did not end well.
+// Wait waits for the program and everything it started to end, and for its
+// output to be copied. The error is an [*ExitError] if the program ran and did
+// not exit with 0.
 func (c *Cmd) Wait() error {
 	if c.link == nil {
 		return errors.New("sandbox: not started")
 	}
-	// Not reaped yet, so that its id stays its own. When somebody else ended
-	// it, bubblewrap for one, what it leaves behind is to end now.
+	// The process is not reaped yet, so that its id is not reused. If something
+	// else killed it, closing the lifeline ends what it left behind.
 	for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	c.link.closeLifeline()
@@ -197,7 +197,7 @@ func (c *Cmd) Wait() error {
 	err := c.inner.Wait()
 	c.link.file.Close()
 	if c.listener != nil {
-		c.listener.Close() // nobody is left to knock
+		c.listener.Close() // nothing is left that could connect
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -206,9 +206,9 @@ func (c *Cmd) Wait() error {
 	return rep.exitError(rerr)
 }
 
-// WaitEnded is [Cmd.Wait] for a process that ends next itself: it returns when
-// the program and everything it started have ended, and leaves it to the
-// kernel to take the sandbox down behind it. Where output is copied, it is Wait.
+// WaitEnded is [Cmd.Wait] for a caller that is about to exit. It returns when the
+// program and everything it started have ended, and leaves tearing down the
+// sandbox to the kernel. If output has to be copied, it is the same as Wait.
 func (c *Cmd) WaitEnded() error {
 	for _, std := range []any{c.Stdin, c.Stdout, c.Stderr} {
 		if _, isFile := std.(*os.File); std != nil && !isFile {
@@ -227,7 +227,7 @@ func (c *Cmd) WaitEnded() error {
 	return rep.exitError(rerr)
 }
 
-// Kill ends everything in the sandbox at once. Wait still has to be called.
+// Kill kills everything in the sandbox. The caller must still call Wait.
 func (c *Cmd) Kill() error {
 	if c.link == nil {
 		return errors.New("sandbox: not started")
@@ -236,6 +236,6 @@ func (c *Cmd) Kill() error {
 	return nil
 }
 
-// initEnv is the environment of the first process: it handles nothing secret,
-// needs no memory to speak of and little of the scheduler.
+// initEnv is the environment of the first process, which needs little memory and
+// few threads.
 var initEnv = []string{"GOGC=off", "GOMAXPROCS=2"}
