@@ -7,46 +7,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A search takes a while, and whoever may write a root, in a sandbox that
-// already runs, can move folders about in it meanwhile, so that one of them is
-// in no place where it is looked for. So each folder is looked at again when
-// the search has ended: when none has changed since its names were read, then
-// at the end of the reading all of it was as it was read.
+// A search takes a while. Meanwhile, a process in another sandbox that can write
+// the root may move a folder from a place not searched yet to one already
+// searched, so that the search misses it. So every folder is checked again at the
+// end: if none has changed since it was read, the search saw all of them as they
+// were at one moment.
 
-// A folderState is a folder as it was when its names were read.
+// A folderState is the state of a folder when its names were read.
 type folderState struct {
 	path     string
 	file     fileID
-	ctime    unix.Timespec // what nobody can set: its change time
-	nameHash uint64        // sum of the names that count
+	ctime    unix.Timespec // cannot be set by a process
+	nameHash uint64        // hash of the entries that the search looks at
 	deeper   bool
 }
 
-// snapshot are the folders that a search has read.
+// A snapshot holds the state of the folders that a search has read.
 type snapshot struct {
 	started time.Time
 	folders []folderState
 }
 
-// A scanChange is what was changed during a search. The worst counts.
+// A scanChange says what changed during a search. Greater values are worse.
 type scanChange int
 
 const (
 	stable   scanChange = iota // nothing
-	modified                   // one folder, where files come and go
-	moved                      // what counts, or several folders: one may have gone from there to here and back
+	modified                   // one folder, but no relevant entry of it
+	moved                      // relevant entries, or several folders: one may have been moved there and back
 )
 
-// tick is longer than the time in which two changes may get the same time
-// from a kernel.
+// tick is longer than the granularity of the kernel's timestamps: changes within
+// one tick may have the same change time.
 const tick = 20 * time.Millisecond
 
-// changes says what has changed since the folders were read.
+// changes returns what has changed since the folders were read.
 func (l *snapshot) changes(s *search) scanChange {
 	changed := 0
 	for _, d := range l.folders {
 		var st unix.Stat_t
-		if err := unix.Lstat(d.path, &st); err != nil || d.file != (fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}) {
+		if err := unix.Lstat(d.path, &st); err != nil || d.file != idOf(st) {
 			return moved
 		}
 		sec, nsec := d.ctime.Unix()
@@ -61,17 +61,16 @@ func (l *snapshot) changes(s *search) scanChange {
 	return min(scanChange(changed), moved)
 }
 
-// How often a search begins anew when folders are moved, or files changed,
-// while it goes on.
+// How often a search is repeated when folders were moved, or only files changed.
 const (
 	maxMovedRetries    = 9
 	maxModifiedRetries = 2
 )
 
-// scanUntilStable repeats search until nothing is changed while it goes on. When that
-// does not come about, it returns an error where folders were moved, and a
-// add where it may have been files only.
-func scanUntilStable(search func() (scanChange, error)) (note string, err error) {
+// scanUntilStable repeats search until nothing changes during it. If that does not
+// happen, it returns an error if folders were moved, and a note if only files may
+// have changed.
+func scanUntilStable(search scanFunc) (note string, err error) {
 	for try := 0; ; try++ {
 		worst, err := search()
 		switch {
@@ -80,16 +79,18 @@ func scanUntilStable(search func() (scanChange, error)) (note string, err error)
 		case worst == moved && try >= maxMovedRetries:
 			return "", errMoving
 		case worst == modified && try >= maxModifiedRetries:
-			return "files were changed while the writable roots were searched: a protected name that was moved at the same time may not be protected", nil
+			return "files changed while the writable roots were searched: " +
+				"a protected name that was moved at the same time may not be protected", nil
 		}
 		time.Sleep(tick << min(try, 2))
 	}
 }
 
-var errMoving = errors.New("folders are moved about in the writable roots while they are searched for protected names; end what does that, and try again")
+var errMoving = errors.New("folders in the writable roots are being moved while they are searched for protected names; " +
+	"stop the process that does that, and try again")
 
-// entryHash is the sum of an entry, so that those of a folder make the same
-// whatever their order is.
+// entryHash returns the hash of an entry. The hashes of a folder are added up, so
+// that their order does not matter.
 func entryHash(name []byte, inode uint64) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	sum := uint64(offset)
@@ -99,20 +100,21 @@ func entryHash(name []byte, inode uint64) uint64 {
 	return (sum ^ inode) * prime
 }
 
-// addMissing notes that the folder at path was named and then not there.
+// addMissing records that the folder at path was listed but could not be opened.
+// A nil snapshot records nothing.
 func (l *snapshot) addMissing(path string) {
 	if l != nil {
-		l.folders = append(l.folders, folderState{path: path}) // which is no file
+		l.folders = append(l.folders, folderState{path: path}) // matches no file
 	}
 }
 
-// add keeps what the folder fd, at path, is before its names are read, and
-// returns where the sum of those belongs.
+// add records the state of the folder fd, at path, before its names are read. The
+// caller sets nameHash in the returned state. A nil snapshot records nothing.
 func (l *snapshot) add(fd int, path string, deeper bool) *folderState {
 	var st unix.Stat_t
 	if l == nil || unix.Fstat(fd, &st) != nil {
 		return &folderState{}
 	}
-	l.folders = append(l.folders, folderState{path: path, file: fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}, ctime: st.Ctim, deeper: deeper})
+	l.folders = append(l.folders, folderState{path: path, file: idOf(st), ctime: st.Ctim, deeper: deeper})
 	return &l.folders[len(l.folders)-1]
 }

@@ -19,25 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initName is how the first process of a sandbox is told from a normal start.
-// Whoever starts it by hand only confines himself.
+// initName is the argument that identifies the first process of a sandbox.
+// Starting it by hand only confines the caller.
 const initName = "toolgate-sandbox-init"
 
-// planVar carries the plan into this binary when it is run inside.
+// planVar is the environment variable that passes the plan to this executable
+// when it runs inside.
 const planVar = "TOOLGATE_SANDBOX"
 
 var (
 	mainCalled bool
-	current    *Plan // what this process is held to, set once by Main
+	current    *Plan // the plan of this process, set once by Main
 )
 
-// Main makes this binary able to start sandboxes. It must be the first thing
-// in main, and in TestMain: when the process is the first one of a sandbox,
-// it sets the sandbox up, runs the program, reaps, and never returns.
-// Otherwise it returns at once.
+// Main lets this executable start sandboxes. It must be the first call in main
+// and in TestMain. In the first process of a sandbox it sets up the sandbox, runs
+// the program, reaps processes and never returns. Otherwise it returns at once.
 //
-// In a program that runs inside, Main also closes what it was handed to the
-// programs it will start, and keeps other processes from reading its memory.
+// In a program that runs inside, Main also sets close-on-exec on the descriptors
+// it was given and keeps other processes from reading its memory.
 func Main() {
 	mainCalled = true
 	if len(os.Args) == 2 && os.Args[1] == initName {
@@ -51,8 +51,8 @@ func Main() {
 	}
 }
 
-// setProcessName sets what top and ps call this process. Both were started by a
-// path that says nothing, as exe is.
+// setProcessName sets the name that top and ps show for this process, which was
+// started by an uninformative path such as /proc/self/exe.
 func setProcessName(name string) {
 	text, err := unix.ByteSliceFromString(name)
 	if err != nil || unix.Gettid() != os.Getpid() { // the main thread's name is the process's
@@ -61,9 +61,9 @@ func setProcessName(name string) {
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
 }
 
-// Current returns the plan that this process is held to. It is false in a
-// process that was not started as this very binary by a [Cmd], or that says
-// so but is not confined.
+// Current returns the plan that this process is confined to. It returns false
+// unless the process was started by a [Cmd] from the same executable and really
+// is confined.
 func Current() (Plan, bool) {
 	if current == nil {
 		return Plan{}, false
@@ -71,7 +71,7 @@ func Current() (Plan, bool) {
 	return *current, true
 }
 
-// adoptPlan takes over the plan that this process was started with.
+// adoptPlan sets the plan that this process was started with as its current one.
 func adoptPlan(text string) {
 	var plan Plan
 	if json.Unmarshal([]byte(text), &plan) != nil || plan.Digest == "" || plan.seal().Digest != plan.Digest {
@@ -97,8 +97,7 @@ func isFiltered() bool {
 	return err == nil && mode == unix.SECCOMP_MODE_FILTER
 }
 
-// closeOnExec keeps every descriptor but the standard ones from programs that
-// this process will start.
+// closeOnExec sets close-on-exec on every descriptor but the standard ones.
 func closeOnExec() error {
 	err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	if err != unix.ENOSYS && err != unix.EINVAL {
@@ -117,47 +116,29 @@ func closeOnExec() error {
 	return nil
 }
 
-// runInit is the first process of a sandbox: pid 1 of its pid namespace, or,
+// runInit is the first process of a sandbox: pid 1 of its pid namespace or,
 // without one, a supervisor beside the program.
 func runInit() {
-	// What is set up per thread is set up on one thread.
+	// Per-thread settings are made on one thread.
 	runtime.LockOSThread()
-	tell := reportWriter(os.NewFile(reportFd, "report"))
+	send := reportWriter(os.NewFile(reportFd, "report"))
 	cfg, requests, err := readInitConfig()
-	if err == nil {
-		err = prepare(&cfg)
-	}
-	if err == nil && cfg.ListenerFd > 0 {
-		err = sendListener(cfg.ListenerFd)
-	}
-	if err == nil && cfg.Probe {
-		tell(report{})
-		unix.Exit(0)
-	}
 	pid := 0
 	if err == nil {
-		var notes []string
-		pid, notes, err = startConfined(cfg)
-		cfg.notes = append(cfg.notes, notes...)
-	}
-	looks := cfg.AllowRescan && cfg.Plan.confined()
-	if err == nil && cfg.Plan.confined() && !cfg.Plan.namespaces() {
-		// Those of namespaces of one's own are good for nothing outside, and
-		// some are needed to look again; these are the user's.
-		err = step("dropping capabilities", dropCapabilitiesElsewhere())
+		pid, err = setup(&cfg, send)
 	}
 	if err != nil {
 		if pid != 0 && !cfg.Plan.namespaces() {
 			killDescendants()
 		}
 		_, refused := errors.AsType[*setupError](err)
-		tell(report{Error: err.Error(), Denied: refused})
+		send(report{Error: err.Error(), Denied: refused})
 		unix.Exit(1)
 	}
-	tell(report{Notes: cfg.notes})
+	send(report{Notes: cfg.notes})
 	releaseStdio()
-	if looks {
-		go newRescanner(cfg).serve(requests, tell) // ends with the process
+	if cfg.AllowRescan && cfg.Plan.confined() {
+		go newRescanner(cfg).serve(requests, send) // ends with the process
 	}
 	status := reap(pid)
 	if cfg.Plan.namespaces() {
@@ -169,12 +150,38 @@ func runInit() {
 	if status.Signaled() {
 		r = report{Signal: int(status.Signal())}
 	}
-	tell(r)
+	send(r)
 	unix.Exit(0)
 }
 
-// releaseStdio lets go of the program's standard streams: who reads what it
-// writes sees the end of that when the program, and not this process, is done.
+// setup sets up the sandbox and starts the program in it. It returns the
+// program's id, also with an error if the program was started. For a probe, it
+// reports success and exits.
+func setup(cfg *initConfig, send func(report)) (pid int, err error) {
+	if err := prepare(cfg); err != nil {
+		return 0, err
+	}
+	if cfg.ListenerFd > 0 {
+		if err := sendListener(cfg.ListenerFd); err != nil {
+			return 0, err
+		}
+	}
+	if cfg.Probe {
+		send(report{})
+		unix.Exit(0)
+	}
+	pid, notes, err := startConfined(*cfg)
+	cfg.notes = append(cfg.notes, notes...)
+	if err == nil && cfg.Plan.confined() && !cfg.Plan.namespaces() {
+		// Without namespaces, these are the user's capabilities. In namespaces
+		// they are worth nothing outside, and rescans need some.
+		err = step("dropping capabilities", dropCapabilitiesElsewhere())
+	}
+	return pid, err
+}
+
+// releaseStdio replaces the standard streams of this process with /dev/null, so
+// that readers of the program's output see EOF when the program ends.
 func releaseStdio() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -186,10 +193,9 @@ func releaseStdio() {
 	}
 }
 
-// killNamespace ends every other process of this pid namespace, of which this
-// is the first, and returns when none is left. The kernel would do it at the
-// end of this one: but then whoever waits for that waits for the mounts to be
-// taken down too.
+// killNamespace kills every other process of this pid namespace, of which this is
+// pid 1, and returns when none is left. The kernel would do the same when this
+// process exits, but the parent would then also wait for the unmounting.
 func killNamespace() {
 	if os.Getpid() != 1 {
 		return
@@ -201,7 +207,7 @@ func killNamespace() {
 	}
 }
 
-// A setupError is a step of the set-up that the system refused.
+// A setupError is a setup step that the system refused.
 type setupError struct {
 	step string
 	err  error
@@ -210,7 +216,7 @@ type setupError struct {
 func (e *setupError) Error() string { return e.step + ": " + e.err.Error() }
 func (e *setupError) Unwrap() error { return e.err }
 
-// step returns err as a fault of the named step, or nil.
+// step returns err as a [setupError] of the named step, or nil if err is nil.
 func step(name string, err error) error {
 	if err == nil {
 		return nil
@@ -218,22 +224,22 @@ func step(name string, err error) error {
 	return &setupError{name, err}
 }
 
-// readInitConfig reads the order and, from then on, ends everything when the
-// process that gave it has ended.
+// readInitConfig reads the config. From then on it ends the sandbox when the
+// starting process ends.
 //
-// What comes down after the order is what was found early, and then requests
-// to look again.
+// After the config, the lifeline carries the result of the prescan, if any, and
+// then rescan requests.
 func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
-	requests = make(chan struct{}, 1) // the next comes when one is answered
+	requests = make(chan struct{}, 1) // each is answered before the next is sent
 	if err := closeOnExec(); err != nil {
 		return initConfig{}, requests, step("close_range", err)
 	}
 	lifeline := os.NewFile(configFd, "order")
 	if err = readMessage(lifeline, &cfg); err != nil {
-		return cfg, requests, fmt.Errorf("reading the order: %w", err)
+		return cfg, requests, fmt.Errorf("reading the sandbox config: %w", err)
 	}
 	if !cfg.Plan.namespaces() {
-		// Orphans come to this process, so that it can find and end them.
+		// Orphans are reparented to this process, so that it can kill them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return cfg, requests, step("subreaper", err)
 		}
@@ -242,23 +248,19 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 		if !cfg.Plan.namespaces() {
 			killDescendants()
 		}
-		unix.Exit(1) // of pid 1: the kernel ends the whole namespace
+		unix.Exit(1) // when pid 1 exits, the kernel kills the whole namespace
 	}
-	// Both end with the process: the lifeline carries nothing more but requests
-	// to look again, which come after the program has started, and who asks this
-	// process to end means all of the sandbox. With a pid namespace that needs
-	// no handler: a Go program ends by itself, and the kernel does the rest.
-	early := make(chan scanResult, 1)
+	prescanned := make(chan scanResult, 1)
 	if cfg.Prescan {
-		cfg.prescanned = early
+		cfg.prescanned = prescanned
 	}
-	go func() {
+	go func() { // ends with the process
 		if cfg.Prescan {
 			var f scanResult
 			if readMessage(lifeline, &f) != nil {
 				end()
 			}
-			early <- f
+			prescanned <- f
 		}
 		var request [1]byte
 		for {
@@ -269,18 +271,20 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 		}
 	}()
 	if !cfg.Plan.namespaces() {
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-		go func() {
-			<-asked
+		// A signal to this process ends the whole sandbox. With a pid namespace
+		// that needs no handler: pid 1 dies, and the kernel kills the rest.
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+		go func() { // ends with the process
+			<-signals
 			end()
 		}()
 	}
 	return cfg, requests, nil
 }
 
-// prepare changes what this process sees to what the program may see, and
-// puts what is known only now into the order.
+// prepare gives this process the file system view of the program and completes
+// cfg with what is known only inside.
 func prepare(cfg *initConfig) error {
 	if !cfg.Plan.confined() {
 		return nil
@@ -289,35 +293,35 @@ func prepare(cfg *initConfig) error {
 	if err != nil {
 		return err
 	}
-	seen := cfg.Plan
-	seen.Profile.WritableRoots = roots
-	seen.Profile.SharedRoots = realNames(cfg.Plan.Profile.SharedRoots)
-	seen.Profile.Hidden = withRealNames(cfg.Plan.Profile.Hidden)
-	seen.Profile.Paths.Denied = withRealNames(cfg.Plan.Profile.Paths.Denied)
+	resolved := cfg.Plan
+	resolved.Profile.WritableRoots = roots
+	resolved.Profile.SharedRoots = realNames(cfg.Plan.Profile.SharedRoots)
+	resolved.Profile.Hidden = withRealNames(cfg.Plan.Profile.Hidden)
+	resolved.Profile.Paths.Denied = withRealNames(cfg.Plan.Profile.Paths.Denied)
 	if cfg.Plan.Level == Landlock {
-		if seen, err = resolveForLandlock(seen); err != nil {
+		if resolved, err = resolveForLandlock(resolved); err != nil {
 			return err
 		}
 	}
-	cfg.resolved = seen
+	cfg.resolved = resolved
 	if cfg.Self {
-		// Its path may be out of sight once the mounts are made.
+		// The path may not be visible once the mounts are in place.
 		if cfg.exe, err = openSelf(cfg.Plan); err != nil {
-			return step("own binary", err)
+			return step("opening the executable", err)
 		}
 	}
 	switch cfg.Plan.Level {
 	case Full:
-		cfg.notes, err = setupMounts(seen, cfg.prescanned)
+		cfg.notes, err = setupMounts(resolved, cfg.prescanned)
 	case Bwrap:
 		err = verifyMounts(cfg.Overrides)
 	}
 	return err
 }
 
-// openSelf opens this binary. Where mounts can be made it is by one that is
-// read-only, when the binary is still at its path: a program can open its own
-// binary anew, by the mount that it was started from.
+// openSelf opens the current executable. At level full it does so through a
+// read-only mount, provided the executable is still at its path: a program can
+// reopen its own executable through the mount that it was started from.
 func openSelf(plan Plan) (fd int, err error) {
 	const self = "/proc/self/exe"
 	if fd, err = unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil || plan.Level != Full {
@@ -328,11 +332,12 @@ func openSelf(plan Plan) (fd int, err error) {
 	if err != nil || unix.Fstat(fd, &st) != nil {
 		return fd, nil
 	}
-	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW
+	tree, err := unix.OpenTree(unix.AT_FDCWD, path, flags)
 	if err != nil {
 		return fd, nil
 	}
-	id := fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}
+	id := idOf(st)
 	if id.check(tree) != nil || setMountAttr(tree, unix.MOUNT_ATTR_RDONLY|plainMount, 0) != nil {
 		unix.Close(tree)
 		return fd, nil
@@ -341,8 +346,8 @@ func openSelf(plan Plan) (fd int, err error) {
 	return tree, nil
 }
 
-// resolveForLandlock returns plan with the paths that its patterns match, and every
-// name of what can be read, as Landlock needs them.
+// resolveForLandlock returns plan with its patterns replaced by the paths they
+// match, and with symlinks in its readable paths resolved.
 func resolveForLandlock(plan Plan) (Plan, error) {
 	matched, err := findGlobs(plan.Profile.Paths.DeniedGlobs, plan.Profile.Paths.GlobDepth)
 	if err != nil {
@@ -353,11 +358,11 @@ func resolveForLandlock(plan Plan) (Plan, error) {
 	return plan, nil
 }
 
-// startConfined starts the program from a thread that is held to the plan.
+// startConfined starts the program from a thread that is confined to the plan.
 // Notes say what could not be protected.
 //
-// That thread is not the main one, which stands for the whole process: in the
-// program's own Landlock domain, it could be signalled from there.
+// The thread is not the main one, which represents the whole process: in the
+// program's own Landlock domain, the program could signal it.
 func startConfined(cfg initConfig) (pid int, notes []string, err error) {
 	type started struct {
 		pid   int
@@ -366,8 +371,8 @@ func startConfined(cfg initConfig) (pid int, notes []string, err error) {
 	}
 	done := make(chan started)
 	go func() {
-		// Never unlocked, and never ended: the end of this thread is the
-		// end of the program, by Pdeathsig.
+		// The thread is never unlocked and never ends: because of Pdeathsig,
+		// the program would be killed with it.
 		runtime.LockOSThread()
 		notes, err := pinSymlinks(cfg.Overrides)
 		if err == nil {
@@ -385,8 +390,8 @@ func startConfined(cfg initConfig) (pid int, notes []string, err error) {
 	return s.pid, s.notes, s.err
 }
 
-// startProgram starts the program. It is not the child of a process of the
-// sandbox but of this one, in a session of its own.
+// startProgram starts the program as a child of this process, in its own
+// session.
 func startProgram(cfg initConfig) (pid int, err error) {
 	program := "/proc/self/exe"
 	env := cfg.Env
@@ -416,7 +421,7 @@ func startProgram(cfg initConfig) (pid int, err error) {
 	return pid, nil
 }
 
-// startError says whether the folder or the program was at fault.
+// startError returns err with the working folder or the program that caused it.
 func startError(cfg initConfig, program string, err error) error {
 	var st unix.Stat_t
 	if serr := unix.Stat(cfg.Dir, &st); serr != nil {
@@ -428,7 +433,7 @@ func startError(cfg initConfig, program string, err error) error {
 	return fmt.Errorf("%s: %w", program, err)
 }
 
-// confine holds this thread, and what it starts, to the plan.
+// confine restricts this thread, and what it starts, to the plan.
 func confine(cfg initConfig) error {
 	if !cfg.Plan.confined() {
 		return nil
@@ -443,7 +448,7 @@ func confine(cfg initConfig) error {
 		return step("no_new_privs", err)
 	}
 	if plan.ABI > 0 {
-		// Before the capabilities go: the roots are opened for it.
+		// This opens the roots, so it comes before dropping capabilities.
 		if err := domain(plan, listFolder).enter(); err != nil {
 			return step("restricting file access", err)
 		}
@@ -463,7 +468,7 @@ func confine(cfg initConfig) error {
 	return step("filtering system calls", err)
 }
 
-// realRoots returns the folders that roots are once symlinks are followed.
+// realRoots returns roots with symlinks resolved. Each must be a folder.
 func realRoots(roots []string) ([]string, error) {
 	var real []string
 	for _, root := range roots {
@@ -471,9 +476,10 @@ func realRoots(roots []string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("writable root %s: %w", root, errors.Unwrap(err))
 		}
-		// A symlink that a sandbox can make would name any folder there is.
+		// A symlink that a sandbox can create could point to any folder.
 		if path != root && slices.ContainsFunc(roots, func(r string) bool { return r != root && isBelow(root, r) }) {
-			return nil, fmt.Errorf("writable root %s: leads to %s by a symlink in another writable root; name the folder itself", root, path)
+			return nil, fmt.Errorf("writable root %s: leads to %s by a symlink in another writable root; "+
+				"name the folder itself", root, path)
 		}
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
 			return nil, fmt.Errorf("writable root %s: not a folder", root)
@@ -486,8 +492,8 @@ func realRoots(roots []string) ([]string, error) {
 	return sorted(real), nil
 }
 
-// realNames returns what paths are once symlinks are followed, without those
-// that lead nowhere.
+// realNames returns paths with symlinks resolved. It leaves out paths that do not
+// exist.
 func realNames(paths []string) []string {
 	var real []string
 	for _, path := range paths {
@@ -498,12 +504,13 @@ func realNames(paths []string) []string {
 	return real
 }
 
-// withRealNames returns paths and what they are once symlinks are followed.
+// withRealNames returns paths together with their resolved forms.
 func withRealNames(paths []string) []string {
 	return sorted(slices.Concat(paths, realNames(paths)))
 }
 
-// lookPath finds the program named name as a shell in dir with env would.
+// lookPath finds the program called name as a shell in dir with env would, but
+// ignores relative folders in PATH.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -519,7 +526,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	}
 	for _, folder := range filepath.SplitList(path) {
 		if !filepath.IsAbs(folder) {
-			continue // a program of the workspace is named with a slash
+			continue // programs of the workspace are named with a slash
 		}
 		file := filepath.Join(folder, name)
 		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() && unix.Access(file, unix.X_OK) == nil {
@@ -529,8 +536,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: program not found in PATH", name)
 }
 
-// reap waits for the program and buries every other process that was left to
-// this one.
+// reap waits for the program and reaps every other child of this process.
 func reap(program int) unix.WaitStatus {
 	for {
 		var status unix.WaitStatus
@@ -538,7 +544,7 @@ func reap(program int) unix.WaitStatus {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return unix.WaitStatus(unix.SIGKILL) // buried by killDescendants
+			return unix.WaitStatus(unix.SIGKILL) // reaped by killDescendants
 		case pid == program && (status.Exited() || status.Signaled()):
 			return status
 		}

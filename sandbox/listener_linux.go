@@ -11,31 +11,31 @@ import (
 	"toolgate/policy"
 )
 
-// The way out of a network namespace is a socket that belongs to it and is
-// held outside: the first process listens there, and hands the listener out
-// through the door. What connects to it inside is accepted by the process that
-// started the sandbox, without anything in between, and there is no file that
-// a command could connect to instead.
+// The only way out of the network namespace is a listening socket that belongs to
+// the namespace and is held outside. The first process opens it and sends it out
+// over a socket pair. Connections made inside are then accepted by the process
+// that started the sandbox, with no relay in between and no socket file that a
+// command could connect to.
 
-// listenerSocketpair returns both ends of what the listener goes through.
+// listenerSocketpair returns both ends of the socket pair for the listener.
 func listenerSocketpair() (outside, inside *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the door for the proxy: %w", err)
+		return nil, nil, fmt.Errorf("socket pair for the proxy's listener: %w", err)
 	}
-	return os.NewFile(uintptr(fds[0]), "door"), os.NewFile(uintptr(fds[1]), "door"), nil
+	return os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "listener"), nil
 }
 
-// sendListener listens in this network namespace and sends the listener out
-// through the descriptor door, which it closes.
-func sendListener(door int) error {
-	defer unix.Close(door)
+// sendListener listens in this network namespace and sends the listener over the
+// socket to, which it closes.
+func sendListener(to int) error {
+	defer unix.Close(to)
 	if err := loopbackUp(); err != nil {
-		return step("switching loopback on", err)
+		return step("bringing up loopback", err)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return step("a socket for the proxy", err)
+		return step("socket for the proxy", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: policy.ProxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
@@ -44,11 +44,11 @@ func sendListener(door int) error {
 	if err := unix.Listen(fd, 128); err != nil {
 		return step("listening for the proxy", err)
 	}
-	return step("handing the proxy's listener out", unix.Sendmsg(door, []byte{0}, unix.UnixRights(fd), nil, 0))
+	return step("sending the proxy's listener", unix.Sendmsg(to, []byte{0}, unix.UnixRights(fd), nil, 0))
 }
 
-// loopbackUp switches the namespace's loopback interface on, if bubblewrap has
-// not done so.
+// loopbackUp brings up the namespace's loopback interface, unless bubblewrap has
+// done so.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -69,13 +69,13 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// receiveListener takes the listener that sendListener has sent. It is there already:
-// the first process reports after it.
-func receiveListener(door *os.File) (net.Listener, error) {
+// receiveListener receives the listener that sendListener sent. It does not wait:
+// the first process reports only after sending it.
+func receiveListener(from *os.File) (net.Listener, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(int(door.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+	_, n, _, _, err := unix.Recvmsg(int(from.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	if err != nil {
-		return nil, fmt.Errorf("taking the proxy's listener: %w", err)
+		return nil, fmt.Errorf("receiving the proxy's listener: %w", err)
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {

@@ -16,15 +16,15 @@ const (
 )
 
 // setupMounts gives this process, in a mount namespace of its own, the view
-// of the file system that plan asks for, and makes it the root. From early,
+// of the file system that plan asks for, and makes it the root. From prescanned,
 // when it is not nil, comes what was found in the shared roots.
 // Notes say what could not be protected.
-func setupMounts(plan Plan, early <-chan scanResult) (notes []string, err error) {
+func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err error) {
 	// Nothing done here may reach the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
-	v, err := cloneLayout(plan, early)
+	v, err := cloneLayout(plan, prescanned)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +103,10 @@ func (v view) sealMasks(restricted bool) error {
 // is shared with others, who make and remove repositories in it at any time:
 // when something found has gone by the time it is opened, the search begins
 // anew.
-func cloneLayout(plan Plan, early <-chan scanResult) (v view, err error) {
+func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
 	var found *scanResult
-	if early != nil {
-		if f := <-early; !f.None {
+	if prescanned != nil {
+		if f := <-prescanned; !f.None {
 			found = &f
 		}
 	}
@@ -315,7 +315,7 @@ func (id fileID) check(fd int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if id != (fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}) {
+	if id != idOf(st) {
 		return errReplaced
 	}
 	return nil

@@ -13,30 +13,30 @@ import (
 	"toolgate/policy"
 )
 
-// A mountOverride is one path that differs from the read-only rest.
+// A mountOverride is a mount over one path that differs from the read-only root.
 type mountOverride struct {
-	path string // without symlinks, but for its last name when it is one
+	path string // with symlinks resolved, except for its last name
 	kind overrideKind
 	file fileID
-	tree int // a detached copy of the mounts there, -1 without
+	tree int // detached copy of the mounts at path, -1 for none
 
-	inMask  bool // what it lies in is masked: its place has to be made
-	partial bool // hidden, but something in it is not
-	fixed   bool // of Hidden or ReadOnlyPaths: nothing else may take its place
+	inMask  bool // lies below a mask, in which path has to be created
+	partial bool // hidden, but a path below it is not
+	fixed   bool // of Hidden or ReadOnlyPaths: path must not be replaced
 }
 
-// A overrideKind says how. Where two carvings are about one path, the later
-// kind wins.
+// An overrideKind is the kind of a mount override. If two are for one path, the
+// greater kind wins.
 type overrideKind int
 
 const (
 	writable overrideKind = iota
-	pinned                // writable as before, but cannot be moved away
+	pinned                // a mount that keeps a writable path from being moved
 	readOnly
-	hidden
+	hidden // under a mask: a tmpfs over a folder, a device file over a file
 )
 
-// A fileID is what a path led to when it was looked at.
+// A fileID identifies the file at a path at one moment.
 type fileID struct {
 	Dev, Ino uint64
 	Kind     uint32 // the file type bits of its mode
@@ -44,41 +44,45 @@ type fileID struct {
 
 func (id fileID) isDir() bool { return id.Kind == unix.S_IFDIR }
 
-// isSymlink reports whether it is a symlink itself that is carved out.
+// isSymlink reports whether c is for a symlink itself and not for its target.
 func (c mountOverride) isSymlink() bool { return c.file.Kind == unix.S_IFLNK }
 
-// Limits on how far a writable root is searched for protected names. What
-// lies beyond them is not protected, and the note says so.
+// Limits of the search for protected names. Names beyond them are not protected,
+// and a note says so.
 const (
 	maxSearched  = 200_000
 	maxProtected = 2_000
 	sharedDepth  = 1 // folders below a shared root
 )
 
-// A view is what differs from the read-only rest.
+// A view is the difference between the read-only root and what a sandbox sees.
 type view struct {
-	overrides []mountOverride // outermost first, so that the more exact path wins
-	symlinks  []symlink       // to be made in masks
-	notes     []string        // what was left out
+	overrides []mountOverride // parents first, so that the more specific path wins
+	symlinks  []symlink       // to be created in masks
+	notes     []string        // what could not be protected
 }
 
-// layout returns what plan, whose roots have no symlinks, carves out of the
-// read-only root, once nobody moves folders about. Early is what is known of
-// the shared roots, nil when they are to be searched.
-func layout(plan Plan, early *scanResult) (view, error) {
-	return layoutWith(plan, early, scanUntilStable)
+// A scanFunc runs a search and says what changed during it.
+type scanFunc func() (scanChange, error)
+
+// layout returns the view of plan, whose roots have no symlinks. It repeats the
+// search while folders are being moved. Prescanned is the scan result of the
+// shared roots, nil to search them too.
+func layout(plan Plan, prescanned *scanResult) (view, error) {
+	return layoutWith(plan, prescanned, scanUntilStable)
 }
 
-// layoutOnce is layout at once. It is for a sandbox that runs, which is told of
-// what is moved later.
+// layoutOnce is layout with a single search. It is for a running sandbox, which
+// is rescanned later anyway.
 func layoutOnce(plan Plan) (view, error) {
-	return layoutWith(plan, nil, func(search func() (scanChange, error)) (note string, err error) {
+	return layoutWith(plan, nil, func(search scanFunc) (note string, err error) {
 		_, err = search()
 		return "", err
 	})
 }
 
-func layoutWith(plan Plan, early *scanResult, settle func(search func() (scanChange, error)) (note string, err error)) (view, error) {
+// layoutWith is layout with the function that repeats the search.
+func layoutWith(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note string, err error)) (view, error) {
 	p := plan.Profile
 	var list []mountOverride
 	for _, root := range p.WritableRoots {
@@ -93,8 +97,9 @@ func layoutWith(plan Plan, early *scanResult, settle func(search func() (scanCha
 	}
 	var protected []mountOverride
 	var notes, matched []string
-	note, err := settle(func() (worst scanChange, err error) {
-		protected, notes, worst = searchRoots(p.WritableRoots, p.SharedRoots, splitPatterns(p.ReadOnlySubpaths), early)
+	note, err := repeat(func() (worst scanChange, err error) {
+		patterns := splitPatterns(p.ReadOnlySubpaths)
+		protected, notes, worst = searchRoots(p.WritableRoots, p.SharedRoots, patterns, prescanned)
 		matched, err = findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
 		return worst, err
 	})
@@ -119,8 +124,8 @@ func layoutWith(plan Plan, early *scanResult, settle func(search func() (scanCha
 	} {
 		for _, path := range named.paths {
 			c, err := statOverride(path, named.kind)
-			// What this process, with its capabilities, cannot reach, no
-			// other of the sandbox can.
+			// What this process cannot reach with its capabilities, no other
+			// process of the sandbox can reach.
 			if isMissing(err) || errors.Is(err, unix.EACCES) {
 				continue
 			}
@@ -140,9 +145,9 @@ func layoutWith(plan Plan, early *scanResult, settle func(search func() (scanCha
 	return v, nil
 }
 
-// addFixedPaths adds to list the paths of ReadOnlyPaths that lie in a writable root,
-// and pins the folders there that lead to them and to what is hidden: with one
-// of those moved away, another file could be put under the same path.
+// addFixedPaths adds to list the paths of ReadOnlyPaths that lie in a writable
+// root, and pinned mounts for the folders above them and above hidden paths. If
+// such a folder could be moved away, another file could be put at the same path.
 func addFixedPaths(list []mountOverride, p policy.Profile) ([]mountOverride, error) {
 	var fixed, pins []mountOverride
 	for _, path := range p.ReadOnlyPaths {
@@ -176,7 +181,7 @@ func addFixedPaths(list []mountOverride, p policy.Profile) ([]mountOverride, err
 	return slices.Concat(pins, fixed, list), nil
 }
 
-// outerRoot returns the outermost of roots that path lies in.
+// outerRoot returns the outermost of roots that contains path.
 func outerRoot(path string, roots []string) (root string, ok bool) {
 	for _, r := range roots {
 		if path != r && isBelow(path, r) && (!ok || len(r) < len(root)) {
@@ -186,8 +191,8 @@ func outerRoot(path string, roots []string) (root string, ok bool) {
 	return root, ok
 }
 
-// nest brings the carvings into order and finds out which of them lie in what
-// is masked, as the whole root is when it is restricted.
+// nest sorts the overrides and finds out which of them lie below a mask. With
+// restricted, the whole root is one.
 func nest(list []mountOverride, restricted bool) view {
 	slices.SortStableFunc(list, func(a, b mountOverride) int {
 		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
@@ -199,10 +204,10 @@ func nest(list []mountOverride, restricted bool) view {
 		return int(a.kind) - int(b.kind)
 	})
 	v := view{}
-	at := map[string]int{} // path → its carving
+	at := map[string]int{} // index of the override at a path
 	for i, c := range list {
 		if i+1 < len(list) && list[i+1].path == c.path {
-			continue // two names may lead to one path: the stricter holds
+			continue // two names may lead to one path: the stricter kind wins
 		}
 		mask, masked, closed := -1, restricted, false
 		for up := c.path; up != "/"; {
@@ -214,9 +219,9 @@ func nest(list []mountOverride, restricted bool) view {
 		}
 		switch {
 		case masked && (c.kind == hidden || c.kind == pinned || c.fixed):
-			continue // there is nothing left to hide
+			continue // hidden by the mask already
 		case closed && c.kind == pinned:
-			continue // it would be writable
+			continue // it would make the path writable
 		case masked && mask >= 0:
 			v.overrides[mask].partial = true
 		}
@@ -227,11 +232,10 @@ func nest(list []mountOverride, restricted bool) view {
 	return v
 }
 
-// A isSymlink is made in a mask, where a path that can be read leads through it.
+// A symlink is created in a mask if a readable path leads through it.
 type symlink struct{ path, target string }
 
-// addSymlinks adds the symlinks that the readable paths lead through, as /bin
-// often is one.
+// addSymlinks adds the symlinks, such as /bin, that readable paths lead through.
 func (v *view) addSymlinks(p policy.Paths) {
 	masks := map[string]bool{"/": p.Restricted}
 	for _, c := range v.overrides {
@@ -274,12 +278,12 @@ func isMissing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
 
-// statOverride returns the carving of what path leads to.
+// statOverride returns the override for path, or for its target if it is a symlink.
 func statOverride(path string, kind overrideKind) (mountOverride, error) {
 	return openOverride(path, kind, 0)
 }
 
-// lstatOverride is look for path itself, also when it is a symlink.
+// lstatOverride returns the override for path, even if it is a symlink.
 func lstatOverride(path string, kind overrideKind) (mountOverride, error) {
 	return openOverride(path, kind, unix.O_NOFOLLOW)
 }
@@ -298,10 +302,10 @@ func openOverride(path string, kind overrideKind, flags int) (mountOverride, err
 	if err != nil {
 		return mountOverride{}, err
 	}
-	return mountOverride{path: real, kind: kind, tree: -1, file: fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}}, nil
+	return mountOverride{path: real, kind: kind, tree: -1, file: idOf(st)}, nil
 }
 
-// inPlace reports whether c is in place.
+// inPlace reports whether c is mounted, or its path does not exist.
 func (c mountOverride) inPlace() bool {
 	fd, err := unix.Open(c.path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -318,8 +322,8 @@ func (c mountOverride) inPlace() bool {
 	return mounted || protected
 }
 
-// mountState reports whether the file is the root of a mount, and whether it lies
-// in one that is read-only, so that it can be neither changed nor moved.
+// mountState reports whether the file is the root of a mount, and whether that
+// mount is read-only, so that the file can be neither changed nor moved.
 func mountState(fd int) (root, protected bool) {
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, 0, &st); err == nil {
@@ -332,8 +336,8 @@ func mountState(fd int) (root, protected bool) {
 	return root, protected
 }
 
-// isMask reports whether the root of a mount is a mask: an empty folder of its
-// own, or the null device.
+// isMask reports whether the root of a mount is a mask: a read-only tmpfs, or the
+// null device.
 func isMask(fd int) bool {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
@@ -344,4 +348,9 @@ func isMask(fd int) bool {
 		return st.Rdev == unix.Mkdev(1, 3)
 	}
 	return fs.Type == unix.TMPFS_MAGIC && fs.Flags&unix.ST_RDONLY != 0
+}
+
+// idOf returns the id of the file that st describes.
+func idOf(st unix.Stat_t) fileID {
+	return fileID{uint64(st.Dev), st.Ino, st.Mode & unix.S_IFMT}
 }

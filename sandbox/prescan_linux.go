@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder such as /tmp holds hundreds of others, and to look into each takes
-// as long as everything else of a sandbox. So the starting process does that
-// while the first process of the sandbox starts. Nothing is lost by it: others
-// change a shared root at any time, and what was found is opened as what it
-// was then, or the search begins anew in there.
+// A shared root such as /tmp holds hundreds of folders, and searching them takes
+// as long as the rest of the setup. So the starting process does that while the
+// first process of the sandbox starts. This is as safe as searching inside: other
+// users change a shared root at any time, and if a file that was found has been
+// replaced when it is opened, the search is repeated inside.
 
-// scanResult are what a search found.
+// A scanResult is the result of a search.
 type scanResult struct {
 	Found []overrideRecord `json:"found,omitempty"`
 	Notes []string         `json:"notes,omitempty"`
-	// None says that there was no search, or one that could not read a folder
-	// which the first process, with its capabilities, may be able to read.
+	// None means that there was no search, or that it could not read a folder
+	// that the first process, with its capabilities, may be able to read.
 	None bool `json:"none,omitempty"`
 }
 
@@ -30,16 +30,16 @@ func (f *scanResult) overrides() []mountOverride {
 	return list
 }
 
-// needsPrescan reports whether there is something to search early.
+// needsPrescan reports whether there are shared roots to search.
 func (p Plan) needsPrescan() bool {
 	return len(p.Profile.SharedRoots) > 0 && len(p.Profile.ReadOnlySubpaths) > 0
 }
 
-// prescanShared is what [searchRoots] does in the shared roots.
+// prescanShared searches the shared roots as [searchRoots] does.
 func prescanShared(plan Plan) scanResult {
 	roots, err := realRoots(plan.Profile.WritableRoots)
 	if err != nil {
-		return scanResult{None: true} // it is said in there
+		return scanResult{None: true} // the first process reports the error
 	}
 	shared := realNames(plan.Profile.SharedRoots)
 	s := newSearch(roots, splitPatterns(plan.Profile.ReadOnlySubpaths))
@@ -54,8 +54,8 @@ func prescanShared(plan Plan) scanResult {
 	return scanResult{Found: recordsOf(s.found), Notes: s.notes}
 }
 
-// isOurs reports whether the folder at path belongs to this user, who can make
-// it readable at any time.
+// isOurs reports whether the folder at path belongs to this user, who can then
+// make it readable at any time. It is true if the folder cannot be examined.
 func isOurs(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) != nil || int(st.Uid) == os.Geteuid()

@@ -11,20 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rescanRequest is what goes down the lifeline to ask for a look.
-const rescanRequest = 'l'
+// rescanRequest is the byte on the lifeline that requests a rescan.
+const rescanRequest = 'r'
 
-// Rescan makes the sandbox hold again what its profile says of names and
-// patterns, as the files are now: a repository that was cloned since, a file
-// that is hidden and was not there. What a command that runs has open already
-// stays open to it.
+// Rescan applies the profile's names and patterns to the files as they are now,
+// such as a repository that was cloned since, or a hidden file that did not exist
+// before. What a running command has open stays open to it.
 //
-// The error wraps [ErrStale] where there are no mounts of our own that could be
-// added to: then only a new process is held to what was found. It is
-// [ErrEnded] when nothing runs any more. Rescan may be called concurrently, after Start of a Cmd whose AllowRescan is set.
+// The error wraps [ErrStale] if this sandbox cannot add mounts: then only a new
+// process protects what was found. It is [ErrEnded] if the sandbox has ended.
+// AllowRescan must have been set before Start. Rescan may be called concurrently.
 func (c *Cmd) Rescan() error {
 	if c.link == nil || !c.AllowRescan {
-		return errors.New("sandbox: not started to be looked at again")
+		return errors.New("sandbox: not started with AllowRescan")
 	}
 	if !c.plan.confined() {
 		return nil
@@ -46,95 +45,95 @@ func (c *Cmd) Rescan() error {
 		l.ended = &r
 		return ErrEnded
 	case r.Error != "":
-		return fmt.Errorf("looking for what is protected: %s", r.Error)
+		return fmt.Errorf("searching for protected names: %s", r.Error)
 	case r.Stale != "":
 		return fmt.Errorf("%w: %s", ErrStale, r.Stale)
 	}
 	return nil
 }
 
-// A rescanner is the part of the first process that looks again.
+// A rescanner serves rescan requests in the first process.
 type rescanner struct {
-	plan Plan // with its paths as they are on disk
+	plan Plan // with symlinks in its paths resolved
 
 	mu          sync.Mutex
 	watchTried  bool
-	watch       *folderWatch    // nil: every look goes through all folders
-	knownDenied map[string]bool // denied paths that Landlock holds
+	watch       *folderWatch    // nil: every rescan walks all folders
+	knownDenied map[string]bool // denied paths that Landlock enforces
 }
 
-// newRescanner returns a looker for cfg, once the view has been set up.
+// newRescanner returns a rescanner for cfg. The view must have been set up.
 func newRescanner(cfg initConfig) *rescanner {
-	debug.SetGCPercent(100) // unlike a first process that only waits, it makes garbage
-	l := &rescanner{plan: cfg.resolved, knownDenied: map[string]bool{}}
+	debug.SetGCPercent(100) // initEnv turned it off for a process that only waits
+	r := &rescanner{plan: cfg.resolved, knownDenied: map[string]bool{}}
 	for _, path := range cfg.resolved.Profile.Paths.Denied {
-		l.knownDenied[path] = true
+		r.knownDenied[path] = true
 	}
-	return l
+	return r
 }
 
-// watchDelay is how long after the start a looker gets ready by itself. The
-// program needs the processor more, and may have ended by then.
+// watchDelay is how long after the start a rescanner sets up its watch unasked.
+// Until then the program needs the processor more, and it may have ended by then.
 const watchDelay = 200 * time.Millisecond
 
-// startWatch watches the folders, once, so that from then on looking costs little.
-// The caller holds the lock.
-func (l *rescanner) startWatch() {
-	if l.watchTried {
+// startWatch watches the folders, once, so that later rescans are cheap. The
+// caller holds the lock.
+func (r *rescanner) startWatch() {
+	if r.watchTried {
 		return
 	}
-	l.watchTried = true
-	if l.plan.Level != Landlock {
-		l.watch = watchFolders(l.plan)
+	r.watchTried = true
+	if r.plan.Level != Landlock {
+		r.watch = watchFolders(r.plan)
 	}
 }
 
-// serve answers requests.
-func (l *rescanner) serve(requests <-chan struct{}, tell func(report)) {
+// serve answers requests until the channel is closed.
+func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
 	time.AfterFunc(watchDelay, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.startWatch()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.startWatch()
 	})
 	for range requests {
-		stale, err := l.rescan()
-		r := report{Rescanned: true, Stale: stale}
+		stale, err := r.rescan()
+		answer := report{Rescanned: true, Stale: stale}
 		if err != nil {
-			r.Error = err.Error()
+			answer.Error = err.Error()
 		}
-		tell(r)
+		send(answer)
 	}
 }
 
-// rescan looks once. It returns what a new process would be held to and this one
-// is not.
-func (l *rescanner) rescan() (stale string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.plan.Level == Landlock {
-		return l.rescanGlobs()
+// rescan adds the missing mounts. If it cannot, stale is a path that only a new
+// process would protect.
+func (r *rescanner) rescan() (stale string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.plan.Level == Landlock {
+		return r.rescanGlobs()
 	}
-	l.startWatch()
-	if l.watch != nil && !l.watch.changed() && !l.namedPathMissing() {
+	r.startWatch()
+	if r.watch != nil && !r.watch.changed() && !r.namedPathMissing() {
 		return "", nil
 	}
-	v, err := layoutOnce(l.plan)
+	v, err := layoutOnce(r.plan)
 	if err != nil {
 		return "", err
 	}
-	fresh := v.missing()
-	if len(fresh.overrides) == 0 {
+	missing := v.missing()
+	if len(missing.overrides) == 0 {
 		return "", nil
 	}
-	if l.plan.Level != Full {
-		return fresh.overrides[0].path, nil
+	if r.plan.Level != Full {
+		return missing.overrides[0].path, nil
 	}
-	if err := cloneAll(fresh.overrides); err != nil {
+	if err := cloneAll(missing.overrides); err != nil {
 		return "", err
 	}
-	for i, c := range fresh.overrides {
+	for i, c := range missing.overrides {
 		if err := c.attach(); err != nil && c.file.Kind != unix.S_IFLNK {
-			for _, rest := range fresh.overrides[i+1:] {
+			for _, rest := range missing.overrides[i+1:] {
 				if rest.tree >= 0 {
 					unix.Close(rest.tree)
 				}
@@ -142,28 +141,29 @@ func (l *rescanner) rescan() (stale string, err error) {
 			return "", step(c.path, err)
 		}
 	}
-	return "", fresh.sealMasks(false)
+	return "", missing.sealMasks(false)
 }
 
-// rescanGlobs looks for files that match a pattern and did not before.
-func (l *rescanner) rescanGlobs() (stale string, err error) {
-	p := l.plan.Profile.Paths
+// rescanGlobs returns a path that matches a denied pattern and did not exist when
+// the process was started.
+func (r *rescanner) rescanGlobs() (stale string, err error) {
+	p := r.plan.Profile.Paths
 	found, err := findGlobs(p.DeniedGlobs, p.GlobDepth)
 	if err != nil {
 		return "", err
 	}
 	for _, path := range found {
-		if !l.knownDenied[path] {
+		if !r.knownDenied[path] {
 			return path, nil
 		}
 	}
 	return "", nil
 }
 
-// namedPathMissing reports whether one of the paths that the profile names is there and
-// not held.
-func (l *rescanner) namedPathMissing() bool {
-	p := l.plan.Profile
+// namedPathMissing reports whether a path named in the profile exists and lacks
+// its mount.
+func (r *rescanner) namedPathMissing() bool {
+	p := r.plan.Profile
 	for _, named := range []struct {
 		paths []string
 		kind  overrideKind
@@ -172,7 +172,7 @@ func (l *rescanner) namedPathMissing() bool {
 			var st unix.Statx_t
 			err := unix.Statx(unix.AT_FDCWD, path, unix.AT_NO_AUTOMOUNT, 0, &st)
 			if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-				continue // not there, or under a mount: nobody inside can make another
+				continue // it does not exist, or it is a mount, which cannot be replaced inside
 			}
 			c, err := statOverride(path, named.kind)
 			if err == nil && !c.inPlace() {
@@ -180,23 +180,24 @@ func (l *rescanner) namedPathMissing() bool {
 			}
 		}
 	}
-	for _, path := range l.plan.Profile.ReadOnlyPaths {
+	for _, path := range r.plan.Profile.ReadOnlyPaths {
 		c, err := lstatOverride(path, readOnly)
-		if err == nil && !c.inPlace() && (l.plan.Level == Full || !c.isSymlink()) { // see coverSymlinks
+		if err == nil && !c.inPlace() && (r.plan.Level == Full || !c.isSymlink()) { // see pinSymlinks
 			return true
 		}
 	}
 	return false
 }
 
-// namedPathMissing returns what of v is not in place, with what lies in it.
+// missing returns the part of v that is not in place, including everything below
+// a missing mask.
 func (v view) missing() view {
 	var n view
 	var masks []string
 	for _, c := range v.overrides {
-		inFresh := slices.ContainsFunc(masks, func(m string) bool { return isBelow(c.path, m) })
+		inMissing := slices.ContainsFunc(masks, func(m string) bool { return isBelow(c.path, m) })
 		switch {
-		case inFresh:
+		case inMissing:
 		case c.kind == writable || c.inPlace():
 			continue
 		}

@@ -219,7 +219,7 @@ func TestLookFindsTheSandboxStale(t *testing.T) {
 
 func TestLookAtWhatHasEnded(t *testing.T) {
 	plan := at(t, sandbox.Full, workspace(t.TempDir()))
-	require.EqualError(t, plan.Command("", "op", "say").Rescan(), "sandbox: not started to be looked at again")
+	require.EqualError(t, plan.Command("", "op", "say").Rescan(), "sandbox: not started with AllowRescan")
 	cmd := plan.Command("", "op", "exit", "seven..")
 	cmd.Dir, cmd.AllowRescan = "/", true
 	require.NoError(t, cmd.Start())

@@ -2,5 +2,5 @@
 
 package sandbox
 
-// Rescan has nothing to look at here: nothing is confined.
+// Rescan does nothing on this system, where nothing is confined.
 func (c *Cmd) Rescan() error { return nil }

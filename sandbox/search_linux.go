@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pattern is a protected name. Its first part is looked for in every
-// folder, the others below that.
+// A pattern is a protected name, split at its slashes. The first part matches in
+// every folder, the others below that.
 type pattern []string
 
 func splitPatterns(subpaths []string) []pattern {
@@ -27,14 +27,14 @@ func splitPatterns(subpaths []string) []pattern {
 	return list
 }
 
-// optional reports whether what p names may be missing.
+// optional reports whether the path that p names may be missing.
 func (p pattern) optional() bool { return strings.ContainsAny(strings.Join(p, ""), wildcards) }
 
-// wildcards are the characters that mean something in a pattern.
+// wildcards are the special characters of a pattern.
 const wildcards = `*?[\`
 
-// matches reports whether the part of a pattern names name. Case does not
-// count: some file systems fold it.
+// matches reports whether a part of a pattern matches name. It ignores case,
+// because some file systems do.
 func matches(part, name string) bool {
 	if strings.EqualFold(part, name) {
 		return true
@@ -46,15 +46,15 @@ func matches(part, name string) bool {
 	return err == nil && ok
 }
 
-// A search looks for protected names below the writable roots.
+// A search finds protected names below the writable roots.
 type search struct {
 	patterns []pattern
-	first    [256]bool // what a protected name may begin with
+	first    [256]bool // possible first bytes of a protected name
 	roots    []string
-	done     map[string]bool // folders that need no search again
+	done     map[string]bool // folders that have been searched
 	buf      []byte
 
-	snapshot   *snapshot // nil where changes do not count
+	snapshot   *snapshot // nil where changes are ignored
 	unreadable bool      // a folder of this user could not be read
 	entryCount int
 	found      []mountOverride
@@ -70,10 +70,12 @@ func newSearch(roots []string, patterns []pattern) *search {
 	return s
 }
 
-// searchRoots returns what is to be protected below roots, of which shared
-// are searched shallowly unless early is what was found there, notes on what
-// was left out, and what was changed meanwhile in the others.
-func searchRoots(roots, shared []string, patterns []pattern, early *scanResult) ([]mountOverride, []string, scanChange) {
+// searchRoots returns the overrides for protected names below roots, notes on what
+// is not protected, and what changed meanwhile. Shared roots are searched to a
+// depth of sharedDepth, or prescanned is their result; changes in them are ignored.
+func searchRoots(
+	roots, shared []string, patterns []pattern, prescanned *scanResult,
+) ([]mountOverride, []string, scanChange) {
 	seen := &snapshot{started: time.Now()}
 	s := newSearch(roots, patterns)
 	s.eachRoot(func(root string) {
@@ -81,37 +83,38 @@ func searchRoots(roots, shared []string, patterns []pattern, early *scanResult) 
 		case !slices.Contains(shared, root):
 			s.snapshot = seen
 			s.scan(root, math.MaxInt)
-		case early == nil:
+		case prescanned == nil:
 			s.scanShared(root)
 		}
 	})
-	if early != nil {
-		s.found = append(s.found, early.overrides()...)
-		s.notes = append(s.notes, early.Notes...)
+	if prescanned != nil {
+		s.found = append(s.found, prescanned.overrides()...)
+		s.notes = append(s.notes, prescanned.Notes...)
 	}
 	return s.found, s.notes, seen.changes(s)
 }
 
-// eachRoot has every root searched, innermost first: the search of an outer one
-// then passes it by.
-func (s *search) eachRoot(look func(root string)) {
+// eachRoot calls visit for every root, innermost first, so that the search of an
+// outer root skips it.
+func (s *search) eachRoot(visit func(root string)) {
 	inward := slices.Clone(s.roots)
 	slices.SortStableFunc(inward, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	for _, root := range inward {
 		s.entryCount = 0
-		look(root)
+		visit(root)
 		s.done[root] = true
 	}
 }
 
-// scanShared searches a root in which others make and remove things all the time.
+// scanShared searches a root in which other users create and remove files at any
+// time.
 func (s *search) scanShared(root string) {
 	s.snapshot = nil
 	s.scan(root, sharedDepth)
 }
 
-// accept makes entries return files whose names the part of a pattern may
-// match. Fold says that case does not count.
+// accept makes entries return the files whose names the part of a pattern may
+// match. With fold, case is ignored.
 func (s *search) accept(part string, fold bool) {
 	for c := range 256 {
 		same := part[0] == byte(c) || fold && (strings.EqualFold(part[:1], string(rune(c))) || c >= 0x80)
@@ -119,8 +122,8 @@ func (s *search) accept(part string, fold bool) {
 	}
 }
 
-// scan searches root and the folders that lie up to depth below it, those
-// nearer to it first, so that a limit cuts off what lies deep.
+// scan searches root and the folders up to depth below it, breadth first, so that
+// a limit cuts off the deepest ones.
 func (s *search) scan(root string, depth int) {
 	if len(s.patterns) == 0 {
 		return
@@ -129,7 +132,8 @@ func (s *search) scan(root string, depth int) {
 		var below []string
 		for _, dir := range level {
 			if s.entryCount > maxSearched || len(s.found) > maxProtected {
-				s.notes = append(s.notes, fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
+				s.notes = append(s.notes,
+					fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
 				return
 			}
 			for _, e := range s.entries(dir, depth > 0) {
@@ -150,18 +154,16 @@ type entry struct {
 	kind uint32
 }
 
-// entries returns the entries of dir that may be protected and, when it goes
-// deeper, the folders.
-// Everything else is most of a tree, and is passed by without more work than
-// reading its name. A folder that cannot be read has none: this process has
-// every capability, and what it cannot read nobody inside can.
+// entries returns the entries of dir that may be protected and, with deeper, its
+// folders. All other entries, which are most of a tree, cost no more than reading
+// their names. A folder that cannot be read has no entries: this process has every
+// capability, and what it cannot read, no process inside can.
 func (s *search) entries(dir string, deeper bool) []entry {
 	found, _ := s.read(dir, deeper, s.snapshot)
 	return found
 }
 
-// read is entries with the sum of what it returns, which it also puts into
-// seen.
+// read is entries with the hash of what it returns, which it also records in seen.
 func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, names uint64) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -187,7 +189,7 @@ func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, n
 			name = name[:bytes.IndexByte(name, 0)]
 			rest = rest[size:]
 			s.entryCount++
-			folder := kind == unix.S_IFDIR || kind == 0 // or the file system does not say
+			folder := kind == unix.S_IFDIR || kind == 0 // 0: the file system does not say
 			if !(folder && deeper) && !s.first[name[0]] || string(name) == "." || string(name) == ".." {
 				continue
 			}
@@ -204,11 +206,11 @@ func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, n
 	}
 }
 
-// protect adds what is needed when the entry at path has a protected name,
-// and reports whether it has.
+// protect adds the overrides for the entry at path if it has a protected name, and
+// reports whether it has one.
 func (s *search) protect(path string, e entry) bool {
 	if s.done[path] {
-		return false // named as a writable root itself
+		return false // it is a writable root itself
 	}
 	var below []pattern
 	for _, p := range s.patterns {
@@ -232,8 +234,8 @@ func (s *search) protect(path string, e entry) bool {
 	return true
 }
 
-// protectBelow protects parts of the folder dir. It is false when one of them
-// is missing: it could then be made, so the whole folder is to be protected.
+// protectBelow protects parts of the folder dir. It returns false if one of them
+// is missing and could be created, so that the whole folder must be protected.
 func (s *search) protectBelow(dir string, below []pattern) bool {
 	var parts []string
 	for _, p := range below {
@@ -243,7 +245,7 @@ func (s *search) protectBelow(dir string, below []pattern) bool {
 		}
 		parts = append(parts, found...)
 	}
-	// A folder that can be moved away takes its protected parts with it.
+	// If the folder could be moved away, its protected parts would go with it.
 	s.add(dir, pinned)
 	for _, part := range parts {
 		for up := filepath.Dir(part); up != dir; up = filepath.Dir(up) {
@@ -254,8 +256,7 @@ func (s *search) protectBelow(dir string, below []pattern) bool {
 	return true
 }
 
-// escapeGlob returns path with what filepath.Glob would read as a pattern
-// escaped.
+// escapeGlob returns path with the special characters of filepath.Glob escaped.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
@@ -271,9 +272,8 @@ func (s *search) add(path string, kind overrideKind) {
 	s.found = append(s.found, c)
 }
 
-// protectTarget protects what the protected entry at path stands for elsewhere: a
-// isSymlink's target, and the folder that the .git file of a worktree or
-// submodule names.
+// protectTarget protects what the protected entry at path refers to: the target of
+// a symlink, and the folder named in the .git file of a worktree or submodule.
 func (s *search) protectTarget(path string, e entry) {
 	var target string
 	switch {
@@ -295,7 +295,7 @@ func (s *search) protectTarget(path string, e entry) {
 	}
 }
 
-// gitdir returns the folder that the .git file at path names, or "".
+// gitdir returns the folder named in the .git file at path, or "".
 func gitdir(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
