@@ -13,9 +13,12 @@ import (
 	"toolgate/policy"
 )
 
-// bwrapPaths are where bubblewrap is looked for. PATH is not: it may hold
-// folders that a sandboxed program can write.
-var bwrapPaths = []string{"/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/wrappers/bin/bwrap", "/run/current-system/sw/bin/bwrap"}
+// bwrapPaths are the paths where bubblewrap is looked up. PATH is not used: it may
+// contain folders that a sandboxed program can write.
+var bwrapPaths = []string{
+	"/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap",
+	"/run/wrappers/bin/bwrap", "/run/current-system/sw/bin/bwrap", // NixOS
+}
 
 // findBwrap returns the path of bubblewrap, or "".
 func findBwrap() string {
@@ -27,9 +30,9 @@ func findBwrap() string {
 	return ""
 }
 
-// useBwrap makes c start the first process of cfg through bubblewrap, which
+// useBwrap makes c start the first process of cfg through bubblewrap. Bubblewrap
 // makes the namespaces and mounts that the first process makes itself at level
-// full. Landlock, seccomp and the rest are the first process's work at both.
+// full; Landlock, seccomp and the rest are up to the first process at both levels.
 // It returns the files to close once c runs.
 func (c *Cmd) useBwrap(cfg *initConfig) (files []*os.File, err error) {
 	plan := cfg.Plan
@@ -59,14 +62,16 @@ func (c *Cmd) useBwrap(cfg *initConfig) (files []*os.File, err error) {
 	extra := len(c.inner.ExtraFiles)
 	c.inner.ExtraFiles = append(c.inner.ExtraFiles, self, list)
 	c.inner.Path = plan.BwrapPath
-	c.inner.Args = []string{"bwrap", "--args", fmt.Sprint(3 + extra + 1), "--", fmt.Sprintf("/proc/self/fd/%d", 3+extra), initName}
+	c.inner.Args = []string{
+		"bwrap", "--args", fmt.Sprint(3 + extra + 1), "--", fmt.Sprintf("/proc/self/fd/%d", 3+extra), initName,
+	}
 	return []*os.File{self, list}, nil
 }
 
 // bwrapArgs returns bubblewrap's arguments for the view of plan. It is pure.
 //
-// Bubblewrap mounts nothing on a symlink, so that is left to the first process,
-// which needs a capability for it.
+// Bubblewrap cannot mount on a symlink, so the first process does that, and keeps
+// a capability for it.
 func bwrapArgs(plan Plan, v view) []string {
 	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
 	if plan.Profile.Network != policy.NetworkAll {
@@ -78,7 +83,8 @@ func bwrapArgs(plan Plan, v view) []string {
 		args = append(args, "--ro-bind", "/", "/")
 	}
 	args = append(args,
-		"--dev", "/dev", "--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+		"--dev", "/dev",
+		"--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--proc", "/proc", "--remount-ro", "/proc",
 	)
 	if slices.ContainsFunc(v.overrides, mountOverride.isSymlink) {
@@ -96,7 +102,7 @@ func bwrapArgs(plan Plan, v view) []string {
 		case c.kind == hidden && c.file.isDir():
 			args = append(args, "--perms", "0000", "--tmpfs", c.path, "--remount-ro", c.path)
 		case c.kind == hidden:
-			args = append(args, "--ro-bind", "/dev/null", c.path) // where device files do not work
+			args = append(args, "--ro-bind", "/dev/null", c.path) // a mount without device files
 		default:
 			args = append(args, "--bind", c.path, c.path)
 		}
@@ -113,7 +119,7 @@ func bwrapArgs(plan Plan, v view) []string {
 	return append(args, "--chdir", "/")
 }
 
-// memoryFile returns a file in memory that holds text.
+// memoryFile returns an anonymous file that contains text.
 func memoryFile(text string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -131,7 +137,7 @@ func memoryFile(text string) (*os.File, error) {
 	return f, nil
 }
 
-// probeBwrap sets a sandbox up through bubblewrap at path that runs nothing.
+// probeBwrap sets up a sandbox through bubblewrap at path that runs nothing.
 func probeBwrap(path string) error {
 	if path == "" {
 		return errors.New("bubblewrap is not installed")

@@ -86,8 +86,8 @@ func scanUntilStable(search scanFunc) (note string, err error) {
 	}
 }
 
-var errMoving = errors.New("folders in the writable roots are being moved while they are searched for protected names; " +
-	"stop the process that does that, and try again")
+var errMoving = errors.New("folders in the writable roots are being moved while they are searched for " +
+	"protected names; stop the process that does that, and try again")
 
 // entryHash returns the hash of an entry. The hashes of a folder are added up, so
 // that their order does not matter.

@@ -10,12 +10,12 @@ import (
 	"toolgate/policy"
 )
 
-// maxGlobbed is how many names are looked at for the patterns of a profile.
+// maxGlobbed is the limit of names that are matched against a profile's patterns.
 const maxGlobbed = 1_000_000
 
-// findGlobs returns what the patterns match, looking no more than depth
-// folders deep, if that is not 0. Symlinks are passed by: what one leads to
-// has a name of its own.
+// findGlobs returns the paths that globs match, in order. Depth limits how many
+// folders deep it searches; 0 means no limit. Symlinks are skipped: their targets
+// have names of their own.
 func findGlobs(globs []string, depth int) (found []string, err error) {
 	bases := map[string][][]string{}
 	for _, g := range globs {
@@ -33,9 +33,9 @@ func findGlobs(globs []string, depth int) (found []string, err error) {
 	return found, nil
 }
 
-// A globWalk looks for what patterns match below their base.
+// A globWalk finds what patterns match below their common base.
 type globWalk struct {
-	patterns [][]string // split at their slashes, from the base on
+	patterns [][]string // parts below the base
 	search   search     // reads folders
 	found    []string
 }
@@ -43,7 +43,7 @@ type globWalk struct {
 func newGlobWalk(patterns [][]string) *globWalk {
 	w := &globWalk{patterns: patterns, search: search{buf: make([]byte, 64<<10)}}
 	for _, parts := range patterns {
-		// Any part may be the one a name is held against.
+		// A name may be compared with any part.
 		for _, part := range parts {
 			w.search.accept(part, false)
 		}
@@ -51,8 +51,7 @@ func newGlobWalk(patterns [][]string) *globWalk {
 	return w
 }
 
-// A globDir is a folder to look through, and the names that lead to it from
-// the base.
+// A globDir is a folder to search, and the names that lead to it from the base.
 type globDir struct {
 	path  string
 	names []string
@@ -75,7 +74,8 @@ func (w *globWalk) walk(base string, depth int) error {
 				}
 			}
 			if w.search.entryCount > maxGlobbed || len(w.found) > maxProtected {
-				return fmt.Errorf("%s holds too much to look for %s in it: name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
+				return fmt.Errorf("%s holds too much to look for %s in it: "+
+					"name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
 			}
 		}
 		level = below
@@ -97,6 +97,6 @@ func (w *globWalk) canMatchBelow(names []string) bool {
 	})
 }
 
-// kernelFolder reports whether path is one that is the kernel's, and private
-// to a sandbox anyway.
+// kernelFolder reports whether path is one of the kernel's folders, which are
+// private to a sandbox anyway.
 func kernelFolder(path string) bool { return slices.Contains(kernelFolders, path) }

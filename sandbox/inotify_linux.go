@@ -14,12 +14,12 @@ import (
 	"toolgate/policy"
 )
 
-// maxWatched is how many folders are watched. Above, every look goes through
-// all of them: the kernel keeps some memory for each watch.
+// maxWatched is the limit of watched folders, because each watch takes kernel
+// memory. With more folders, every rescan walks all of them.
 const maxWatched = 50_000
 
-// watchLimit returns how many folders may be watched here. The kernel lets a
-// user have only so many watches, and editors want some too.
+// watchLimit returns how many folders may be watched here: at most a quarter of
+// the user's inotify watches, because editors need some too.
 func watchLimit() int {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	if err != nil {
@@ -32,9 +32,9 @@ func watchLimit() int {
 	return min(maxWatched, all/4)
 }
 
-// A folderWatch tells whether anything that a plan protects by name, or hides
-// by pattern, has come into being below its writable roots. The kernel keeps
-// the events until they are asked for.
+// A folderWatch tells whether a protected name or a path that matches a denied
+// pattern has been created below the writable roots. The kernel queues the events
+// until changed reads them.
 type folderWatch struct {
 	fd       int
 	plan     Plan
@@ -42,27 +42,30 @@ type folderWatch struct {
 	globs    []string
 	search   search // reads folders
 
-	limit   int // of folders
+	limit   int // maximum of watched folders
 	folders map[int32]folder
-	dirty   bool // something was found that is not held
+	dirty   bool // an override is missing
 	failed  bool // not every folder could be watched
 }
 
-// A folder is one that is watched.
+// A folder is one watched folder.
 type folder struct {
 	path  string
-	depth int       // of folders below it that are watched too
-	below []pattern // what is protected in it by itself
+	depth int       // depth of the folders below it that are watched too
+	below []pattern // protected paths in it
 }
 
-// watchFolders returns a watch for plan, nil when there can be none. What has
-// come into being since the view was set up is found at the first look.
+// watchFolders returns a watch for plan, or nil if not all folders can be watched.
+// What was created since the view was set up is found by the first rescan.
 func watchFolders(plan Plan) *folderWatch {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil
 	}
-	w := &folderWatch{fd: fd, limit: watchLimit(), plan: plan, patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs}
+	w := &folderWatch{
+		fd: fd, limit: watchLimit(), plan: plan,
+		patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs,
+	}
 	w.search.buf = make([]byte, 64<<10)
 	for _, p := range w.patterns {
 		w.search.accept(p[0], true)
@@ -81,7 +84,7 @@ func watchFolders(plan Plan) *folderWatch {
 	return w
 }
 
-// watchAll watches every folder that is looked through for names and patterns.
+// watchAll watches every folder that is searched for names and patterns.
 func (w *folderWatch) watchAll() {
 	w.folders = map[int32]folder{}
 	p := w.plan.Profile
@@ -123,16 +126,17 @@ func (w *folderWatch) watchTree(root string, depth int) {
 	}
 }
 
-// watch watches f. It is false when f is no folder to look through, or is watched
-// as far as that already.
+// watch watches f. It returns false if f is not a folder that has to be searched,
+// or is watched to that depth already.
 func (w *folderWatch) watch(f folder) bool {
-	wd, err := unix.InotifyAddWatch(w.fd, f.path, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW|unix.IN_EXCL_UNLINK)
+	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW | unix.IN_EXCL_UNLINK
+	wd, err := unix.InotifyAddWatch(w.fd, f.path, mask)
 	switch {
 	case err == unix.ENOSPC || len(w.folders) >= w.limit:
 		w.failed = true
 		return false
 	case err != nil:
-		return false // it has gone, or cannot be read: nor can it be inside
+		return false // it is gone, or cannot be read, which holds inside too
 	}
 	old, ok := w.folders[int32(wd)]
 	if ok && old.path == f.path && old.depth >= f.depth {
@@ -143,8 +147,8 @@ func (w *folderWatch) watch(f folder) bool {
 	return true
 }
 
-// checkEntry finds out whether the name at path is protected or denied, which is
-// what it reports, and whether that is held.
+// checkEntry reports whether the name at path is protected or denied. If so, and
+// its override is missing, it marks the watch dirty.
 func (w *folderWatch) checkEntry(path, name string) bool {
 	var below []pattern
 	denied := slices.ContainsFunc(w.globs, func(g string) bool { return policy.MatchGlob(g, path) })
@@ -169,13 +173,14 @@ func (w *folderWatch) checkEntry(path, name string) bool {
 	return true
 }
 
-// isInPlace reports whether path is held as kind says, or is not there.
+// isInPlace reports whether an override of kind at path is mounted, or path does
+// not exist.
 func isInPlace(path string, kind overrideKind) bool {
 	return mountOverride{path: path, kind: kind}.inPlace()
 }
 
-// changed reports whether something has come into being that is not held. It
-// takes the events that have come since it was last asked.
+// changed reads the queued events and reports whether an override has gone missing
+// since the last call.
 func (w *folderWatch) changed() bool {
 	if w.failed {
 		return true
@@ -202,11 +207,11 @@ func (w *folderWatch) changed() bool {
 	return dirty
 }
 
-// handleEvent takes note of one event.
+// handleEvent handles one event.
 func (w *folderWatch) handleEvent(wd int32, mask uint32, name string) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		w.dirty = true
-		w.watchAll() // what is watched stays so
+		w.watchAll() // existing watches stay
 		return
 	}
 	dir, ok := w.folders[wd]

@@ -15,12 +15,11 @@ const (
 	plainMount = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 )
 
-// setupMounts gives this process, in a mount namespace of its own, the view
-// of the file system that plan asks for, and makes it the root. From prescanned,
-// when it is not nil, comes what was found in the shared roots.
-// Notes say what could not be protected.
+// setupMounts makes the view of the file system for plan the root of this process,
+// which must have its own mount namespace. If prescanned is not nil, it delivers
+// the scan result of the shared roots. Notes say what could not be protected.
 func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err error) {
-	// Nothing done here may reach the namespace this one was copied from.
+	// Nothing done here may propagate to the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
 	}
@@ -33,7 +32,7 @@ func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err e
 	if err != nil {
 		return nil, step("device files", err)
 	}
-	// The kernel mounts a /proc only where another one is in sight.
+	// The kernel allows mounting a /proc only while another one is visible.
 	proc, err := newProc()
 	if err != nil {
 		return nil, step("mounting /proc", err)
@@ -55,7 +54,7 @@ func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err e
 	for _, c := range v.overrides {
 		err := c.attach()
 		if err != nil && c.isSymlink() && !c.fixed {
-			// Older kernels mount nothing on a symlink.
+			// Older kernels cannot mount on a symlink.
 			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
 			continue
 		}
@@ -66,7 +65,7 @@ func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err e
 	return notes, v.sealMasks(plan.Profile.Paths.Restricted)
 }
 
-// sealMasks makes the symlinks in masks, and then every mask read-only.
+// sealMasks creates the symlinks in masks and then makes every mask read-only.
 func (v view) sealMasks(restricted bool) error {
 	for _, l := range v.symlinks {
 		if err := os.MkdirAll(filepath.Dir(l.path), skeletonMode); err != nil {
@@ -99,10 +98,10 @@ func (v view) sealMasks(restricted bool) error {
 	return nil
 }
 
-// cloneLayout is layout with every carving opened. A writable root such as /tmp
-// is shared with others, who make and remove repositories in it at any time:
-// when something found has gone by the time it is opened, the search begins
-// anew.
+// cloneLayout is layout with the mounts of every override cloned. In a shared root
+// such as /tmp, other users create and remove repositories at any time. If
+// something that was found is gone by the time it is opened, the search is
+// repeated.
 func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
 	var found *scanResult
 	if prescanned != nil {
@@ -139,7 +138,7 @@ func cloneAll(carvings []mountOverride) error {
 	return nil
 }
 
-// enterReadOnlyRoot makes a read-only copy of the whole tree the root.
+// enterReadOnlyRoot makes a read-only copy of the whole mount tree the root.
 func enterReadOnlyRoot() error {
 	root, err := unix.OpenTree(unix.AT_FDCWD, "/", cloneTree)
 	if err != nil {
@@ -152,8 +151,8 @@ func enterReadOnlyRoot() error {
 	return enterRoot(root)
 }
 
-// enterEmptyRoot makes an empty folder the root, in which places for what may
-// be seen are made.
+// enterEmptyRoot makes an empty tmpfs the root, in which mount points for the
+// visible paths are created later.
 func enterEmptyRoot() error {
 	root, err := skeletonMount()
 	if err != nil {
@@ -171,7 +170,7 @@ func enterEmptyRoot() error {
 	return nil
 }
 
-// enterRoot makes the mount root the root.
+// enterRoot makes the mount with descriptor root the root of this process.
 func enterRoot(root int) error {
 	if err := unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
@@ -179,8 +178,8 @@ func enterRoot(root int) error {
 	if err := unix.Fchdir(root); err != nil {
 		return err
 	}
-	// pivot_root(2): with "." twice, the old root ends up on top of the new
-	// one and is taken off again.
+	// pivot_root(2): with "." twice, the old root is stacked on top of the new
+	// one and is then unmounted.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func setMountAttr(tree int, attr uint64, flags uint) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|flags, &unix.MountAttr{Attr_set: attr})
 }
 
-// newProc returns a mount of the /proc of this pid namespace.
+// newProc returns a new proc mount for this pid namespace.
 func newProc() (int, error) {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -207,9 +206,8 @@ func newProc() (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, plainMount|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// attachProc puts proc in its place, read-only: to root's uid some of its
-// files are switches of the whole machine. What can be limited for this
-// namespace alone is limited first.
+// attachProc mounts proc on /proc, read-only, because root could change settings of
+// the whole machine in it. The limits of this namespace are set first.
 func attachProc(proc int, plan Plan) error {
 	if err := unix.MoveMount(proc, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
@@ -218,10 +216,10 @@ func attachProc(proc int, plan Plan) error {
 	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
-// sharedMemory is how many bytes /dev/shm holds.
+// sharedMemory is the size of /dev/shm in bytes.
 const sharedMemory = 1 << 30
 
-// plainDevices are the host's device files that a private /dev has.
+// plainDevices are the device files of the host that a private /dev contains.
 var plainDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // cloneDevices returns copies of the mounts of plainDevices.
@@ -237,8 +235,8 @@ func cloneDevices() (map[string]int, error) {
 	return devs, nil
 }
 
-// privateDev mounts a /dev that holds the harmless devices, terminals of its
-// own and an empty /dev/shm.
+// privateDev mounts a /dev with the harmless devices devs, its own terminals and an
+// empty /dev/shm.
 func privateDev(devs map[string]int) error {
 	if err := unix.Mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
 		return err
@@ -286,7 +284,8 @@ func privateDev(devs map[string]int) error {
 	return setMountAttr(dev, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
-// clone makes c's detached copy of the mounts at its path.
+// clone sets c.tree to a detached copy of the mounts at c's path. A mask needs
+// none.
 func (c *mountOverride) clone() error {
 	if c.kind == hidden {
 		return nil
@@ -309,7 +308,7 @@ func (c *mountOverride) clone() error {
 	return setMountAttr(c.tree, attr, unix.AT_RECURSIVE)
 }
 
-// check reports whether fd is still the file it was.
+// check returns errReplaced unless fd is the file that id identifies.
 func (id fileID) check(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -321,7 +320,7 @@ func (id fileID) check(fd int) error {
 	return nil
 }
 
-// attach puts the carving in its place in the new root.
+// attach mounts c at its path in the new root.
 func (c mountOverride) attach() error {
 	at, err := c.openTarget()
 	if err != nil {
@@ -342,15 +341,15 @@ func (c mountOverride) attach() error {
 
 var errReplaced = errors.New("was replaced while the sandbox was set up; try again")
 
-// openTarget opens the carving's path in the new root and makes sure that nobody
-// has put something else there since it was opened in the old one.
+// openTarget opens c's path in the new root. It returns errReplaced if the file
+// there is no longer the one that was found in the old root.
 func (c mountOverride) openTarget() (int, error) {
 	if isBelow(c.path, "/dev/shm") {
 		if err := os.MkdirAll(c.path, 0o700); err != nil {
 			return -1, err
 		}
 	}
-	// With O_NOFOLLOW, a symlink at the end is opened itself.
+	// With O_NOFOLLOW, the last name is opened itself even if it is a symlink.
 	if c.inMask {
 		if err := c.makeTarget(); err != nil {
 			return -1, err
@@ -369,11 +368,11 @@ func (c mountOverride) openTarget() (int, error) {
 	return fd, nil
 }
 
-// skeletonMode is that of the folders in a mask that lead to what is not
-// masked.
+// skeletonMode is the mode of the folders in a mask that lead to visible paths.
 const skeletonMode = 0o555
 
-// makeTarget makes c's path in the mask it lies in. Nobody else is there yet.
+// makeTarget creates c's path in the mask it lies below. No other process sees the
+// mask yet.
 func (c mountOverride) makeTarget() error {
 	if c.file.isDir() {
 		return os.MkdirAll(c.path, skeletonMode)
@@ -388,7 +387,7 @@ func (c mountOverride) makeTarget() error {
 	return f.Close()
 }
 
-// newMask returns a mount to be put over c.
+// newMask returns the mask to be mounted over c's path.
 func (c mountOverride) newMask() (int, error) {
 	switch {
 	case c.partial:
@@ -399,17 +398,17 @@ func (c mountOverride) newMask() (int, error) {
 	return fileMask()
 }
 
-// skeletonMount returns a mount of an empty folder in which places are to be made.
+// skeletonMount returns a tmpfs mask in which visible paths can be created.
 func skeletonMount() (int, error) {
 	return tmpfsMount([][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
 }
 
-// folderMask returns a mount of an empty folder that nobody may open.
+// folderMask returns an empty tmpfs mask that nobody can open.
 func folderMask() (int, error) {
 	return tmpfsMount([][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
 }
 
-// tmpfsMount returns a mount of an empty folder.
+// tmpfsMount returns a new tmpfs mount.
 func tmpfsMount(options [][2]string, attr int) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -427,8 +426,8 @@ func tmpfsMount(options [][2]string, attr int) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr|plainMount|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// fileMask returns a mount of a file that nobody can open: a device file
-// where device files do not work.
+// fileMask returns a mask for a file that nobody can open: a device file on a
+// mount without device files.
 func fileMask() (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {

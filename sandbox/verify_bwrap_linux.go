@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A overrideRecord is a carving as one process tells another of it, and what its path
-// led to then: one that bubblewrap was asked for, or that was found early.
+// An overrideRecord is a mountOverride as sent to another process, with the file
+// that its path led to. It comes from the prescan or is one that bubblewrap was
+// asked to mount.
 type overrideRecord struct {
 	Path string       `json:"path"`
 	Kind overrideKind `json:"kind"`
 	File fileID       `json:"file"`
 
-	Fixed bool `json:"fixed,omitempty"` // see carving.fixed
+	Fixed bool `json:"fixed,omitempty"` // see mountOverride.fixed
 }
 
-// recordsOf returns what is to be told of carvings.
+// recordsOf returns the records of overrides.
 func recordsOf(carvings []mountOverride) []overrideRecord {
 	var list []overrideRecord
 	for _, c := range carvings {
@@ -31,10 +32,10 @@ func recordsOf(carvings []mountOverride) []overrideRecord {
 	return list
 }
 
-// verifyMounts checks, from inside, that bubblewrap has carved out what it was
-// asked to and nothing else. It is asked by path: whoever may write a folder
-// on the way could have put a symlink there in the meantime, and would so get
-// a folder of his choice writable, or a hidden one shown.
+// verifyMounts checks, from inside, that bubblewrap has made the mounts in list
+// and no other writable ones. Bubblewrap mounts by path: a process that can write
+// a folder on the way could have put a symlink there in the meantime, and so make
+// a folder of its choice writable or visible.
 func verifyMounts(list []overrideRecord) error {
 	for _, m := range list {
 		if m.File.Kind == unix.S_IFLNK {
@@ -46,10 +47,12 @@ func verifyMounts(list []overrideRecord) error {
 	}
 	mounts, err := writableMounts()
 	if err != nil {
-		return step("looking at the mounts", err)
+		return step("checking the mounts", err)
 	}
 	for _, path := range mounts {
-		mine := slices.ContainsFunc(list, func(m overrideRecord) bool { return m.Kind <= pinned && isBelow(path, m.Path) })
+		mine := slices.ContainsFunc(list, func(m overrideRecord) bool {
+			return m.Kind <= pinned && isBelow(path, m.Path)
+		})
 		if !mine && !isBelow(path, "/dev") {
 			return step(path, errReplaced)
 		}
@@ -57,7 +60,7 @@ func verifyMounts(list []overrideRecord) error {
 	return nil
 }
 
-// verify reports whether m is in its place.
+// verify returns an error unless m is in place.
 func (m overrideRecord) verify() error {
 	fd, err := unix.Open(m.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -77,7 +80,7 @@ func (m overrideRecord) verify() error {
 	return err
 }
 
-// writableMounts returns where file systems are mounted for writing.
+// writableMounts returns the mount points of writable file systems.
 func writableMounts() ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -99,8 +102,8 @@ func writableMounts() ([]string, error) {
 	return paths, lines.Err()
 }
 
-// unescapeMount undoes how the kernel writes blanks and the like in a path:
-// a backslash and three octal digits.
+// unescapeMount undoes the kernel's escaping of blanks and the like in a path: a
+// backslash and three octal digits.
 func unescapeMount(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -117,9 +120,9 @@ func unescapeMount(path string) string {
 }
 
 // pinSymlinks mounts the symlinks of list on themselves, so that they can be
-// neither replaced nor removed, in a mount namespace of this thread and of
-// what it starts. Notes say which could not be: where AppArmor lets only
-// bubblewrap make mounts, and on older kernels.
+// neither replaced nor removed. It does so in a mount namespace of this thread and
+// what it starts. Notes say which could not be mounted, which is the case where
+// AppArmor lets only bubblewrap mount, and on older kernels.
 func pinSymlinks(list []overrideRecord) (notes []string, err error) {
 	list = slices.DeleteFunc(slices.Clone(list), func(m overrideRecord) bool { return m.File.Kind != unix.S_IFLNK })
 	if len(list) == 0 {
