@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerCapabilities returns the capabilities that root needs to write roots
-// that belong to others, as a bit set: none when all roots are its own.
+// ownerCapabilities returns, as a bit set, the capabilities that root needs to
+// write roots owned by others. It is 0 if root owns them all.
 func ownerCapabilities(roots []string) uint64 {
 	for _, root := range roots {
 		var st unix.Stat_t
@@ -20,8 +20,8 @@ func ownerCapabilities(roots []string) uint64 {
 	return 0
 }
 
-// dropCapabilities takes from this thread every capability that is not in
-// keep, also as something to be had again.
+// dropCapabilities removes every capability that is not in keep from this thread,
+// including its bounding and ambient sets.
 func dropCapabilities(keep uint64) error {
 	for c := uintptr(0); c <= 63; c++ {
 		if keep&(1<<c) != 0 {
@@ -32,7 +32,7 @@ func dropCapabilities(keep uint64) error {
 			break // past the kernel's last one
 		}
 		if err == unix.EPERM && !hasCapability(unix.CAP_SETPCAP) {
-			break // without capabilities there is nothing to bound: no_new_privs
+			break // without capabilities, no_new_privs is enough
 		}
 		if err != nil {
 			return fmt.Errorf("bounding set: %w", err)
@@ -45,21 +45,21 @@ func dropCapabilities(keep uint64) error {
 	return unix.Capset(&header, &data[0])
 }
 
-// dropCapabilitiesElsewhere takes every capability from all threads of this
-// process. It stops each of them, which takes a while; the program that was
-// started meanwhile can reach none. In a binary with cgo it does nothing, and
-// they keep theirs.
+// dropCapabilitiesElsewhere removes all capabilities from every thread of this
+// process. It stops each thread, which takes a while; the program, which has been
+// started already, cannot reach them. In a binary built with cgo it does nothing.
 func dropCapabilitiesElsewhere() error {
 	header, data := capabilities(0)
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
+		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
 	if errno != 0 && errno != syscall.ENOTSUP {
 		return errno
 	}
 	return nil
 }
 
-// capabilities are the arguments of capset for the set keep, permitted and in
-// effect, with nothing to inherit.
+// capabilities returns the arguments of capset for the set keep: permitted and
+// effective, not inheritable.
 func capabilities(keep uint64) (unix.CapUserHeader, [2]unix.CapUserData) {
 	return unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{
 		{Effective: uint32(keep), Permitted: uint32(keep)},
@@ -67,7 +67,7 @@ func capabilities(keep uint64) (unix.CapUserHeader, [2]unix.CapUserData) {
 	}
 }
 
-// hasCapability reports whether this thread has the capability c in effect.
+// hasCapability reports whether c is effective in this thread.
 func hasCapability(c int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killDescendants ends every process below this one, a child subreaper, and
-// returns when none is left. It is for where no pid namespace does it.
+// killDescendants kills every descendant of this process, which must be a child
+// subreaper, and returns when none is left. It is for sandboxes without a pid
+// namespace.
 func killDescendants() { endDescendants(os.Getpid(), descendants) }
 
-// endDescendants is killDescendants for the process self, which is this one.
-// Find returns those below a process. What it finds may have forked or ended by
-// the time it returns, and it may miss some.
+// endDescendants is killDescendants with self, the id of this process, and find,
+// which returns the descendants of a process. What find returns may be outdated,
+// and it may miss some.
 func endDescendants(self int, find func(self int) []int) {
 	if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
 		return
 	}
-	// Stopped first, none can start another while the rest is looked for.
+	// Stop all of them first, so that none can fork during the search.
 	stopped := map[int]bool{}
 	for range 100 {
 		fresh := false
@@ -34,9 +35,8 @@ func endDescendants(self int, find func(self int) []int) {
 			break
 		}
 	}
-	// One pass can miss a process, when a parent ends while it is looked for.
-	// So this never waits for an end that nobody may have asked for: it looks
-	// again until there is nobody left.
+	// One pass can miss a process whose parent exits during the search. So do not
+	// block in wait, but search again until none is left.
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		for _, pid := range find(self) {
 			signalDescendant(self, pid, unix.SIGKILL)
@@ -48,8 +48,7 @@ func endDescendants(self int, find func(self int) []int) {
 	}
 }
 
-// reapAll collects the children that have ended, and reports whether there is
-// none left at all.
+// reapAll reaps the children that have ended and reports whether none is left.
 func reapAll() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -63,8 +62,8 @@ func reapAll() bool {
 	}
 }
 
-// signalDescendant sends sig to pid if it is still a descendant of self: its
-// number may by now be another's.
+// signalDescendant sends sig to pid if it is still a descendant of self: the id
+// may have been reused.
 func signalDescendant(self, pid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -79,7 +78,7 @@ func signalDescendant(self, pid int, sig unix.Signal) {
 	unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// descendants returns the processes below self, found by their parents.
+// descendants returns the descendants of self.
 func descendants(self int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -103,13 +102,13 @@ func descendants(self int) []int {
 	return found
 }
 
-// parentOf returns the parent of pid, or 0 when it is gone.
+// parentOf returns the parent of pid, or 0 if pid is gone.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	// pid (name) state parent …; the name may hold anything.
+	// pid (name) state parent …; the name may contain any character.
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
 	fields := bytes.Fields(rest)
 	if len(fields) < 2 {

@@ -80,7 +80,8 @@ var systemRules = []rule{
 		why: "as for fchmod"},
 	{calls: []uint32{unix.SYS_OPENAT2}, do: enosys,
 		why: "its mode is in memory, out of a filter's sight; programs fall back to openat"},
-	{calls: []uint32{unix.SYS_MKNODAT}, when: []cond{{arg: 2, mask: unix.S_IFMT, op: oneOf, vals: []uint32{unix.S_IFCHR, unix.S_IFBLK}}}, do: eperm,
+	{calls: []uint32{unix.SYS_MKNODAT},
+		when: []cond{{arg: 2, mask: unix.S_IFMT, op: oneOf, vals: []uint32{unix.S_IFCHR, unix.S_IFBLK}}}, do: eperm,
 		why: "makes device files"},
 }
 
@@ -100,7 +101,8 @@ const sockTypeMask = 0xf
 var pairRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKETPAIR}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_UNIX}}}, do: eperm,
 		why: "only unix pairs stay between the processes of the sandbox"},
-	{calls: []uint32{unix.SYS_SOCKETPAIR}, when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: connectedPairs}}, do: eperm,
+	{calls: []uint32{unix.SYS_SOCKETPAIR},
+		when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: connectedPairs}}, do: eperm,
 		why: "a datagram pair can send to any unix socket by name"},
 }
 
@@ -116,16 +118,19 @@ var noNetworkRules = []rule{
 // get noNetworkRules; but what this filter refused, no later one could tell
 // of, and a [Watch] is to tell that a command needed the network.
 var workerSocketRules = []rule{
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: eperm,
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: eperm,
 		why: "the network is off; unix sockets reach the user's daemons"},
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}}}, do: eperm,
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}}}, do: eperm,
 		why: "raw packets"},
 }
 
 // proxiedRules are for a network namespace with nobody in it but the proxy:
 // any internet socket will do there, and nothing else.
 var proxiedRules = append(slices.Clip(workerSocketRules), rule{
-	calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 2, op: noneOf, vals: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}}}, do: eperm,
+	calls: []uint32{unix.SYS_SOCKET},
+	when:  []cond{{arg: 2, op: noneOf, vals: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}}}, do: eperm,
 	why: "a protocol that nothing speaks here; the kernel would load a module for it",
 })
 
@@ -141,7 +146,8 @@ var noPeerRules = []rule{
 // user's daemons behind them (docker, D-Bus, ssh-agent) would act outside the
 // sandbox.
 var networkRules = []rule{
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}}}, do: eperm,
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}}}, do: eperm,
 		why: "only the internet families; unix sockets reach the user's daemons"},
 	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{
 		{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}},
@@ -159,11 +165,13 @@ var networkRules = []rule{
 var sharedPidRules = []rule{
 	{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: []cond{{arg: 1, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
-	{calls: []uint32{unix.SYS_SETPRIORITY}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
+	{calls: []uint32{unix.SYS_SETPRIORITY},
+		when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
 		why: "user 0 is oneself, with every process one has"},
 	{calls: []uint32{unix.SYS_IOPRIO_SET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{ioprioWhoUser}}}, do: eperm,
 		why: "as for setpriority"},
-	{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}, when: []cond{{arg: 0, op: nonZero}}, do: eperm,
+	{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY},
+		when: []cond{{arg: 0, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
 }
 

@@ -15,24 +15,23 @@ import (
 	"toolgate/policy"
 )
 
-// A Spawner starts commands that are held to a plan and cannot reach the
-// process that starts them: neither signal it, nor trace it, nor read it.
+// A Spawner starts commands that are confined to a plan and cannot signal, trace
+// or read the process that starts them.
 //
-// A command is forked from an operating system thread on which the
-// restrictions lie, and inherits them, which costs no more than a plain
-// start.
+// A command is forked from a restricted operating system thread and inherits the
+// restrictions, so starting it costs no more than a plain start.
 type Spawner struct {
 	plan    Plan
 	direct  bool // nothing to restrict
-	ruleset int  // the Landlock domain of commands, -1 without
+	ruleset int  // descriptor of the commands' Landlock ruleset, -1 for none
 
 	plain, watched []bpfInstr // see filters
 
 	jobs  chan spawnJob
-	ended chan struct{} // closed when the thread of Start has gone
+	ended chan struct{} // closed when the thread of Start has ended
 
-	spare   chan *watcher  // one for the next watched command
-	refills sync.WaitGroup // for what makes it
+	spare   chan *watcher  // holds one for the next watched command
+	refills sync.WaitGroup // for the goroutines that fill spare
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
@@ -43,8 +42,8 @@ type spawnJob struct {
 	err chan error
 }
 
-// NewSpawner returns a Spawner for commands held to p, which is the plan of
-// this process or a narrower one. Close ends it.
+// NewSpawner returns a Spawner for commands confined to p, which is the plan of
+// this process or a narrower one. The caller must call Close.
 func NewSpawner(p Plan) (*Spawner, error) {
 	if p.Digest == "" {
 		return nil, errors.New("sandbox: plan was not made by NewPlan")
@@ -71,8 +70,8 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		}
 		d := domain(seen, listFolder)
 		if current != nil && current.Level == Landlock {
-			// Reading is held for this whole process already, which may not
-			// even list the folders that hold something hidden.
+			// This whole process is restricted in reading already, and may not
+			// even list the folders that contain hidden paths.
 			d = d.withoutReading()
 		}
 		if s.ruleset, err = d.ruleset(); err != nil {
@@ -95,10 +94,10 @@ func NewSpawner(p Plan) (*Spawner, error) {
 	return s, nil
 }
 
-// Start is cmd.Start, with the command held to the plan. Its descendants are
-// too, whatever they do. The thread outlives every command, so Pdeathsig in
-// cmd.SysProcAttr means the end of this process or Close. Start may be called
-// concurrently; commands are started one at a time.
+// Start is cmd.Start, with the command and all its descendants confined to the
+// plan. The thread outlives every command, so Pdeathsig in cmd.SysProcAttr refers
+// to the end of this process or Close. Start may be called concurrently; commands
+// are started one at a time.
 func (s *Spawner) Start(cmd *exec.Cmd) error {
 	if s.direct {
 		return cmd.Start()
@@ -113,9 +112,9 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	}
 }
 
-// ownGroup makes cmd the first of a process group, when it is not of a session
-// already: kill with 0 for a process is for all of one's group, and no filter
-// knows which that is.
+// ownGroup puts cmd into its own process group, unless it gets its own session or
+// group already: kill with pid 0 signals the caller's whole group, and no filter
+// can tell which one that is.
 func ownGroup(cmd *exec.Cmd) {
 	attr := syscall.SysProcAttr{}
 	if cmd.SysProcAttr != nil {
@@ -130,7 +129,7 @@ func ownGroup(cmd *exec.Cmd) {
 
 var errClosed = errors.New("sandbox: the spawner is closed")
 
-// Close ends the spawner and waits for its thread. Commands that run go on.
+// Close ends the spawner and waits for its thread. Running commands continue.
 func (s *Spawner) Close() error {
 	s.closing.Do(func() {
 		close(s.stop)
@@ -148,7 +147,7 @@ func (s *Spawner) closeRuleset() {
 	}
 }
 
-// serve starts commands from this thread.
+// serve starts commands on this thread.
 func (s *Spawner) serve() {
 	for {
 		select {
@@ -160,9 +159,9 @@ func (s *Spawner) serve() {
 	}
 }
 
-// offMainThread runs f on an operating system thread of its own, which ends
-// with f and is not the main one: that stands for the process in /proc and
-// for kill. It returns when f has.
+// offMainThread runs f on an operating system thread of its own and returns when f
+// has. The thread ends with f. It is not the main thread, which represents the
+// process in /proc and for kill.
 func offMainThread(f func()) {
 	// Never unlocked, so that the thread ends with the goroutine.
 	runtime.LockOSThread()
@@ -170,7 +169,7 @@ func offMainThread(f func()) {
 		f()
 		return
 	}
-	// While the main thread is held here, a further goroutine gets another.
+	// While the main thread is locked here, another goroutine runs on another one.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -180,10 +179,10 @@ func offMainThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// filters returns the filters of commands and of watched commands, but for the
-// number of the thread: assembling one takes as long as installing it. held
-// says that this process has the filter of a worker of p, which lies over each
-// command too: the kernel translates every filter anew, row by row.
+// filters returns the filters of commands and of watched commands, except for the
+// thread id, because assembling a filter takes as long as installing it. Held says
+// that this process has the worker filter of p, which applies to each command too;
+// its rules are left out, because the kernel compiles every filter row by row.
 func filters(p Plan, held bool) (plain, watched []bpfInstr) {
 	rules := workerRules(os.Getpid(), someThread)
 	if held {
@@ -198,14 +197,14 @@ func filters(p Plan, held bool) (plain, watched []bpfInstr) {
 	return plain, assemble(auditArch, append(rules, pathWatchRules()...))
 }
 
-// fcntlSetSignal is F_SETSIG: which signal tells that a descriptor is ready.
+// fcntlSetSignal is F_SETSIG, which sets the signal for a ready descriptor.
 const fcntlSetSignal = 10
 
-// someThread stands for the number of the thread in a filter. It is above
-// those that Linux gives.
+// someThread is the placeholder for the thread id in a filter. It is greater than
+// any id that Linux assigns.
 const someThread = 1<<31 - 1
 
-// forThread returns prog for the thread tid.
+// forThread returns prog with someThread replaced by tid.
 func forThread(prog []bpfInstr, tid int) []bpfInstr {
 	prog = slices.Clone(prog)
 	for i := range prog {
@@ -216,19 +215,19 @@ func forThread(prog []bpfInstr, tid int) []bpfInstr {
 	return prog
 }
 
-// restrictThread holds this thread to the plan, and off the process it
-// belongs to.
+// restrictThread confines this thread to the plan, and keeps it from reaching the
+// process it belongs to.
 func (s *Spawner) restrictThread() error {
 	_, err := s.restrict(s.plain, 0)
 	return err
 }
 
-// restrictWatched is restrictThread with a descriptor through which is told
-// what the command then tries.
+// restrictWatched is restrictThread with a listener for the notifications of a
+// watched command.
 func (s *Spawner) restrictWatched() (listener int, err error) {
 	const listen = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
-	// A call that is being looked at is not begun anew for each signal, of
-	// which some programs send themselves hundreds a second.
+	// Do not restart a pending call for each signal: some programs send
+	// themselves hundreds a second.
 	listener, err = s.restrict(s.watched, listen|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errors.Is(err, unix.EINVAL) { // Linux before 5.19
 		listener, err = s.restrict(s.watched, listen)
@@ -248,9 +247,9 @@ func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error)
 	return installFilter(forThread(filter, unix.Gettid()), flags)
 }
 
-// workerRules keep a command off the process that started it. Landlock does
-// most of that, but the thread that starts commands is in the commands' own
-// domain: to Landlock it is one of them.
+// workerRules keep a command from reaching the process that started it. Landlock
+// does most of that, but the thread that starts commands is in the same Landlock
+// domain as they are.
 func workerRules(pid, tid int) []rule {
 	const everyone = -1
 	all := int32(everyone)
@@ -258,7 +257,8 @@ func workerRules(pid, tid int) []rule {
 	firstArg := []cond{{arg: 0, op: oneOf, vals: worker}}
 	secondArg := []cond{{arg: 1, op: oneOf, vals: worker}}
 	return []rule{
-		{calls: []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN}, when: firstArg, do: eperm,
+		{calls: []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN},
+			when: firstArg, do: eperm,
 			why: "signals the worker"},
 		{calls: []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO}, when: secondArg, do: eperm,
 			why: "signals the worker"},
@@ -268,11 +268,13 @@ func workerRules(pid, tid int) []rule {
 			why: "with F_SETOWN, has the kernel send the worker any signal"},
 		{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{arg: 0, op: nonZero}, {arg: 2, op: nonZero}}, do: eperm,
 			why: "a limit of no processor time ends the worker"},
-		{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}, when: firstArg, do: eperm,
+		{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY},
+			when: firstArg, do: eperm,
 			why: "slows the worker down"},
 		{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: secondArg, do: eperm,
 			why: "slows the worker down"},
-		{calls: []uint32{unix.SYS_SETPRIORITY}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
+		{calls: []uint32{unix.SYS_SETPRIORITY},
+			when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.PRIO_USER}}}, do: eperm,
 			why: "slows the worker down, which is the same user's"},
 	}
 }

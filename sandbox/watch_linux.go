@@ -15,26 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watch tells what the sandbox refused to one command and its descendants.
+// A Watch records what the sandbox refused to one command and its descendants.
 //
-// The kernel tells it of each call that would change a file or reach the
-// network, before it is carried out. The Watch lets the call go on, to be
-// allowed or refused by mounts and Landlock, and only then finds out what
-// they say of that path: it decides nothing, so that a path which is changed
-// meanwhile deceives the report and not the sandbox.
+// The kernel notifies it of each call that would change a file or reach the
+// network, before the call is carried out. The Watch lets the call continue, to be
+// allowed or refused by mounts and Landlock, and only then finds out what they say
+// about that path. It decides nothing, so a path that is changed meanwhile affects
+// the report but not the sandbox.
 type Watch struct {
-	roots []string // writable; nil where mounts tell
+	roots []string // writable roots; nil where mounts tell them apart
 
 	mu      sync.Mutex
 	denials []Denial
 }
 
-// maxDenials is how many denials of a command are kept.
+// maxDenials is the limit of recorded denials per command.
 const maxDenials = 50
 
-// StartWatched is like [Spawner.Start] and returns a watch on the command.
-// Where the kernel cannot tell, the watch stays empty. Pdeathsig in
-// cmd.SysProcAttr has no use here: the thread that starts the command ends.
+// StartWatched is like [Spawner.Start] and returns a watch on the command. On
+// kernels without notifications the watch stays empty. Pdeathsig in
+// cmd.SysProcAttr must not be set, because the thread that starts the command
+// ends.
 func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
 	if s.direct || !canWatch() {
 		return &Watch{}, s.Start(cmd)
@@ -48,21 +49,21 @@ func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
 	default:
 		t = s.newWatcher()
 	}
-	// The next command shall find one that is ready.
+	// Prepare a watcher for the next command.
 	s.refills.Go(func() { s.putSpare(s.newWatcher()) })
 	return t.run(cmd)
 }
 
-// A watcher is a restricted thread that waits for the one command it will
-// run: making it takes as long as starting a command does.
+// A watcher is a restricted thread that waits for the one command it will start.
+// It is made in advance, because that takes as long as starting a command.
 type watcher struct {
 	watch *Watch
-	ready chan error // told once it is restricted
+	ready chan error // receives once, when the thread is restricted
 	cmds  chan *exec.Cmd
 	errs  chan error
 }
 
-// newWatcher returns a watcher that gets ready.
+// newWatcher starts a watcher. It is usable once ready has received.
 func (s *Spawner) newWatcher() *watcher {
 	t := &watcher{
 		watch: &Watch{},
@@ -79,7 +80,7 @@ func (s *Spawner) newWatcher() *watcher {
 		if err != nil {
 			return
 		}
-		// Ends with the last process that is watched, this thread included.
+		// Ends with the last watched process, this thread included.
 		go t.watch.listen(listener)
 		select {
 		case cmd, ok := <-t.cmds:
@@ -92,7 +93,8 @@ func (s *Spawner) newWatcher() *watcher {
 	return t
 }
 
-// putSpare waits until t is ready and puts it by, if there is none yet.
+// putSpare waits until t is ready and stores it as the spare, or ends it if there
+// is one already.
 func (s *Spawner) putSpare(t *watcher) {
 	err := <-t.ready
 	t.ready <- err
@@ -106,7 +108,7 @@ func (s *Spawner) putSpare(t *watcher) {
 	}
 }
 
-// run starts cmd from the thread of t.
+// run starts cmd on the thread of t.
 func (t *watcher) run(cmd *exec.Cmd) (*Watch, error) {
 	if err := <-t.ready; err != nil {
 		return nil, err
@@ -118,15 +120,15 @@ func (t *watcher) run(cmd *exec.Cmd) (*Watch, error) {
 	return t.watch, nil
 }
 
-// Denials returns what was refused so far, in order and without repetition.
-// A command that succeeded may have been refused something all the same.
+// Denials returns the refusals so far, in order and without duplicates. A command
+// may have succeeded in spite of them.
 func (w *Watch) Denials() []Denial {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.denials)
 }
 
-// add notes d. The caller holds the lock.
+// add records d. The caller holds the lock.
 func (w *Watch) add(d Denial) {
 	if len(w.denials) < maxDenials && !slices.Contains(w.denials, d) {
 		w.denials = append(w.denials, d)
@@ -139,31 +141,31 @@ type watchedCall struct {
 	paths []watchedPath
 }
 
-// A watchedPath is one that a call names.
+// A watchedPath is a path argument of a watched call.
 type watchedPath struct {
-	dir      int // number of the argument with its folder's descriptor, -1 without
-	path     int // number of the argument with the path
+	dir      int // index of the argument with the folder's descriptor, -1 for none
+	path     int // index of the argument with the path
 	requires precondition
-	// entry is set when it is the name itself that is made, moved or
-	// removed, and not what it leads to.
+	// entry is set if the call creates, moves or removes the name itself, and
+	// not the file it leads to.
 	entry bool
-	// flags is the number of the argument that decides the need, if any does.
+	// flags is the index of the argument that decides the precondition, if any.
 	flags int
 }
 
-// A requires is what must be there already: a call on a path for which that is
-// not so fails for itself, whatever the sandbox says.
+// A precondition is a requirement on the path of a call. If it is not met, the
+// call fails by itself, whatever the sandbox says.
 type precondition int
 
 const (
 	anyState     precondition = iota
-	absent                    // the call makes it
+	absent                    // the call creates it
 	present                   // the call changes it
 	openPresent               // unless the flags have O_CREAT
 	renameAbsent              // if the flags have RENAME_NOREPLACE
 )
 
-// of returns the need once the flags of the call are known.
+// of returns the precondition for the given flags of the call.
 func (k precondition) of(flags uint64) precondition {
 	switch {
 	case k == openPresent && flags&unix.O_CREAT == 0:
@@ -176,7 +178,7 @@ func (k precondition) of(flags uint64) precondition {
 	return k
 }
 
-// openForWriting is set in the flags of an open that may change something.
+// x
 const openForWriting = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
 var watchedCalls = map[uint32]watchedCall{
@@ -195,14 +197,14 @@ var watchedCalls = map[uint32]watchedCall{
 
 const retNotify action = unix.SECCOMP_RET_USER_NOTIF
 
-// socketWatchRules tell of sockets, which the watch then refuses. They stand
+// socketWatchRules notify of sockets, which the watch then refuses. They come
 // before the rules that refuse sockets outright.
 var socketWatchRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: retNotify,
 		why: "says that the network was needed"},
 }
 
-// pathWatchRules tell of the watched calls. They stand after the rules that
+// pathWatchRules notify of the watched calls. They come after the rules that
 // refuse some of them.
 func pathWatchRules() []rule {
 	var rules []rule
@@ -214,7 +216,8 @@ func pathWatchRules() []rule {
 	return rules
 }
 
-// canWatch reports whether the kernel can tell of calls and let them go on.
+// canWatch reports whether the kernel can send notifications of calls and let
+// them continue.
 var canWatch = sync.OnceValue(func() bool {
 	do := uint32(unix.SECCOMP_RET_USER_NOTIF)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&do)))
@@ -240,11 +243,11 @@ type answer struct {
 	flags uint32
 }
 
-// listen answers the notifications of fd until nobody is left to send any.
+// listen answers the notifications of fd until no watched process is left.
 func (w *Watch) listen(fd int) {
 	defer awaitFirst(fd).Close()
-	// Since Linux 6.6 the two sides can take turns on one processor, as each
-	// only waits for the other; before, this fails and they wake one another.
+	// Since Linux 6.6 both sides can run synchronously on one processor, as each
+	// only waits for the other. On older kernels this fails, and has no effect.
 	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	for {
 		wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -256,7 +259,7 @@ func (w *Watch) listen(fd int) {
 		var n notification
 		if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 			if err == unix.ENOENT || err == unix.EINTR {
-				continue // it was killed while it waited
+				continue // the process was killed while it waited
 			}
 			return
 		}
@@ -264,17 +267,17 @@ func (w *Watch) listen(fd int) {
 	}
 }
 
-// awaitFirst returns fd as a file once something has happened to it. It waits
-// as for a socket: many commands change nothing, and a thread for each that
-// waits in the kernel takes a processor from the others for a while.
+// awaitFirst waits for the first event on fd and returns fd as a file. It waits in
+// the network poller: many commands change nothing, and a thread that blocks in
+// the kernel for each of them would delay other goroutines.
 func awaitFirst(fd int) *os.File {
-	unix.SetNonblock(fd, true) // for the waiting alone
+	unix.SetNonblock(fd, true) // only while waiting
 	f := os.NewFile(uintptr(fd), "seccomp listener")
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return f
 	}
-	// What it cannot wait for is waited for in listen.
+	// If this fails, listen waits instead.
 	conn.Read(func(fd uintptr) bool {
 		now := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(now, 0)
@@ -291,9 +294,9 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// answer lets the call n go on, or refuses a socket, and notes what the
-// sandbox does with it. Whoever asks for the denials after the process has
-// ended waits until that is noted.
+// answer lets the call n continue, or refuses a socket, and records what the
+// sandbox does with it. It holds the lock meanwhile, so that Denials, called after
+// the process has ended, sees the result.
 func (w *Watch) answer(fd int, n notification) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,7 +307,7 @@ func (w *Watch) answer(fd int, n notification) {
 		w.add(Denial{Op: "network", Why: "the network is off"})
 		return
 	}
-	// Its memory and folders are looked at while it waits, the rest after.
+	// Read its memory and folders while it waits, and the rest afterwards.
 	targets := n.targets()
 	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
 	for _, t := range targets {
@@ -320,7 +323,8 @@ type target struct {
 	entry bool
 }
 
-// targets returns what the call n would change, unless it fails for itself.
+// targets returns the paths that the call n would change. It returns none if the
+// call fails by itself.
 func (n notification) targets() []target {
 	call, ok := watchedCalls[uint32(n.nr)]
 	if !ok {
@@ -354,14 +358,14 @@ func (n notification) targets() []target {
 	return targets
 }
 
-// readString reads the string at address of the process pid.
+// readString reads the string at address in the memory of the process pid.
 func readString(pid int, address uint64) (string, error) {
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
 		return "", err
 	}
 	defer mem.Close()
-	// A page at a time: what follows may not be mapped.
+	// Read page by page: the next page may not be mapped.
 	var text []byte
 	for len(text) < unix.PathMax {
 		page := make([]byte, 4096-address%4096)
@@ -378,9 +382,9 @@ func readString(pid int, address uint64) (string, error) {
 	return "", errors.New("not a path")
 }
 
-// refusal says why the sandbox refuses to change t, or "" when it does not,
-// or when the file's own permissions refuse it anyway. This process is held to
-// the same plan, so the kernel can be asked.
+// refusal returns why the sandbox refuses to change t, or "" if it does not, or if
+// the file's own permissions refuse it anyway. This process is confined to the
+// same plan, so it can ask the kernel.
 func (w *Watch) refusal(t target) string {
 	path := t.path
 	if strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/") && !isBelow(path, "/dev/shm") {
@@ -388,8 +392,7 @@ func (w *Watch) refusal(t target) string {
 	}
 	folder := filepath.Dir(strings.TrimRight(path, "/"))
 	if t.entry {
-		// A protected file is a mount of its own, in a folder that may be
-		// written.
+		// A protected file is a mount of its own in a writable folder.
 		if unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_SYMLINK_NOFOLLOW) == unix.EROFS {
 			return isReadOnly
 		}
@@ -406,7 +409,7 @@ const (
 	isOutside  = "it is outside the writable roots"
 )
 
-// writeRefusal says why the sandbox refuses to write path, which exists.
+// writeRefusal returns why the sandbox refuses to write path, which exists, or "".
 func (w *Watch) writeRefusal(path string) string {
 	err := unix.Access(path, unix.W_OK)
 	switch {
@@ -422,7 +425,7 @@ func (w *Watch) writeRefusal(path string) string {
 func (w *Watch) belowRoots(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return true // nothing is certain
+		return true // unknown: report nothing
 	}
 	return slices.ContainsFunc(w.roots, func(root string) bool { return isBelow(real, root) })
 }
