@@ -129,10 +129,10 @@ func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
 	return view{}, err
 }
 
-func cloneAll(carvings []mountOverride) error {
-	for i := range carvings {
-		if err := carvings[i].clone(); err != nil {
-			return step(carvings[i].path, err)
+func cloneAll(overrides []mountOverride) error {
+	for i := range overrides {
+		if err := overrides[i].clone(); err != nil {
+			return step(overrides[i].path, err)
 		}
 	}
 	return nil

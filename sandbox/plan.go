@@ -12,48 +12,47 @@ import (
 	"toolgate/policy"
 )
 
-// A Plan is what will be done to confine a process, and what will not. Make
-// one with [NewPlan]; the zero Plan starts nothing.
+// A Plan describes how a process will be confined, and what will not be enforced.
+// Make one with [NewPlan]; the zero Plan starts nothing.
 type Plan struct {
 	Level   Level          `json:"level"`
 	Profile policy.Profile `json:"profile"`
 
-	// ABI is the Landlock ABI that is used, 0 for none.
+	// ABI is the Landlock ABI in use, 0 for none.
 	ABI int `json:"landlock_abi"`
 
-	// Processes is how many processes and threads there may be inside, counted
-	// from Linux 6.14 on for root too; 0 when no namespace is there to count in.
+	// Processes is the limit of processes and threads inside. Root is limited
+	// since Linux 6.14. It is 0, no limit, without namespaces.
 	Processes int `json:"processes,omitempty"`
 
-	// Unenforced names, in words for a person, what the profile asks for and
+	// Unenforced lists, in words for a person, what the profile asks for and
 	// this plan does not enforce, with the reason.
 	Unenforced []string `json:"unenforced,omitempty"`
 
-	// Digest identifies the plan: two plans with one digest confine alike.
+	// Digest identifies the plan: plans with the same digest confine alike.
 	Digest string `json:"digest"`
 
 	BwrapPath string `json:"bwrap_path,omitempty"`
 }
 
-// maxProcesses is how many processes and threads a sandbox with a pid
-// namespace holds: room for a large parallel build, and an end to a fork bomb
-// long before the machine's own.
+// maxProcesses is the limit of processes and threads in a sandbox with a pid
+// namespace: enough for a large parallel build, and far below the limit of the
+// machine.
 const maxProcesses = 16384
 
-// NewPlan returns how s will confine a process to p. It looks at nothing but
-// its arguments, so whether a writable root exists is found out at
-// [Cmd.Start].
+// NewPlan returns how s will confine a process to p. It examines only its
+// arguments; whether a writable root exists is checked by [Cmd.Start].
 //
-// Each name of ReadOnlySubpaths is protected in every folder below the roots,
-// and may be a pattern of [filepath.Match]. One of several parts, such as
-// ".claude/settings.json", protects that file where it exists, and all of
-// .claude where it does not, so that it cannot be made; one whose parts have
-// wildcards protects what it matches. A name of which not even the first part
-// exists is not faked on disk: it can be made.
+// Each name of ReadOnlySubpaths is protected in every folder below the roots, and
+// may be a pattern of [filepath.Match]. A name of several parts, such as
+// ".claude/settings.json", protects that file where it exists; where it does not,
+// all of .claude is protected, so that the file cannot be created. If its parts
+// have wildcards, it protects what it matches. A name whose first part does not
+// exist is not protected: it can be created.
 //
-// A profile of mode danger-full-access is not confined, and one of mode
-// read-only has no writable roots, whatever it names. The error wraps
-// [ErrUnsupported] when s cannot confine a process at all.
+// A profile of mode danger-full-access is not confined. One of mode read-only has
+// no writable roots, whatever it names. The error wraps [ErrUnsupported] if s
+// cannot confine a process at all.
 func NewPlan(p policy.Profile, s System) (Plan, error) {
 	if p.Mode == policy.DangerFullAccess {
 		return Plan{Profile: policy.Profile{Mode: p.Mode, Network: policy.NetworkAll}}.seal(), nil
@@ -67,8 +66,10 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 		return Plan{}, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(unsupportedReasons(s), "; "))
 	}
 	if p.Network == policy.NetworkHosts && level == Landlock {
-		// Landlock knows ports and no addresses, and nothing of UDP.
-		return Plan{}, fmt.Errorf("%w: a list of allowed hosts needs a network namespace, which this system refuses (`toolgate doctor` says why); the user can set network_access = false, or leave the list out", ErrUnsupported)
+		// Landlock restricts TCP ports only, not addresses or UDP.
+		return Plan{}, fmt.Errorf("%w: a list of allowed hosts needs a network namespace, "+
+			"which this system refuses (`toolgate doctor` says why); "+
+			"the user can set network_access = false, or leave the list out", ErrUnsupported)
 	}
 	plan := Plan{Level: level, Profile: p}
 	if s.Landlock.OK {
@@ -87,15 +88,18 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 	return plan.seal(), nil
 }
 
-// checkLandlockPaths returns why the plan's level cannot hold what the profile says of
-// single paths, nil when it can. The error wraps [ErrUnsupported].
+// checkLandlockPaths returns an error if plan has level landlock and denies
+// something below a writable root, which Landlock cannot enforce. The error wraps
+// [ErrUnsupported].
 func checkLandlockPaths(plan Plan) error {
 	if plan.Level != Landlock {
 		return nil
 	}
 	p := plan.Profile
 	refuse := func(what string, roots ...string) error {
-		return fmt.Errorf("%w: the profile %s denies %s, which lies in what it lets be written (%s), and Landlock cannot take back what it allowed above; there are no mounts here, see `toolgate doctor`", ErrUnsupported, p, what, strings.Join(roots, ", "))
+		return fmt.Errorf("%w: the profile %s denies %s, which lies in what it lets be written (%s), "+
+			"and Landlock cannot take back what it allowed above; there are no mounts here, see `toolgate doctor`",
+			ErrUnsupported, p, what, strings.Join(roots, ", "))
 	}
 	for _, path := range slices.Concat(p.Paths.ReadOnly, p.Paths.Denied) {
 		for _, root := range p.WritableRoots {
@@ -115,7 +119,7 @@ func checkLandlockPaths(plan Plan) error {
 	return nil
 }
 
-// unsupportedReasons says why s has no level.
+// unsupportedReasons returns why s has no level.
 func unsupportedReasons(s System) []string {
 	if s.OS != "linux" {
 		return []string{"there is no sandbox for " + s.OS}
@@ -123,7 +127,7 @@ func unsupportedReasons(s System) []string {
 	return s.Why()
 }
 
-// normalize checks p and brings it into one form.
+// normalize checks p and returns it in canonical form.
 func normalize(p policy.Profile) (policy.Profile, error) {
 	if p.Mode == policy.ReadOnly {
 		p.WritableRoots, p.SharedRoots = nil, nil
@@ -139,22 +143,15 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 		}
 	}
 	for _, sub := range p.ReadOnlySubpaths {
-		if !filepath.IsLocal(sub) || filepath.Clean(sub) != sub || sub == "." {
-			return p, fmt.Errorf("read-only sub-path %q: must be a clean path below a writable root", sub)
-		}
-		if _, err := filepath.Match(sub, ""); err != nil {
-			return p, fmt.Errorf("read-only sub-path %q: %w", sub, err)
+		if err := checkSubpath(sub); err != nil {
+			return p, err
 		}
 	}
-	for _, path := range p.Hidden {
-		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
-			return p, fmt.Errorf("hidden path %q: must be an absolute, clean path below /", path)
-		}
+	if err := checkAbsolute("hidden path", p.Hidden); err != nil {
+		return p, err
 	}
-	for _, path := range p.ReadOnlyPaths {
-		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
-			return p, fmt.Errorf("read-only path %q: must be an absolute, clean path below /", path)
-		}
+	if err := checkAbsolute("read-only path", p.ReadOnlyPaths); err != nil {
+		return p, err
 	}
 	p.ReadOnlyPaths = sorted(p.ReadOnlyPaths)
 	p.WritableRoots = sorted(p.WritableRoots)
@@ -171,13 +168,37 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	return p, nil
 }
 
-// outermost leaves out what lies below another path of the sorted list: behind
-// a mask there is nothing left to mask, but where the mask has openings.
+// checkSubpath returns an error unless sub is a clean relative path or pattern.
+func checkSubpath(sub string) error {
+	if !filepath.IsLocal(sub) || filepath.Clean(sub) != sub || sub == "." {
+		return fmt.Errorf("read-only sub-path %q: must be a clean path below a writable root", sub)
+	}
+	if _, err := filepath.Match(sub, ""); err != nil {
+		return fmt.Errorf("read-only sub-path %q: %w", sub, err)
+	}
+	return nil
+}
+
+// checkAbsolute returns an error unless all paths are absolute and clean. What
+// names them in the error.
+func checkAbsolute(what string, paths []string) error {
+	for _, path := range paths {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+			return fmt.Errorf("%s %q: must be an absolute, clean path below /", what, path)
+		}
+	}
+	return nil
+}
+
+// outermost returns the sorted list without the paths that lie below another one:
+// a mask hides them already, unless it is opened for one of openings.
 func outermost(list, openings []string) []string {
 	var out []string
 	for _, path := range list {
 		masked := slices.ContainsFunc(out, func(o string) bool {
-			return isBelow(path, o) && !slices.ContainsFunc(openings, func(q string) bool { return isBelow(path, q) && isBelow(q, o) })
+			return isBelow(path, o) && !slices.ContainsFunc(openings, func(q string) bool {
+				return isBelow(path, q) && isBelow(q, o)
+			})
 		})
 		if !masked {
 			out = append(out, path)
@@ -186,13 +207,11 @@ func outermost(list, openings []string) []string {
 	return out
 }
 
-// checkPaths refuses what no rule can be about.
+// checkPaths returns an error for paths that no rule can be about.
 func checkPaths(p policy.Paths) error {
 	for _, list := range [][]string{p.Readable, p.ReadOnly, p.Denied} {
-		for _, path := range list {
-			if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
-				return fmt.Errorf("path %q: must be an absolute, clean path below /", path)
-			}
+		if err := checkAbsolute("path", list); err != nil {
+			return err
 		}
 	}
 	for _, path := range p.Denied {
@@ -209,12 +228,12 @@ func checkPaths(p policy.Paths) error {
 }
 
 // Protected returns the names that a profile should keep read-only below its
-// writable roots, at any depth: a change there runs code or widens permissions
+// writable roots, at any depth: changing them runs code or widens permissions
 // later, outside the sandbox.
 //
-// With gitWrites, git can commit, but what makes git run programs stays
-// read-only. That is a weaker promise: a file that git would heed and that is
-// not there yet, such as .git/commondir, can be made.
+// With gitWrites, git can commit, but the files that make git run programs stay
+// read-only. That is a weaker guarantee: a file that git reads and that does not
+// exist yet, such as .git/commondir, can be created.
 func Protected(gitWrites bool) []string {
 	names := []string{
 		".codex", ".agents", ".toolgate",
@@ -226,13 +245,13 @@ func Protected(gitWrites bool) []string {
 	}
 	return append(names,
 		".git/hooks", ".git/config", ".git/info",
-		// These may be missing, which a pattern allows.
+		// Patterns, because these may be missing.
 		".git/config.worktree*", ".git/commondir*", ".git/modules*", ".git/worktrees*",
 	)
 }
 
-// kernelFolders are folders whose files are the kernel's: to write them is to
-// change the system, so none of them can be a writable root.
+// kernelFolders contain files of the kernel. Writing them changes the system, so
+// none of them can be a writable root.
 var kernelFolders = []string{"/proc", "/sys", "/dev"}
 
 func checkRoot(root string) error {
@@ -261,7 +280,7 @@ func sorted(list []string) []string {
 	return slices.Compact(list)
 }
 
-// Landlock ABIs that brought something a plan relies on.
+// Landlock ABIs that added a feature which plans use.
 const (
 	abiRefer    = 2
 	abiTruncate = 3
@@ -270,7 +289,7 @@ const (
 	abiScope    = 6
 )
 
-// unenforced lists what p asks for and plan leaves out on s.
+// unenforced lists what p asks for and plan does not enforce on s.
 func unenforced(plan Plan, s System) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -284,7 +303,8 @@ func unenforced(plan Plan, s System) []string {
 	}
 	p := plan.Profile
 	if len(p.WritableRoots) > 0 && len(p.ReadOnlySubpaths) > 0 {
-		add("%s below a writable root can be changed: Landlock cannot take back what it allowed above", strings.Join(p.ReadOnlySubpaths, ", "))
+		add("%s below a writable root can be changed: Landlock cannot take back what it allowed above",
+			strings.Join(p.ReadOnlySubpaths, ", "))
 	}
 	for _, path := range p.ReadOnlyPaths {
 		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {
@@ -299,9 +319,11 @@ func unenforced(plan Plan, s System) []string {
 	if p.Paths.Restricted {
 		add("the size and times of files can be seen outside what can be read: Landlock governs only what they hold")
 	} else if len(p.Hidden)+len(p.Paths.Denied)+len(p.Paths.DeniedGlobs) > 0 {
-		add("the names of files in hidden folders can be listed, and what appears beside a hidden path later cannot be read: there are no mounts")
+		add("the names of files in hidden folders can be listed, " +
+			"and what appears beside a hidden path later cannot be read: there are no mounts")
 	}
-	add("mode, owner, times and attributes of files outside the writable roots can be changed as far as the user may: Landlock does not govern them")
+	add("mode, owner, times and attributes of files outside the writable roots " +
+		"can be changed as far as the user may: Landlock does not govern them")
 	add("other processes of the user can be seen in /proc: no pid namespace")
 	if plan.ABI < abiTruncate {
 		add("files outside the writable roots can be truncated: landlock ABI %d", plan.ABI)
@@ -312,22 +334,22 @@ func unenforced(plan Plan, s System) []string {
 	return list
 }
 
-// confined reports whether p says that a process is confined.
+// confined reports whether a process is confined at all.
 func (p Plan) confined() bool { return p.Profile.Mode != policy.DangerFullAccess }
 
-// namespaces reports whether the process gets namespaces: the end of its first
-// process is then, by the kernel, the end of all.
+// namespaces reports whether the process gets namespaces. The kernel then kills
+// all its processes when the first one ends.
 func (p Plan) namespaces() bool { return p.Level == Full || p.Level == Bwrap }
 
-// ownNetwork reports whether the process gets a network namespace, in which
-// there is nobody to reach.
+// ownNetwork reports whether the process gets a network namespace, in which no
+// peer can be reached.
 func (p Plan) ownNetwork() bool { return p.namespaces() && p.Profile.Network != policy.NetworkAll }
 
-// proxied reports whether there is a way out of that namespace, see
+// proxied reports whether the proxy can be reached from that namespace, see
 // [Cmd.Listener].
 func (p Plan) proxied() bool { return p.ownNetwork() && p.Profile.Network == policy.NetworkHosts }
 
-// offline reports whether there is nobody to reach at all.
+// offline reports whether no peer can be reached.
 func (p Plan) offline() bool { return p.Profile.Network != policy.NetworkAll && !p.proxied() }
 
 // seal returns p with its digest.
@@ -342,9 +364,10 @@ func (p Plan) seal() Plan {
 	return p
 }
 
-// Without returns p with one writable root less: a narrower plan, such as
-// commands have where their worker may write a folder of its own.
+// Without returns p without the given writable root. It is for the commands of a
+// worker that may write a folder of its own.
 func (p Plan) Without(root string) Plan {
-	p.Profile.WritableRoots = slices.DeleteFunc(slices.Clone(p.Profile.WritableRoots), func(r string) bool { return r == root })
+	roots := slices.Clone(p.Profile.WritableRoots)
+	p.Profile.WritableRoots = slices.DeleteFunc(roots, func(r string) bool { return r == root })
 	return p.seal()
 }

@@ -24,9 +24,9 @@ type overrideRecord struct {
 }
 
 // recordsOf returns the records of overrides.
-func recordsOf(carvings []mountOverride) []overrideRecord {
+func recordsOf(overrides []mountOverride) []overrideRecord {
 	var list []overrideRecord
-	for _, c := range carvings {
+	for _, c := range overrides {
 		list = append(list, overrideRecord{c.path, c.kind, c.file, c.fixed})
 	}
 	return list

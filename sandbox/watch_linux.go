@@ -178,7 +178,7 @@ func (k precondition) of(flags uint64) precondition {
 	return k
 }
 
-// x
+// openForWriting are the flags of an open that may change something.
 const openForWriting = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
 var watchedCalls = map[uint32]watchedCall{
