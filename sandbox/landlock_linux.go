@@ -13,8 +13,8 @@ import (
 	"toolgate/policy"
 )
 
-// Access rights of Landlock. Executing is not handled, and reading only where
-// no mounts mask what must not be read.
+// Landlock access rights. Execution is not handled. Reading is handled only at
+// level landlock, which has no masks.
 const (
 	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE
 
@@ -30,7 +30,7 @@ const (
 
 	deviceRights = readRights | writeFileRights | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	// A device file in a writable root would be a way around every path.
+	// A device file in a writable root would bypass every path rule.
 	makeDeviceRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 )
 
@@ -38,7 +38,7 @@ const (
 type landlockRule struct {
 	path     string
 	rights   uint64
-	optional bool // left out when it cannot be opened
+	optional bool // skipped if path cannot be opened
 }
 
 // A landlockDomain is what a Landlock ruleset handles and allows.
@@ -56,12 +56,14 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// devices are the device files a command may write at every level. A folder
-// stands for the files in it.
-var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+// devices are the device files that a command may write at every level, and
+// folders of them.
+var devices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+}
 
-// domain returns the Landlock domain of plan. List returns the names in a
-// folder, none when it cannot be read.
+// domain returns the Landlock domain of plan. List returns the names in a folder,
+// or none if it cannot be read.
 func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	abi := plan.ABI
 	handled := uint64(writeTreeRights | makeDeviceRights)
@@ -89,7 +91,7 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 		d.rules = append(d.rules, landlockRule{root, (readRights | readFolder | writeTreeRights) & handled, false})
 	}
 	if plan.Level == Landlock {
-		// To run a program is to read it, and this one may lie anywhere.
+		// Running a program requires reading it, and this one may be anywhere.
 		d.rules = append(d.rules, landlockRule{"/proc/self/exe", readRights, true})
 		for _, path := range readablePaths(plan.Profile, list) {
 			d.rules = append(d.rules, landlockRule{path, (readRights | readFolder) & handled, true})
@@ -104,7 +106,7 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	return d
 }
 
-// withoutReading returns d as it is where reading is held elsewhere.
+// withoutReading returns d without its restrictions on reading.
 func (d landlockDomain) withoutReading() landlockDomain {
 	const reading = readRights | readFolder
 	d.fs &^= reading
@@ -116,9 +118,9 @@ func (d landlockDomain) withoutReading() landlockDomain {
 	return d
 }
 
-// readRightsOf returns the rights of reading that p takes from somewhere. To
-// list folders is among them only where all but some paths are taken: the
-// folders around a hidden path could not be listed either.
+// readRightsOf returns the read rights that p restricts. Listing folders is among
+// them only if reading is restricted to some paths; otherwise the folders around a
+// hidden path could not be listed either.
 func readRightsOf(p policy.Profile) uint64 {
 	if p.Paths.Restricted {
 		return readRights | readFolder
@@ -126,10 +128,10 @@ func readRightsOf(p policy.Profile) uint64 {
 	return readRights
 }
 
-// readablePaths returns paths that together hold everything that p lets be read,
-// but for the writable roots. Landlock only allows, so what lies beside a
-// hidden path is allowed name by name; what appears there later cannot be
-// read.
+// readablePaths returns paths that together contain everything that p lets a
+// process read, except for the writable roots. Landlock only allows, so the
+// siblings of a hidden path are allowed name by name; siblings created later
+// cannot be read.
 func readablePaths(p policy.Profile, list func(dir string) []string) []string {
 	masked := slices.Concat(p.Hidden, p.Paths.Denied)
 	var paths []string
@@ -148,21 +150,23 @@ func readablePaths(p policy.Profile, list func(dir string) []string) []string {
 		}
 	}
 	if p.Paths.Restricted {
-		paths = append(paths, "/proc") // which programs cannot do without
+		paths = append(paths, "/proc") // programs need it
 	} else {
-		masked = append(masked, "/dev") // its harmless files are allowed one by one
+		masked = append(masked, "/dev") // devices are allowed one by one
 		walk("/")
 	}
-	// What lies in something hidden and is not hidden itself.
+	// Paths that lie below a hidden path and are not hidden themselves.
 	for _, path := range p.Paths.Readable {
-		masked = slices.DeleteFunc(slices.Concat(p.Hidden, p.Paths.Denied), func(h string) bool { return isBelow(path, h) && h != path })
+		masked = slices.DeleteFunc(slices.Concat(p.Hidden, p.Paths.Denied), func(h string) bool {
+			return isBelow(path, h) && h != path
+		})
 		walk(path)
 	}
 	return paths
 }
 
-// listFolder returns the names in dir that are not symlinks: those are
-// followed before anything is allowed or refused.
+// listFolder returns the names in dir except symlinks, which are resolved before
+// Landlock checks a path.
 func listFolder(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -177,11 +181,11 @@ func listFolder(dir string) []string {
 	return names
 }
 
-// rulesetAttr is struct landlock_ruleset_attr. An older kernel takes it as
-// long as what it does not know is zero.
+// rulesetAttr is struct landlock_ruleset_attr. Older kernels accept it if the
+// fields they do not know are zero.
 type rulesetAttr struct{ fs, net, scoped uint64 }
 
-// enter puts this thread, and what it starts from now on, into the domain. The
+// enter restricts this thread, and what it starts from now on, to the domain. The
 // thread must have no_new_privs.
 func (d landlockDomain) enter() error {
 	fd, err := d.ruleset()
@@ -192,7 +196,7 @@ func (d landlockDomain) enter() error {
 	return enterRuleset(fd)
 }
 
-// enterRuleset puts this thread, and what it starts from now on, into the
+// enterRuleset restricts this thread, and what it starts from now on, to the
 // domain of the ruleset fd.
 func enterRuleset(fd int) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
@@ -201,7 +205,7 @@ func enterRuleset(fd int) error {
 	return nil
 }
 
-// ruleset returns a descriptor of the domain's ruleset.
+// ruleset returns a descriptor of a ruleset for the domain. The caller closes it.
 func (d landlockDomain) ruleset() (fd int, err error) {
 	attr := rulesetAttr{d.fs, d.net, d.scoped}
 	size := unsafe.Sizeof(attr)
@@ -231,7 +235,7 @@ func (r landlockRule) add(ruleset int) error {
 	}
 	defer unix.Close(fd)
 	if !r.optional {
-		// A root has no symlinks in its path, unless one was put there since.
+		// A root has no symlinks in its path, unless one was created meanwhile.
 		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != r.path {
 			return &os.PathError{Op: "landlock", Path: r.path, Err: errReplaced}
 		}
@@ -242,14 +246,15 @@ func (r landlockRule) add(ruleset int) error {
 		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= deviceRights // the others are about folders
+		rights &= deviceRights // the others apply to folders only
 	}
 	// struct landlock_path_beneath_attr is packed: 8 bytes and 4.
 	attr := struct {
 		access uint64
 		parent int32
 	}{rights, int32(fd)}
-	_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE,
+		uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	runtime.KeepAlive(&attr)
 	if errno != 0 {
 		return &os.PathError{Op: "landlock", Path: r.path, Err: errno}

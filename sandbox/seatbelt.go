@@ -9,7 +9,7 @@ import (
 	"toolgate/policy"
 )
 
-// seatbeltHead allows what every program on macOS needs to start: the rest is
+// seatbeltHead allows what every program on macOS needs to start. The rest is
 // denied unless a later rule allows it.
 const seatbeltHead = `(version 1)
 (deny default)
@@ -32,25 +32,35 @@ const seatbeltHead = `(version 1)
 (allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/(fd/[0-9]+|ttys[0-9]+|ptmx)$"))
 `
 
-// Seatbelt returns the text of a profile for macOS's sandbox-exec that says
-// what p says. Paths must have no symlinks: on macOS /tmp is one.
+// seatbeltNetwork allows the internet and what programs need to use it.
+const seatbeltNetwork = `(allow network-outbound (remote ip))
+(allow network-inbound (local ip))
+(allow network-bind (local ip))
+(allow system-socket)
+(allow mach-lookup (global-name "com.apple.trustd.agent") (global-name "com.apple.SecurityServer"))
+(allow network-outbound (literal "/private/var/run/mDNSResponder"))
+`
+
+// Seatbelt returns a profile for macOS's sandbox-exec that is equivalent to p.
+// Paths must have no symlinks; on macOS /tmp is one.
 //
-// Names of ReadOnlySubpaths are refused at any depth below a root, also when
-// they do not exist. A folder that holds one can still be moved away. Nothing
-// in this package runs it: it is for sandbox-exec -f. A profile that lets only
-// some paths be read is refused, with an error that wraps [ErrUnsupported].
+// Names of ReadOnlySubpaths are refused at any depth below a root, even if they do
+// not exist. A folder that contains one can still be moved away. Nothing in this
+// package uses the profile: pass it to sandbox-exec -f. A profile that restricts
+// reading to some paths is refused with an error that wraps [ErrUnsupported].
 func Seatbelt(p policy.Profile) (string, error) {
 	p, err := normalize(p)
 	if err != nil {
 		return "", err
 	}
 	if p.Paths.Restricted {
-		return "", fmt.Errorf("%w: what programs on macOS must read to start is not known well enough to let them read only some paths", ErrUnsupported)
+		return "", fmt.Errorf("%w: what programs on macOS must read to start is not known well enough "+
+			"to let them read only some paths", ErrUnsupported)
 	}
 	var b strings.Builder
 	b.WriteString(seatbeltHead)
-	// The last rule that matches decides: the more exact ones come later, and
-	// of two about one path the stricter.
+	// The last matching rule decides: more specific rules come later, and of two
+	// rules for one path the stricter one.
 	for _, r := range seatbeltRules(p) {
 		b.WriteString(r.text)
 	}
@@ -58,14 +68,13 @@ func Seatbelt(p policy.Profile) (string, error) {
 		fmt.Fprintf(&b, "(deny file-read* file-write* (regex #%s))\n", seatbeltGlob(glob))
 	}
 	if p.Network == policy.NetworkHosts {
-		fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%d\"))\n(allow system-socket)\n", policy.ProxyPort)
+		fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%d\"))\n", policy.ProxyPort)
+		b.WriteString("(allow system-socket)\n")
 	}
 	if p.Network == policy.NetworkAll {
 		// The internet only: a unix socket is a file to write, and the
 		// user's daemons are behind it.
-		b.WriteString("(allow network-outbound (remote ip))\n(allow network-inbound (local ip))\n(allow network-bind (local ip))\n(allow system-socket)\n")
-		b.WriteString("(allow mach-lookup (global-name \"com.apple.trustd.agent\") (global-name \"com.apple.SecurityServer\"))\n")
-		b.WriteString("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n")
+		b.WriteString(seatbeltNetwork)
 	}
 	return b.String(), nil
 }
@@ -76,8 +85,7 @@ type seatbeltRule struct {
 	text string
 }
 
-// seatbeltRules returns what p says of single paths, a folder before what lies
-// in it.
+// seatbeltRules returns the rules for single paths, parents first.
 func seatbeltRules(p policy.Profile) []seatbeltRule {
 	var rules []seatbeltRule
 	add := func(format string, paths []string) {
@@ -101,8 +109,8 @@ func seatbeltRules(p policy.Profile) []seatbeltRule {
 	return rules
 }
 
-// seatbeltGlob returns the regular expression, between quotes, for what the
-// pattern matches and what lies in that.
+// seatbeltGlob returns the quoted regular expression for what the pattern matches
+// and everything below it.
 func seatbeltGlob(glob string) string {
 	var b strings.Builder
 	b.WriteString("^")
@@ -121,7 +129,7 @@ func seatbeltGlob(glob string) string {
 	return `"` + strings.ReplaceAll(b.String(), `"`, `\"`) + `"`
 }
 
-// globRegexp returns the regular expression for one name of a pattern.
+// globRegexp returns the regular expression for one part of a pattern.
 func globRegexp(part string) string {
 	var b strings.Builder
 	for i := 0; i < len(part); i++ {
@@ -138,7 +146,7 @@ func globRegexp(part string) string {
 				}
 			}
 			if class := part[i : end+1]; strings.Contains(class, `\`) {
-				b.WriteString("[^/]") // rather too much
+				b.WriteString("[^/]") // matches more than the class, which is safe
 			} else {
 				b.WriteString(class)
 			}
@@ -158,9 +166,9 @@ func seatbeltString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// seatbeltRegexp returns the regular expression, between quotes, for the
-// protected name sub in any folder below root, and for what is below it. Case
-// does not count to macOS's file systems, so each letter stands for both.
+// seatbeltRegexp returns the quoted regular expression for the protected name sub
+// in any folder below root, and for what is below it. The file systems of macOS
+// ignore case, so each letter matches both cases.
 func seatbeltRegexp(root, sub string) string {
 	var b strings.Builder
 	b.WriteString("^" + regexp.QuoteMeta(root) + "/(.*/)?")

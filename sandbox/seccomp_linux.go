@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceFlags are the flags of clone and unshare that make namespaces: in
-// a new user namespace a process has every capability, and with them the
-// parts of the kernel that were never meant for ordinary users.
+// namespaceFlags are the flags of clone and unshare that create namespaces. In a
+// new user namespace a process has every capability, and so reaches parts of the
+// kernel that were never meant for ordinary users.
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// openMakes are the flags of open with which it makes a file, and heeds a
-// mode: O_TMPFILE does not need O_CREAT beside it.
+// openMakes are the flags with which open creates a file and uses its mode
+// argument: O_TMPFILE does so without O_CREAT.
 const openMakes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 // bits is the condition that argument arg has one of the bits of mask.
@@ -29,7 +29,7 @@ func bits(arg int, mask uint32) cond {
 var eperm = refuse(uint32(unix.EPERM))
 var enosys = refuse(uint32(unix.ENOSYS))
 
-// systemRules refuse what no command needs and an escape does.
+// systemRules refuse calls that no command needs but that help to escape.
 var systemRules = []rule{
 	{calls: []uint32{unix.SYS_CLONE3}, do: enosys,
 		why: "its flags are in memory, out of a filter's sight; programs fall back to clone"},
@@ -88,16 +88,16 @@ var systemRules = []rule{
 // tiocLinux is TIOCLINUX, whose sub-command 2 pastes into a console.
 const tiocLinux = 0x541c
 
-// connectedPairs are the socket types, without their flags, of which a pair
-// cannot send to anyone but its other end.
+// connectedPairs are the socket types, without flags, whose pairs can send only to
+// each other.
 var connectedPairs = []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}
 
-// sockTypeMask takes SOCK_CLOEXEC and SOCK_NONBLOCK off a socket type.
+// sockTypeMask removes SOCK_CLOEXEC and SOCK_NONBLOCK from a socket type.
 const sockTypeMask = 0xf
 
-// pairRules allow only socket pairs whose ends are tied to each other. A pair
-// of datagram sockets is not: sendmsg can name another peer in memory, where
-// no filter looks.
+// pairRules allow only socket pairs that can send only to each other. Datagram
+// pairs are not among them: sendmsg can name another peer in memory, which no
+// filter sees.
 var pairRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKETPAIR}, when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_UNIX}}}, do: eperm,
 		why: "only unix pairs stay between the processes of the sandbox"},
@@ -106,17 +106,17 @@ var pairRules = []rule{
 		why: "a datagram pair can send to any unix socket by name"},
 }
 
-// noNetworkRules leave no way to name a peer. With no socket but connected
+// noNetworkRules leave no way to name a peer. Without sockets other than connected
 // pairs, sendmsg and sendmmsg cannot either.
 var noNetworkRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKET}, do: eperm,
 		why: "the network is off; unix sockets reach the user's daemons"},
 }
 
-// workerSocketRules take the place of noNetworkRules in a worker that has a
-// network namespace of its own, where there is nobody to reach. Its commands
-// get noNetworkRules; but what this filter refused, no later one could tell
-// of, and a [Watch] is to tell that a command needed the network.
+// workerSocketRules replace noNetworkRules in a worker with its own network
+// namespace, where no peer can be reached. Its commands get noNetworkRules. If the
+// worker's filter refused sockets, the filter of a command could not notify a
+// [Watch] that the command needed the network.
 var workerSocketRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKET},
 		when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: eperm,
@@ -126,15 +126,15 @@ var workerSocketRules = []rule{
 		why: "raw packets"},
 }
 
-// proxiedRules are for a network namespace with nobody in it but the proxy:
-// any internet socket will do there, and nothing else.
+// proxiedRules are for a network namespace in which only the proxy can be reached.
+// They allow internet sockets and nothing else.
 var proxiedRules = append(slices.Clip(workerSocketRules), rule{
 	calls: []uint32{unix.SYS_SOCKET},
 	when:  []cond{{arg: 2, op: noneOf, vals: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}}}, do: eperm,
 	why: "a protocol that nothing speaks here; the kernel would load a module for it",
 })
 
-// noPeerRules go with either.
+// noPeerRules apply in addition to noNetworkRules or workerSocketRules.
 var noPeerRules = []rule{
 	{calls: []uint32{unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4}, do: eperm,
 		why: "the network is off, also for a socket that was handed in"},
@@ -142,9 +142,8 @@ var noPeerRules = []rule{
 		why: "names a peer"},
 }
 
-// networkRules leave the internet families. Unix sockets stay refused: the
-// user's daemons behind them (docker, D-Bus, ssh-agent) would act outside the
-// sandbox.
+// networkRules allow the internet families. Unix sockets stay refused: the user's
+// daemons behind them (docker, D-Bus, ssh-agent) would act outside the sandbox.
 var networkRules = []rule{
 	{calls: []uint32{unix.SYS_SOCKET},
 		when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}}}, do: eperm,
@@ -161,7 +160,7 @@ var networkRules = []rule{
 		why: "of netlink only the list of addresses, which resolvers read"},
 }
 
-// sharedPidRules stand in for a pid namespace, as far as Landlock does not.
+// sharedPidRules replace a pid namespace in what Landlock does not cover.
 var sharedPidRules = []rule{
 	{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: []cond{{arg: 1, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
@@ -178,7 +177,7 @@ var sharedPidRules = []rule{
 // ioprioWhoUser is IOPRIO_WHO_USER: all processes of a user.
 const ioprioWhoUser = 3
 
-// sharedIPCRules stand in for an ipc namespace.
+// sharedIPCRules replace an ipc namespace.
 var sharedIPCRules = []rule{
 	{calls: []uint32{
 		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL,
@@ -189,11 +188,11 @@ var sharedIPCRules = []rule{
 		why: "System V and POSIX queues are shared with the user's other processes, and their numbers can be guessed"},
 }
 
-// filterRules returns the rows of the filter for a command of plan.
+// filterRules returns the filter rules for a command of plan.
 func filterRules(plan Plan) []rule { return rulesWith(plan, noNetworkRules) }
 
-// workerFilterRules returns the rows of the filter for a program of this
-// binary, which starts commands through a [Spawner].
+// workerFilterRules returns the filter rules for a program from this executable,
+// which starts commands through a [Spawner].
 func workerFilterRules(plan Plan) []rule {
 	if plan.namespaces() {
 		return rulesWith(plan, workerSocketRules)
@@ -201,8 +200,7 @@ func workerFilterRules(plan Plan) []rule {
 	return rulesWith(plan, noNetworkRules)
 }
 
-// beyondWorkerRules returns the rows of filterRules that are not those of
-// workerFilterRules.
+// beyondWorkerRules returns the rules of filterRules that workerFilterRules lacks.
 func beyondWorkerRules(plan Plan) []rule {
 	if plan.namespaces() && plan.offline() {
 		return noNetworkRules
@@ -227,9 +225,9 @@ func rulesWith(plan Plan, noNetwork []rule) []rule {
 	return rules
 }
 
-// installFilter installs prog on this thread and what it starts from now on.
-// The thread must have no_new_privs. With the flag for a listener, it returns
-// the descriptor through which the rules that notify do.
+// installFilter installs prog on this thread and what it starts from now on. The
+// thread must have no_new_privs. With the listener flag, it returns the descriptor
+// that receives the notifications.
 func installFilter(prog []bpfInstr, flags uintptr) (fd int, err error) {
 	if auditArch == 0 {
 		return -1, fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
