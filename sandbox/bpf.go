@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// A rule is one row of a system call filter: the calls it is about, what is
-// done with them, and why. A rule with conditions holds for a call whose
-// arguments meet all of them. The first rule that holds decides; a call that
-// no rule is about is allowed.
+// A rule is one row of a system call filter: the calls it applies to, the action,
+// and the reason. A rule with conditions matches a call whose arguments satisfy
+// all of them. The first matching rule decides; a call without one is allowed.
 type rule struct {
 	calls []uint32
 	when  []cond
@@ -26,11 +25,11 @@ const (
 	retErrno action = 0x00050000
 )
 
-// refuse is the action that fails a call with errno.
+// refuse returns the action that fails a call with errno.
 func refuse(errno uint32) action { return retErrno | action(errno) }
 
-// A cond compares one argument. But for nonZero only the low 32 bits count:
-// the arguments it is used on are ints to the kernel, which drops the rest.
+// A cond compares one argument. Except for nonZero, only the low 32 bits count:
+// the arguments it is used on are ints, and the kernel ignores the rest.
 type cond struct {
 	arg  int
 	mask uint32 // applied first; 0 means all bits
@@ -69,11 +68,11 @@ const (
 	x32Bit = 0x40000000
 )
 
-// assemble returns the filter for rules on the architecture arch, whose other
-// ABIs are refused whole: their call numbers mean other calls.
+// assemble returns the filter for rules on the architecture arch. Calls of its
+// other ABIs are all refused, because their numbers mean other calls.
 //
-// The calls are found by halves and not in a row: when a filter is installed,
-// the kernel walks it for every call there is, which for a row takes longer
+// The filter finds a call by binary search. When a filter is installed, the kernel
+// evaluates it for every call there is, which takes longer for a linear search
 // than starting a process.
 func assemble(arch uint32, rules []rule) []bpfInstr {
 	const eperm = 1
@@ -97,8 +96,8 @@ func assemble(arch uint32, rules []rule) []bpfInstr {
 
 var allow = bpfInstr{bpfRet, 0, 0, uint32(retAllow)}
 
-// find returns the instructions that go to the block of the call whose number
-// is in the accumulator, and allow any call that is not among calls.
+// find returns the instructions that jump to the block of the call whose number is
+// in the accumulator, and allow any call that is not among calls.
 func find(calls []uint32, blocks map[uint32][]bpfInstr) []bpfInstr {
 	switch len(calls) {
 	case 0:
@@ -116,14 +115,15 @@ func find(calls []uint32, blocks map[uint32][]bpfInstr) []bpfInstr {
 	return append(append(prog, low...), high...)
 }
 
-// body returns the instructions that do r's action when its conditions hold,
-// and else go on behind them.
+// body returns the instructions that take r's action if its conditions hold, and
+// otherwise continue behind them.
 func (r rule) body() []bpfInstr {
 	var body []bpfInstr
 	for _, c := range r.when {
 		body = append(body, c.test()...)
 	}
-	// A test falls through when it holds, and is marked to miss when not.
+	// A test falls through if it holds. Its jumps otherwise are marked, and are
+	// resolved here.
 	miss := len(body) + 1
 	for i := range body {
 		if body[i].jt == missMark {
@@ -139,10 +139,10 @@ func (r rule) body() []bpfInstr {
 	return append(body, bpfInstr{bpfRet, 0, 0, uint32(r.do)})
 }
 
-// missMark stands for a jump to the end of the rule until that is known.
+// missMark is the placeholder for a jump to the end of the rule.
 const missMark = 0xff
 
-// test returns the instructions that fall through when c holds.
+// test returns the instructions that fall through if c holds.
 func (c cond) test() []bpfInstr {
 	low := uint32(offArgs + 8*c.arg)
 	load := []bpfInstr{{bpfLoad, 0, 0, low}}
@@ -171,7 +171,7 @@ func (c cond) test() []bpfInstr {
 	panic(fmt.Sprintf("sandbox: unknown filter condition %d", c.op))
 }
 
-// short returns n as a jump offset of a conditional jump.
+// short returns n as the offset of a conditional jump.
 func short(n int) uint8 {
 	if n < 0 || n >= missMark {
 		panic(fmt.Sprintf("sandbox: filter rule too long to jump over: %d", n))

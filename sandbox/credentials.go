@@ -2,8 +2,8 @@ package sandbox
 
 import "path/filepath"
 
-// credentialNames are what holds keys, tokens and sessions, relative to the
-// home folder: files where a folder also holds what commands need.
+// credentialNames are the paths of keys, tokens and sessions, relative to the home
+// folder. They are files where the folder also contains what commands need.
 var credentialNames = []string{
 	// Keys and passwords.
 	".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
@@ -37,9 +37,9 @@ var credentialNames = []string{
 	"Library/Application Support/Claude", "Library/Application Support/com.apple.TCC",
 }
 
-// Credentials returns the paths below home that a profile should hide: what
-// whoever reads it can act with as the user. Most do not exist; a path that
-// appears after a sandbox was started is not hidden in it.
+// Credentials returns the paths below home that a profile should hide: whoever
+// reads them can act as the user. Most do not exist. A path that is created after
+// a sandbox was started is not hidden in it until [Cmd.Rescan].
 func Credentials(home string) []string {
 	paths := make([]string, len(credentialNames))
 	for i, name := range credentialNames {

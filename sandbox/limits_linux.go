@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setLimits limits what the program may use up. All of it is help against
-// accidents, not part of what a plan promises, so a kernel that lacks one of
-// them goes without.
+// setLimits sets the resource limits of the program. They guard against accidents
+// and are not part of a plan's guarantees, so errors are ignored.
 func setLimits(plan Plan) {
-	// A core file would hold the memory of the worker.
+	// A core file would contain the memory of the worker.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	if plan.Processes > 0 {
-		// Counted per user namespace; without one, it would count the user's
-		// processes outside.
+		// This limit counts per user namespace. Without one, it would count the
+		// user's processes outside.
 		lim := unix.Rlimit{Cur: uint64(plan.Processes), Max: uint64(plan.Processes)}
 		var old unix.Rlimit
 		if unix.Getrlimit(unix.RLIMIT_NPROC, &old) == nil && old.Max < lim.Max {
@@ -26,12 +25,12 @@ func setLimits(plan Plan) {
 	}
 }
 
-// limitNamespaces sets the limits of the namespaces themselves, through the
-// fresh /proc while it can still be written. Processes are numbered per pid
-// namespace since Linux 6.14, which limits root too.
+// limitNamespaces sets the limits of the namespaces themselves, through the new
+// /proc while it is still writable. Since Linux 6.14, process ids are limited per
+// pid namespace, which limits root too.
 func limitNamespaces(plan Plan) {
 	os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(plan.Processes)), 0)
-	// When memory runs out, the sandbox goes before the rest of the system.
+	// When memory runs out, the kernel kills the sandbox first.
 	os.WriteFile("/proc/self/oom_score_adj", []byte("300"), 0)
 }

@@ -12,21 +12,21 @@ import (
 	"toolgate/policy"
 )
 
-// setupCapabilities are what the first process needs in its namespaces: to
-// mount, to bound and to drop capabilities, to reach every path that is to be
-// hidden, and to set limits. Without them a user other than root would lose
-// all of them when this binary is executed again.
+// setupCapabilities are the capabilities that the first process needs in its
+// namespaces: to mount, to drop capabilities, to reach every path that is to be
+// hidden, and to set limits. They are ambient, because a user other than root
+// would lose them when this executable is started again.
 var setupCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
 	unix.CAP_SYS_RESOURCE,
 }
 
-// useNamespaces makes attr start a process in namespaces of its own, and
-// reports whether every user id is mapped.
+// useNamespaces makes attr start a process in its own namespaces, and reports
+// whether all user ids are mapped.
 //
-// Root maps all ids it has, or it could not write a workspace that others
-// own: the kernel changes no file whose owner it cannot name. Others may map
-// only themselves.
+// Root maps all ids it has: otherwise it could not write a workspace owned by
+// others, because the kernel does not change files whose owner has no mapping.
+// Other users may map only themselves.
 func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool) {
 	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
 		syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
@@ -35,7 +35,7 @@ func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	if network == policy.NetworkHosts {
-		attr.AmbientCaps = append(slices.Clone(setupCapabilities), unix.CAP_NET_ADMIN) // to switch loopback on
+		attr.AmbientCaps = append(slices.Clone(setupCapabilities), unix.CAP_NET_ADMIN) // to bring up loopback
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
@@ -52,7 +52,7 @@ func useNamespaces(attr *syscall.SysProcAttr, network policy.Network) (wide bool
 	return true
 }
 
-// ownIDs returns the identity mapping of every id that this process has.
+// ownIDs returns the identity mapping of every id that this process has, or nil.
 func ownIDs(file string) []syscall.SysProcIDMap {
 	text, err := os.ReadFile(file)
 	if err != nil {

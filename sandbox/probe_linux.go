@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe returns what this kernel and this user can enforce. It tries things
-// rather than reads versions, once per process, which takes some
-// milliseconds.
+// Probe returns what this kernel and this user can enforce. It tries features
+// instead of checking versions, once per process, which takes some milliseconds.
 func Probe() System { return probed() }
 
-// Guess returns what Probe most likely would, and starts nothing for it: it
-// takes for granted that namespaces can be made. A plan for it is as strict as
-// any. Where the guess is wrong, [Cmd.Start] fails with [ErrUnsupported] before
-// the program has run, and Probe is to be asked.
+// Guess returns what Probe most likely would, without starting a process: it
+// assumes that namespaces can be created. A plan for it is as strict as any. If
+// the guess is wrong, [Cmd.Start] fails with [ErrUnsupported] before the program
+// has run, and the caller should use Probe.
 func Guess() System {
 	s := System{OS: "linux", Root: os.Geteuid() == 0}
 	s.Seccomp = supported(probeSeccomp())
@@ -45,7 +44,7 @@ func supported(err error) Support {
 	return Support{OK: true}
 }
 
-// landlockError puts the errors of landlock_create_ruleset into words.
+// landlockError explains the errors of landlock_create_ruleset.
 func landlockError(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSYS):
@@ -56,8 +55,8 @@ func landlockError(err error) error {
 	return err
 }
 
-// probeSeccomp asks for the one action that every filter needs. A kernel
-// without filters, or a filter around this process, answers with an error.
+// probeSeccomp tests the one action that every filter needs. It fails on a kernel
+// without filters, or if a filter on this process refuses the call.
 func probeSeccomp() error {
 	if auditArch == 0 {
 		return errors.New("no system call table for this architecture")
@@ -70,7 +69,7 @@ func probeSeccomp() error {
 	return nil
 }
 
-// probeNamespaces sets a sandbox up that runs nothing.
+// probeNamespaces sets up a sandbox that runs nothing.
 func probeNamespaces() error {
 	plan := Plan{Level: Full}
 	cmd := plan.Command("")

@@ -11,24 +11,24 @@ import (
 	"slices"
 )
 
-// Main must be the first thing in main, and in TestMain. It returns at once
-// here.
+// Main must be the first call in main and in TestMain. On this system it returns
+// at once.
 func Main() {}
 
-// Current returns the plan that this process is held to: none here.
+// Current returns the plan that this process is confined to: none on this system.
 func Current() (Plan, bool) { return Plan{}, false }
 
-// Guess returns what Probe does: here that costs nothing.
+// Guess is the same as [Probe] on this system.
 func Guess() System { return Probe() }
 
-// Probe returns what this system can enforce: nothing yet here.
+// Probe returns what this system can enforce: nothing yet.
 func Probe() System { return System{OS: runtime.GOOS, Root: os.Geteuid() == 0} }
 
 // A link says that the command was started.
 type link struct{}
 
-// Start starts the program. Here only a plan that confines nothing can be
-// started; ending what the program itself started is left to the program.
+// Start starts the program. On this system only a plan that confines nothing can
+// be started, and processes that the program starts may outlive it.
 func (c *Cmd) Start() error {
 	if c.link != nil {
 		return errors.New("sandbox: already started")
@@ -71,8 +71,8 @@ func (c *Cmd) Start() error {
 	return c.inner.Start()
 }
 
-// Wait waits for the program to end and its output to be copied. The error is
-// an [*ExitError] when the program ran and did not end well.
+// Wait waits for the program to end and for its output to be copied. The error is
+// an [*ExitError] if the program ran and did not exit with 0.
 func (c *Cmd) Wait() error {
 	err := c.inner.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -81,10 +81,10 @@ func (c *Cmd) Wait() error {
 	return err
 }
 
-// WaitEnded is Wait here.
+// WaitEnded is the same as Wait on this system.
 func (c *Cmd) WaitEnded() error { return c.Wait() }
 
-// Kill ends the program. Wait still has to be called.
+// Kill kills the program. The caller must still call Wait.
 func (c *Cmd) Kill() error {
 	if c.inner.Process == nil {
 		return errors.New("sandbox: not started")
@@ -92,11 +92,11 @@ func (c *Cmd) Kill() error {
 	return c.inner.Process.Kill()
 }
 
-// A Spawner starts commands. Here it adds no restriction.
+// A Spawner starts commands. On this system it adds no restrictions.
 type Spawner struct{}
 
-// NewSpawner returns a Spawner for commands held to p, which must confine
-// nothing here.
+// NewSpawner returns a Spawner for commands confined to p, which must confine
+// nothing on this system.
 func NewSpawner(p Plan) (*Spawner, error) {
 	if p.Digest == "" {
 		return nil, errors.New("sandbox: plan was not made by NewPlan")
@@ -110,14 +110,14 @@ func NewSpawner(p Plan) (*Spawner, error) {
 // Start is cmd.Start.
 func (s *Spawner) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
-// StartWatched is Start with a watch that sees nothing here.
+// StartWatched is Start with a watch that records nothing on this system.
 func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) { return &Watch{}, s.Start(cmd) }
 
-// A Watch tells what the sandbox refused to one command: nothing here.
+// A Watch records what the sandbox refused to one command: nothing on this system.
 type Watch struct{}
 
-// Denials returns what was refused: nothing here.
+// Denials returns nothing on this system.
 func (w *Watch) Denials() []Denial { return nil }
 
-// Close ends the spawner. Commands that run go on.
+// Close ends the spawner. Running commands continue.
 func (s *Spawner) Close() error { return nil }

@@ -1,9 +1,9 @@
 package sandbox
 
-// A Denial is something that the sandbox, and not the file's own permissions,
+// A Denial is an operation that the sandbox, and not the file's own permissions,
 // refused to a command.
 type Denial struct {
 	Op   string // "write", "network"
-	Path string // what was to be written; "" for the network
+	Path string // the path to be written; "" for the network
 	Why  string
 }
