@@ -53,8 +53,8 @@ func init() {
 	}
 }
 
-// Where folders cannot be watched, a look goes through them.
-func TestLookWithoutInotify(t *testing.T) {
+// Where folders cannot be watched, a rescan walks them.
+func TestRescanWithoutInotify(t *testing.T) {
 	if s := sandbox.Probe(); !s.Namespaces.OK {
 		skip(t, "no namespaces: %s", s.Namespaces.Why)
 	}
@@ -98,8 +98,8 @@ func (c *companion) do(t testing.TB, op string, args ...string) syscall.Errno {
 }
 
 // What comes into being after the start, by whomever, is held from the next
-// look on, as deep as it lies.
-func TestLook(t *testing.T) {
+// rescan on, at any depth.
+func TestRescan(t *testing.T) {
 	root, base := t.TempDir(), t.TempDir()
 	write(t, root+"/src/deep/file", "old")
 	write(t, base+"/conf/a.txt", "plain")
@@ -111,7 +111,7 @@ func TestLook(t *testing.T) {
 		DeniedGlobs: []string{root + "/**/*.env", base + "/**/*.pem"},
 	}
 	c := keep(t, at(t, sandbox.Full, p))
-	look := func() { t.Helper(); require.NoError(t, c.cmd.Rescan()) }
+	rescan := func() { t.Helper(); require.NoError(t, c.cmd.Rescan()) }
 	ok := func(op string, args ...string) {
 		t.Helper()
 		require.Equal(t, syscall.Errno(0), c.do(t, op, args...), "%s %q", op, args)
@@ -120,7 +120,7 @@ func TestLook(t *testing.T) {
 		t.Helper()
 		require.Equal(t, want, c.do(t, op, args...), "%s %q", op, args)
 	}
-	look() // nothing has changed
+	rescan() // nothing has changed
 
 	// By the command itself, as git clone does; by somebody else.
 	ok("mkdir", root+"/src/deep/repo")
@@ -128,7 +128,7 @@ func TestLook(t *testing.T) {
 	ok("write", root+"/src/deep/repo/.git/config")
 	write(t, root+"/other/.mcp.json", "{}")
 	ok("append", root+"/other/.mcp.json")
-	look()
+	rescan()
 	no(unix.EROFS, "append", root+"/src/deep/repo/.git/config")
 	no(unix.EROFS, "write", root+"/src/deep/repo/.git/hook")
 	no(unix.EBUSY, "rename", root+"/src/deep/repo/.git", root+"/x")
@@ -141,7 +141,7 @@ func TestLook(t *testing.T) {
 	no(unix.EROFS, "append", root+"/moved/deep/repo/.git/config")
 	ok("mkdir", root+"/moved/deep/.vscode")
 	ok("write", root+"/moved/deep/.vscode/tasks.json")
-	look()
+	rescan()
 	no(unix.EROFS, "append", root+"/moved/deep/.vscode/tasks.json")
 	no(unix.EROFS, "append", root+"/moved/deep/repo/.git/config")
 
@@ -149,7 +149,7 @@ func TestLook(t *testing.T) {
 	write(t, base+"/tree/a/b/.envrc", "x")
 	if os.Rename(base+"/tree", root+"/tree") == nil {
 		ok("append", root+"/tree/a/b/.envrc")
-		look()
+		rescan()
 		no(unix.EROFS, "append", root+"/tree/a/b/.envrc")
 	}
 
@@ -161,33 +161,33 @@ func TestLook(t *testing.T) {
 	write(t, base+"/later/secret", "x")
 	write(t, base+"/conf/deep/x.pem", "x")
 	ok("read", base+"/conf/deep/x.pem")
-	look()
+	rescan()
 	no(unix.EROFS, "append", root+"/docs/a")
 	no(unix.EACCES, "read", root+"/key")
 	no(unix.EACCES, "read", root+"/moved/b.env")
 	no(unix.EACCES, "read", base+"/later/secret")
 	no(unix.EACCES, "read", base+"/conf/deep/x.pem")
 	ok("read", base+"/conf/a.txt")
-	look()
+	rescan()
 
 	// What its owner replaced from outside is held anew.
 	require.NoError(t, os.Remove(root+"/moved/b.env"))
 	write(t, root+"/moved/b.env", "again")
-	look()
+	rescan()
 	no(unix.EACCES, "read", root+"/moved/b.env")
 	require.Equal(t, unix.EACCES, c.do(t, "read", base+"/token"))
 	write(t, base+"/token.new", "renewed")
 	require.NoError(t, os.Rename(base+"/token.new", base+"/token")) // as programs save
 	ok("read", base+"/token")                                       // which takes the mask away
-	look()
+	rescan()
 	no(unix.EACCES, "read", base+"/token")
 	require.FileExists(t, root+"/key", "nothing is changed on disk")
 	require.Equal(t, "again", content(t, root+"/moved/b.env"))
 }
 
-// Where mounts are not ours to add, a look says that the sandbox is stale, and
+// Where mounts cannot be added, a rescan says that the sandbox is stale, and
 // a new one holds what was found.
-func TestLookFindsTheSandboxStale(t *testing.T) {
+func TestRescanFindsStaleSandbox(t *testing.T) {
 	for _, level := range []sandbox.Level{sandbox.Bwrap, sandbox.Landlock} {
 		t.Run(level.String(), func(t *testing.T) {
 			root, base := t.TempDir(), t.TempDir()
@@ -217,7 +217,7 @@ func TestLookFindsTheSandboxStale(t *testing.T) {
 	}
 }
 
-func TestLookAtWhatHasEnded(t *testing.T) {
+func TestRescanAfterEnd(t *testing.T) {
 	plan := at(t, sandbox.Full, workspace(t.TempDir()))
 	require.EqualError(t, plan.Command("", "op", "say").Rescan(), "sandbox: not started with AllowRescan")
 	cmd := plan.Command("", "op", "exit", "seven..")
@@ -231,7 +231,7 @@ func TestLookAtWhatHasEnded(t *testing.T) {
 }
 
 // With git writes, what would make git run programs is held when it comes.
-func TestLookIntoARepositoryThatCanBeWritten(t *testing.T) {
+func TestRescanWritableRepository(t *testing.T) {
 	root := t.TempDir()
 	p := workspace(root)
 	p.ReadOnlySubpaths = sandbox.Protected(true)
@@ -251,9 +251,9 @@ func TestLookIntoARepositoryThatCanBeWritten(t *testing.T) {
 	require.Equal(t, unix.EROFS, c.do(t, "append", root+"/r/.git/commondir"))
 }
 
-// BenchmarkLook is a look at a tree in which nothing has changed, beside going
-// through all of it, which the first look after a start does.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkRescan rescans a tree in which nothing has changed, and, for comparison,
+// walks all of it, as the first rescan after a start does.
+func BenchmarkRescan(b *testing.B) {
 	for _, folders := range []int{10, 1_000, 10_000} {
 		root := b.TempDir()
 		for i := range folders {
@@ -277,7 +277,7 @@ func BenchmarkLook(b *testing.B) {
 				require.NoError(b, c.cmd.Rescan())
 			}
 		})
-		b.Run(fmt.Sprintf("%d folders/start and first look", folders), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%d folders/start and first rescan", folders), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c := keep(b, plan)

@@ -29,7 +29,8 @@ const seatbeltHead = `(version 1)
   (global-name "com.apple.logd"))
 (allow file-read*)
 (allow file-ioctl (regex #"^/dev/(tty.*|ptmx|null)$"))
-(allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/(fd/[0-9]+|ttys[0-9]+|ptmx)$"))
+(allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty")
+  (regex #"^/dev/(fd/[0-9]+|ttys[0-9]+|ptmx)$"))
 `
 
 // seatbeltNetwork allows the internet and what programs need to use it.

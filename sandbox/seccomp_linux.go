@@ -122,16 +122,21 @@ var workerSocketRules = []rule{
 		when: []cond{{arg: 0, op: noneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: eperm,
 		why: "the network is off; unix sockets reach the user's daemons"},
 	{calls: []uint32{unix.SYS_SOCKET},
-		when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}}}, do: eperm,
-		why: "raw packets"},
+		when: []cond{{arg: 1, mask: sockTypeMask, op: noneOf, vals: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}}},
+		do:   eperm,
+		why:  "raw packets"},
 }
+
+// internetProtocols are the protocols of ordinary internet sockets.
+var internetProtocols = []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}
 
 // proxiedRules are for a network namespace in which only the proxy can be reached.
 // They allow internet sockets and nothing else.
 var proxiedRules = append(slices.Clip(workerSocketRules), rule{
 	calls: []uint32{unix.SYS_SOCKET},
-	when:  []cond{{arg: 2, op: noneOf, vals: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP}}}, do: eperm,
-	why: "a protocol that nothing speaks here; the kernel would load a module for it",
+	when:  []cond{{arg: 2, op: noneOf, vals: internetProtocols}},
+	do:    eperm,
+	why:   "a protocol that nothing speaks here; the kernel would load a module for it",
 })
 
 // noPeerRules apply in addition to noNetworkRules or workerSocketRules.
@@ -160,6 +165,11 @@ var networkRules = []rule{
 		why: "of netlink only the list of addresses, which resolvers read"},
 }
 
+// schedulerCalls change how a process is scheduled.
+var schedulerCalls = []uint32{
+	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY,
+}
+
 // sharedPidRules replace a pid namespace in what Landlock does not cover.
 var sharedPidRules = []rule{
 	{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: []cond{{arg: 1, op: nonZero}}, do: eperm,
@@ -169,7 +179,7 @@ var sharedPidRules = []rule{
 		why: "user 0 is oneself, with every process one has"},
 	{calls: []uint32{unix.SYS_IOPRIO_SET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{ioprioWhoUser}}}, do: eperm,
 		why: "as for setpriority"},
-	{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY},
+	{calls: schedulerCalls,
 		when: []cond{{arg: 0, op: nonZero}}, do: eperm,
 		why: "slows the user's other processes down"},
 }
@@ -233,7 +243,8 @@ func installFilter(prog []bpfInstr, flags uintptr) (fd int, err error) {
 		return -1, fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
 	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
-	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
+	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
+		unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(prog)
 	if errno != 0 {
 		return -1, fmt.Errorf("seccomp: %w", errno)

@@ -257,7 +257,10 @@ func workerRules(pid, tid int) []rule {
 	firstArg := []cond{{arg: 0, op: oneOf, vals: worker}}
 	secondArg := []cond{{arg: 1, op: oneOf, vals: worker}}
 	return []rule{
-		{calls: []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN},
+		{calls: []uint32{
+			unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL,
+			unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN,
+		},
 			when: firstArg, do: eperm,
 			why: "signals the worker"},
 		{calls: []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO}, when: secondArg, do: eperm,
@@ -268,7 +271,7 @@ func workerRules(pid, tid int) []rule {
 			why: "with F_SETOWN, has the kernel send the worker any signal"},
 		{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{arg: 0, op: nonZero}, {arg: 2, op: nonZero}}, do: eperm,
 			why: "a limit of no processor time ends the worker"},
-		{calls: []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY},
+		{calls: schedulerCalls,
 			when: firstArg, do: eperm,
 			why: "slows the worker down"},
 		{calls: []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}, when: secondArg, do: eperm,

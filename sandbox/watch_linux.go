@@ -200,7 +200,8 @@ const retNotify action = unix.SECCOMP_RET_USER_NOTIF
 // socketWatchRules notify of sockets, which the watch then refuses. They come
 // before the rules that refuse sockets outright.
 var socketWatchRules = []rule{
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: retNotify,
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: []cond{{arg: 0, op: oneOf, vals: []uint32{unix.AF_INET, unix.AF_INET6}}}, do: retNotify,
 		why: "says that the network was needed"},
 }
 
@@ -210,7 +211,10 @@ func pathWatchRules() []rule {
 	var rules []rule
 	for _, calls := range []map[uint32]watchedCall{watchedCalls, legacyWatchedCalls} {
 		for nr, c := range calls {
-			rules = append(rules, rule{calls: []uint32{nr}, when: c.when, do: retNotify, why: "says which path was to be written"})
+			rules = append(rules, rule{
+				calls: []uint32{nr}, when: c.when, do: retNotify,
+				why: "says which path was to be written",
+			})
 		}
 	}
 	return rules
@@ -248,7 +252,8 @@ func (w *Watch) listen(fd int) {
 	defer awaitFirst(fd).Close()
 	// Since Linux 6.6 both sides can run synchronously on one processor, as each
 	// only waits for the other. On older kernels this fails, and has no effect.
-	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	unix.Syscall(unix.SYS_IOCTL, uintptr(fd),
+		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	for {
 		wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		if _, err := unix.Poll(wait, -1); err == unix.EINTR {
