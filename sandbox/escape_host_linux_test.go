@@ -17,25 +17,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fixture is what an attempt has around it. It is made anew for each.
+// A fixture is the surroundings of an attempt. Each attempt with an effect gets
+// its own.
 type fixture struct {
 	Attempt string
 
-	Base    string // holds all the others
+	Base    string // contains all the others
 	Root    string // the workspace, the one writable root
 	Outside string
 	Victim  string // a file outside, with the text "old"
 	Hidden  string // a hidden folder with the file "key"
-	Away    string // a name in Outside that is not taken
+	Away    string // an unused name in Outside
 
 	DirFd  int    // inherited by accident: Outside
 	FileFd int    // inherited by accident: Victim, writable
-	Other  string // a hand-made program: a socket by i386's system call
-	Bomb   string // another: forks until it may not
+	Other  string // a program that opens a socket with the i386 system call
+	Bomb   string // a program that forks until it is refused
 
 	*Host
 
-	died bool // the process that started the attempt, by it
+	died bool // the attempt killed the process that started it
 	tty  int  // the terminal that is standard input of some attempts
 }
 
@@ -77,8 +78,8 @@ func newHost(t *testing.T) *Host {
 	for _, path := range []string{h.Bus, h.Agent, h.Runtime + "/systemd/private", h.Display} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	}
-	// As the system makes it: others may use it too. An error means that it is
-	// not ours, and was there.
+	// The mode that the system uses, because other programs may use it too. An
+	// error means that it existed and is not ours.
 	_ = os.Chmod(filepath.Dir(display), 0o777|os.ModeSticky)
 	t.Cleanup(func() { os.Remove(filepath.Dir(display)) }) // if it is empty
 	h.startVictim(t)
@@ -87,7 +88,7 @@ func newHost(t *testing.T) *Host {
 	return h
 }
 
-// share makes what processes share by number or name.
+// share creates what processes share by number or name.
 func (h *Host) share(t *testing.T) {
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func newFixture(t *testing.T, h *Host, base string) *fixture {
 	return f
 }
 
-// plant puts into the root what later runs outside the sandbox.
+// plant puts files into the root that later run outside the sandbox.
 func (f *fixture) plant(t *testing.T) {
 	t.Helper()
 	for _, repo := range []string{"", "/n1", "/n1/n2/n3/n4"} {
@@ -202,9 +203,9 @@ func (h *Host) streams() []string {
 	return []string{h.Stream, h.Name, h.Bus, h.Agent, h.Runtime + "/systemd/private", h.Display, h.Screen}
 }
 
-// received reports whether a host socket got something since it was asked
-// last. The attempt has ended by now, so what it sent is under way at most: to
-// each socket goes a mark, which comes after it.
+// received reports whether a host socket received something since the last call.
+// The attempt has ended by now, so what it sent is at most in flight: each socket
+// is sent a mark, which arrives after it.
 func (h *Host) received() bool {
 	sockets := [][2]string{{"udp", h.UDP}, {"unixgram", h.Dgram}, {"tcp", h.TCP}}
 	for _, path := range h.streams() {
@@ -263,7 +264,7 @@ func (f *fixture) String() string {
 	return string(text)
 }
 
-// otherProgram is a 64-bit program that makes a socket by the system call of
+// otherProgram is a 64-bit program that opens a socket with the system call of
 // i386, and exits with the error number, or 0.
 func otherProgram() []byte {
 	code := []byte{
@@ -283,12 +284,13 @@ func otherProgram() []byte {
 	return elf(code)
 }
 
-// fewProcesses is how many the sandbox of the attempts holds. The usual limit
-// would take as many to reach, of a user who may be running other tests.
+// fewProcesses is the process limit of the sandboxes that attempts are made in.
+// Reaching the usual limit would take as many processes of this user, who may be
+// running other tests.
 const fewProcesses = 1024
 
-// bombProgram forks children that end and are never waited for, more than
-// that, and exits with the error number, or 0.
+// bombProgram forks more children than fewProcesses, which end and are never
+// waited for, and exits with the error number, or 0.
 func bombProgram() []byte {
 	return elf([]byte{
 		0xbb, 0xdc, 0x05, 0x00, 0x00, // mov ebx, 1500

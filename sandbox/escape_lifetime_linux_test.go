@@ -18,8 +18,8 @@ import (
 	"toolgate/sandbox"
 )
 
-// parentIsGone reports whether pid is an orphan of this test: one whose number
-// it told from a namespace of its own is not.
+// parentIsGone reports whether pid is an orphan of this test. It is false for an
+// id from another pid namespace.
 func parentIsGone(pid int) bool {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && strings.Contains(string(cmdline), "op\x00hold")
@@ -31,7 +31,7 @@ func init() {
 		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return daemon.Start()
 	}
-	// hold locks a file, writes its own number into it, says so, and waits.
+	// hold locks a file, writes its own id into it, prints a line, and waits.
 	ops["hold"] = func(args []string) error {
 		fd, err := unix.Open(args[0], unix.O_CREAT|unix.O_RDWR, 0o644)
 		if err != nil {
@@ -46,8 +46,8 @@ func init() {
 		fmt.Println("held")
 		return hang()
 	}
-	// pinger is in a network where every group may ping. It does, and then
-	// tries at each level; it prints what came of it.
+	// pinger runs in a network namespace where every group may ping. It opens a
+	// ping socket, then again at each level, and prints the results.
 	ops["pinger"] = func([]string) error {
 		if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 0"), 0); err != nil {
 			return err
@@ -70,8 +70,8 @@ func init() {
 	}
 }
 
-// Ping sockets are for groups that may, of which most networks have none: so
-// this is tried in one where all may.
+// Ping sockets are allowed for some groups only, and in most network namespaces
+// for none. So this is tried in one where all groups may.
 func TestPing(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "op", "pinger")
 	cmd.Stderr = os.Stderr
@@ -91,7 +91,7 @@ func TestPing(t *testing.T) {
 	require.NotContains(t, strings.ReplaceAll(said, "control ok", ""), "ok")
 }
 
-// A root that leads elsewhere by a symlink that a sandbox could make is none.
+// A root must not lead elsewhere through a symlink that a sandbox could create.
 func TestSymlinkedRootInARoot(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level sandbox.Level) {
 		base, err := filepath.EvalSymlinks(t.TempDir())

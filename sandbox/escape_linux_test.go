@@ -184,8 +184,8 @@ func init() {
 		}()
 		return attemptNamed(args[0]).try(&f)
 	}
-	// escapes makes the attempts that it is given on stdin, each in a process
-	// of its own: with a Spawner inside a sandbox, plainly outside.
+	// escapes makes the attempts that it reads from stdin, each in a process of
+	// its own, which a Spawner starts if this process is in a sandbox.
 	ops["escapes"] = func([]string) error {
 		start := (*exec.Cmd).Start
 		if plan, ok := sandbox.Current(); ok {
@@ -276,8 +276,8 @@ type runner struct {
 	end    func() error // ends it, with everything in it
 }
 
-// newRunner starts a process that makes the attempts of list at level, each
-// that is looked at from outside in a fixture of its own.
+// newRunner starts a process that makes the attempts of list at level. Each attempt
+// with an effect gets a fixture of its own.
 func newRunner(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.System), list []attempt) *runner {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -317,19 +317,7 @@ func newRunner(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.
 		require.NoError(t, cmd.Start())
 		wait = cmd.Wait
 	} else {
-		plan := at(t, level, p)
-		if change != nil {
-			s := sandbox.Probe()
-			change(&s)
-			plan, err = sandbox.NewPlan(p, s)
-			require.NoError(t, err)
-			require.Equal(t, level, plan.Level)
-		}
-		if plan.Processes > 0 {
-			require.Equal(t, 16384, plan.Processes)
-			plan = plan.Holding(fewProcesses)
-		}
-		cmd := plan.Command("", "op", "escapes")
+		cmd := planOfAttempts(t, level, change, p).Command("", "op", "escapes")
 		cmd.Dir = base
 		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = inR, outW, os.Stderr, []*os.File{tty}
 		require.NoError(t, cmd.Start(), name)
@@ -344,6 +332,26 @@ func newRunner(t *testing.T, h *Host, level sandbox.Level, change func(*sandbox.
 	})
 	t.Cleanup(func() { g.end() })
 	return g
+}
+
+// planOfAttempts returns the plan for p at level, with fewer processes, on a system
+// that change has changed.
+func planOfAttempts(t *testing.T, level sandbox.Level, change func(*sandbox.System), p policy.Profile) sandbox.Plan {
+	t.Helper()
+	plan := at(t, level, p)
+	if change != nil {
+		s := sandbox.Probe()
+		change(&s)
+		var err error
+		plan, err = sandbox.NewPlan(p, s)
+		require.NoError(t, err)
+		require.Equal(t, level, plan.Level)
+	}
+	if plan.Processes > 0 {
+		require.Equal(t, 16384, plan.Processes)
+		plan = plan.Holding(fewProcesses)
+	}
+	return plan
 }
 
 // try makes the attempt.
@@ -414,7 +422,7 @@ func TestEscape(t *testing.T) {
 		})
 	}
 	eachLevel(t, func(t *testing.T, level sandbox.Level) { at(t, level, nil) })
-	// Landlock lies over the mounts, and could hide a hole in them.
+	// Landlock applies on top of the mounts, and could hide a hole in them.
 	t.Run("full without landlock", func(t *testing.T) {
 		at(t, sandbox.Full, func(s *sandbox.System) { s.Landlock, s.ABI = sandbox.Support{Why: "left out"}, 0 })
 	})
@@ -422,8 +430,8 @@ func TestEscape(t *testing.T) {
 
 func isRoot() bool { return os.Geteuid() == 0 }
 
-// noPidLimit reports whether nothing counts root's processes: the kernel has
-// no limit for each pid namespace.
+// noPidLimit reports whether root's processes are not limited, because the kernel
+// has no limit per pid namespace.
 func noPidLimit() bool {
 	var name unix.Utsname
 	if !isRoot() || unix.Uname(&name) != nil {

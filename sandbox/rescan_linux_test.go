@@ -32,7 +32,7 @@ func init() {
 
 func init() {
 	// unwatched starts a sandbox, puts a repository into its writable root,
-	// looks, and prints what became of an attempt to change that.
+	// rescans, and prints the result of an attempt to change it.
 	ops["unwatched"] = func(args []string) error {
 		plan, err := sandbox.NewPlan(workspace(args[0]), sandbox.Probe())
 		if err != nil {
@@ -97,7 +97,7 @@ func (c *companion) do(t testing.TB, op string, args ...string) syscall.Errno {
 	}
 }
 
-// What comes into being after the start, by whomever, is held from the next
+// What is created after the start, by any process, is protected from the next
 // rescan on, at any depth.
 func TestRescan(t *testing.T) {
 	root, base := t.TempDir(), t.TempDir()
