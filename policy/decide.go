@@ -142,11 +142,11 @@ func (p *Policy) decide(a Action) Decision {
 	rs := p.ruleSet()
 	m := rs.Tool(a.Server, a.Tool, a.Arguments)
 	if a.As != "" {
-		if as := rs.Tool(a.Server, a.As, a.Arguments); as.Ruling > m.Ruling {
+		if as := rs.Tool(a.Server, a.As, a.Arguments); as.Decision > m.Decision {
 			m = as
 		}
 	}
-	if m.Ruling != rules.NoRule {
+	if m.Decision != rules.NoDecision {
 		return p.byToolRule(a, m)
 	}
 	if a.Server != "" {
@@ -159,23 +159,23 @@ func (p *Policy) decide(a Action) Decision {
 }
 
 // byToolRule decides a call that tool rules speak of.
-func (p *Policy) byToolRule(a Action, m rules.Matched) Decision {
+func (p *Policy) byToolRule(a Action, m rules.Evaluation) Decision {
 	why := fmt.Sprintf("a rule for this tool (%s)", m.Matches[0])
 	d := Decision{Profile: p.Profile(), Rule: m.Matches[0].String()}
-	if m.Ruling == rules.Permitted && len(a.Command) > 0 {
+	if m.Decision == rules.Allow && len(a.Command) > 0 {
 		return p.commandByToolRule(a, d.Rule, why)
 	}
 	if a.Server != "" {
 		d = p.decideDownstream(a)
 	}
-	switch m.Ruling {
-	case rules.Permitted:
+	switch m.Decision {
+	case rules.Allow:
 		d.Verdict, d.Reason = Allow, why
 		if a.Server == "" {
 			d.Profile = Outside
 		}
 		return d
-	case rules.Prompted:
+	case rules.Prompt:
 		d.Reason = why
 		return p.Ask(AboutRule, d)
 	}
@@ -187,7 +187,7 @@ func (p *Policy) byToolRule(a Action, m rules.Matched) Decision {
 // hold all the same, and only they lift the sandbox.
 func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
 	j := p.ruleSet().Judge(a.Command)
-	if d := p.byRules(a, j); j.Ruling > rules.Permitted || j.Lifts {
+	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox {
 		return d
 	}
 	return p.inside(a, Decision{Reason: why, Rule: rule})
@@ -212,15 +212,15 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 		d.Rule = j.Matches[0].Rule.String()
 	}
 	switch {
-	case j.Ruling == rules.Forbidden:
+	case j.Decision == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Ruling == rules.Permitted && j.Lifts:
+	case j.Decision == rules.Allow && j.LiftsSandbox:
 		return Decision{Verdict: Allow, Profile: Outside, Reason: j.Reason, Rule: d.Rule}
-	case j.Ruling == rules.Permitted:
+	case j.Decision == rules.Allow:
 		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
-	case j.Ruling == rules.Prompted:
+	case j.Decision == rules.Prompt:
 		if d.Verdict == Ask {
 			j.Reason = d.Reason + "; and " + j.Reason
 		}
@@ -232,8 +232,8 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
 		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
-		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.LiftsWith(prefix)) {
-			d.Always = rules.Line(prefix, rules.Permitted.String())
+		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.LiftsSandboxWith(prefix)) {
+			d.Always = rules.PrefixRuleLine(prefix, rules.Allow.String())
 		}
 	}
 	return d

@@ -213,17 +213,17 @@ func (h Hosts) Decide(rs *rules.Rules, t HostTarget) HostDecision {
 	var prompt *rules.Match
 	for _, protocol := range t.speaks() {
 		m := rs.Network(t.Host, protocol)
-		switch m.Ruling {
+		switch m.Decision {
 		case rules.Forbidden:
 			return HostDecision{Reason: "a rule forbids it" + ofRule(m.Strictest()), Rule: m.Strictest().String(), Hint: "go on without it"}
-		case rules.Prompted:
+		case rules.Prompt:
 			prompt = m.Strictest()
 		}
 	}
 	if prompt != nil {
 		return HostDecision{Verdict: Ask, Reason: "a rule asks first" + ofRule(prompt), Rule: prompt.String()}
 	}
-	if m := rs.Network(t.Host, t.Protocol); m.Ruling == rules.Permitted {
+	if m := rs.Network(t.Host, t.Protocol); m.Decision == rules.Allow {
 		return HostDecision{Verdict: Allow, Reason: "a rule allows it", Rule: m.Strictest().String()}
 	}
 	if p := match(h.Allow, t.Host, t.Port, false); p != "" {
@@ -277,8 +277,8 @@ func (h Hosts) listed(rs *rules.Rules, t HostTarget, answered bool) bool {
 		p, err := parsePattern(raw)
 		return err == nil && p.host == t.Host && p.self && !p.below && p.matches(t.Host, t.Port)
 	})
-	ruling := rs.Network(t.Host, t.Protocol).Ruling
-	return exact || ruling == rules.Permitted || ruling == rules.Prompted && answered
+	ruling := rs.Network(t.Host, t.Protocol).Decision
+	return exact || ruling == rules.Allow || ruling == rules.Prompt && answered
 }
 
 // reservedAddresses are not public, and what they are.

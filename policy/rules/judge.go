@@ -13,13 +13,13 @@ import (
 
 // A Judgment is what the rules say about a whole call.
 type Judgment struct {
-	// Ruling is Permitted only if every command of the call is permitted,
-	// nothing is opaque and nothing is written by redirection. It is Prompted
+	// Decision is Allow only if every command of the call is permitted,
+	// nothing is opaque and nothing is written by redirection. It is Prompt
 	// also where something is opaque and a rule restricts commands.
-	Ruling Ruling `json:"decision,omitempty"`
-	// Lifts is set where what permits the call lifts the sandbox, too: rules
+	Decision Decision `json:"decision,omitempty"`
+	// LiftsSandbox is set where what permits the call lifts the sandbox, too: rules
 	// name every command, wrappers included, and every script is plain.
-	Lifts bool `json:"-"`
+	LiftsSandbox bool `json:"-"`
 	// Reason says in one line why, or is empty when no rule speaks.
 	Reason string `json:"reason,omitempty"`
 	// Matches are the commands that rules speak of, in the order of the text.
@@ -54,16 +54,16 @@ func (r *Rules) Judge(argv []string) Judgment {
 		}
 	}
 	cover, permitted, named := r.judgeCommands(&j)
-	if whole, ok := r.whole(argv); ok {
+	if whole, ok := r.wholeScript(argv); ok {
 		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
-		j.Ruling = max(j.Ruling, whole.Ruling)
-		if j.Ruling == Permitted {
+		j.Decision = max(j.Decision, whole.Decision)
+		if j.Decision == Allow {
 			j.Reason = "it is permitted as a whole by " + whole.String()
-			j.Lifts = j.Found.Plain()
+			j.LiftsSandbox = j.Found.Plain()
 			return j // a person has said yes to this very text
 		}
 	}
-	if j.Ruling > Permitted {
+	if j.Decision > Allow {
 		j.Reason = j.strictest()
 		return j
 	}
@@ -72,18 +72,18 @@ func (r *Rules) Judge(argv []string) Judgment {
 	switch hidden := hides(opaque); {
 	case possible >= 0:
 		m := j.Matches[possible]
-		j.Ruling = Prompted
+		j.Decision = Prompt
 		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", shell.JoinArgv(m.Command), m.Rule)
 	case hidden >= 0 && r.Restricts():
-		j.Ruling = Prompted
+		j.Decision = Prompt
 		j.Reason = "rules restrict commands, and here " + opaque[hidden].Reason
 		if source := opaque[hidden].Source; source != "" {
 			j.Reason += ": " + source
 		}
 	case permitted && len(opaque) == 0 && len(j.Found.Writes) == 0:
-		j.Ruling = Permitted
+		j.Decision = Allow
 		j.Reason = "every command in it is permitted"
-		j.Lifts = named && j.Found.Plain()
+		j.LiftsSandbox = named && j.Found.Plain()
 	}
 	return j
 }
@@ -101,12 +101,12 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 		found := r.command(c)
 		cover[i] = covered(found, i, j.Found.Commands, cover)
 		for _, m := range found.Matches {
-			if c.Derived && m.Ruling == Permitted {
+			if c.Derived && m.Decision == Allow {
 				continue
 			}
 			j.Matches = append(j.Matches, CommandMatch{Command: c.Argv, Path: c.Path, Rule: m})
-			if !m.Possible && m.Ruling > Permitted {
-				j.Ruling = max(j.Ruling, m.Ruling)
+			if !m.Possible && m.Decision > Allow {
+				j.Decision = max(j.Decision, m.Decision)
 			}
 		}
 		if c.Derived || c.Elsewhere {
@@ -126,7 +126,7 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 // covered returns how many words of a command are named by an allow: by a rule
 // for it, or by one for the command that it stands in, as `sudo apt update` is
 // covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
-func covered(found Matched, i int, commands []shell.Command, cover []int) int {
+func covered(found Evaluation, i int, commands []shell.Command, cover []int) int {
 	c := commands[i]
 	if c.IsCovered(cover) {
 		outer := commands[c.Parent-1]
@@ -135,12 +135,12 @@ func covered(found Matched, i int, commands []shell.Command, cover []int) int {
 		}
 		return min(len(c.Argv), cover[c.Parent-1]-c.Word)
 	}
-	if found.Ruling != Permitted {
+	if found.Decision != Allow {
 		return 0
 	}
 	most := 0
 	for _, m := range found.Matches {
-		if m.Ruling == Permitted {
+		if m.Decision == Allow {
 			most = max(most, len(m.Prefix))
 		}
 	}
@@ -152,8 +152,8 @@ func hides(opaque []shell.Opaque) int {
 	return slices.IndexFunc(opaque, func(o shell.Opaque) bool { return !o.NoAllow })
 }
 
-// whole returns the rule whose pattern is argv word by word.
-func (r *Rules) whole(argv []string) (Match, bool) {
+// wholeScript returns the rule whose pattern is argv word by word.
+func (r *Rules) wholeScript(argv []string) (Match, bool) {
 	var found Match
 	if r == nil || len(argv) < 2 || !shell.IsCall(argv) {
 		return found, false
@@ -162,17 +162,17 @@ func (r *Rules) whole(argv []string) (Match, bool) {
 		if len(rule.pattern) != len(argv) {
 			continue
 		}
-		if m, ok := rule.match(shell.Command{Argv: argv}, argv[0], false); ok && m.Ruling >= found.Ruling {
+		if m, ok := rule.match(shell.Command{Argv: argv}, argv[0], false); ok && m.Decision >= found.Decision {
 			found = m
 		}
 	}
-	return found, found.Ruling != NoRule
+	return found, found.Decision != NoDecision
 }
 
 // strictest returns the reason of the strictest match.
 func (j *Judgment) strictest() string {
 	for _, m := range j.Matches {
-		if m.Rule.Ruling != j.Ruling || m.Rule.Possible {
+		if m.Rule.Decision != j.Decision || m.Rule.Possible {
 			continue
 		}
 		command := shell.JoinArgv(m.Command)
@@ -183,7 +183,7 @@ func (j *Judgment) strictest() string {
 			return fmt.Sprintf("`%s`: %s (%s:%d)", command, m.Rule.Justification, m.Rule.File, m.Rule.Line)
 		}
 		verb := "asks before"
-		if j.Ruling == Forbidden {
+		if j.Decision == Forbidden {
 			verb = "forbids"
 		}
 		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, shell.JoinArgv(m.Rule.Prefix))
@@ -208,7 +208,7 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 		return nil, false
 	}
 	j := r.Judge(argv)
-	if len(j.Dangers) > 0 || j.Ruling == Forbidden {
+	if len(j.Dangers) > 0 || j.Decision == Forbidden {
 		return nil, false
 	}
 	if len(j.Found.Opaque) > 0 || len(j.Found.Writes) > 0 {
@@ -230,7 +230,7 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 		if acceptable(wanted, c.Argv) {
 			return slices.Clone(wanted), true
 		}
-		if first == nil && r.command(c).Ruling != Permitted {
+		if first == nil && r.command(c).Decision != Allow {
 			first = c.Argv
 			cover[i] = len(first)
 		}
@@ -247,10 +247,10 @@ func acceptable(wanted, argv []string) bool {
 	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) && !shell.TooBroad(wanted)
 }
 
-// Line returns the line of a rule file that gives commands starting with
+// PrefixRuleLine returns the line of a rule file that gives commands starting with
 // prefix a decision: allow, prompt or forbidden. It has no newline. Words that
 // are not valid UTF-8 cannot be written.
-func Line(prefix []string, decision string) string {
+func PrefixRuleLine(prefix []string, decision string) string {
 	quoted := make([]string, len(prefix))
 	for i, p := range prefix {
 		quoted[i] = syntax.Quote(p, false)
@@ -260,7 +260,7 @@ func Line(prefix []string, decision string) string {
 
 // liftsWith reports whether an allow for prefix is one that lifts the sandbox
 // from a command of the call.
-func (j Judgment) LiftsWith(prefix []string) bool {
+func (j Judgment) LiftsSandboxWith(prefix []string) bool {
 	return j.Found.Plain() && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
 		direct := c.Parent == 0 || shell.IsCall(j.Found.Commands[c.Parent-1].Argv)
 		return direct && !c.Derived && len(prefix) <= len(c.Argv) && slices.Equal(prefix, c.Argv[:len(prefix)])
@@ -268,9 +268,9 @@ func (j Judgment) LiftsWith(prefix []string) bool {
 }
 
 // strictest returns the first match that has the ruling of the whole.
-func (m Matched) Strictest() *Match {
+func (m Evaluation) Strictest() *Match {
 	for i := range m.Matches {
-		if m.Matches[i].Ruling == m.Ruling {
+		if m.Matches[i].Decision == m.Decision {
 			return &m.Matches[i]
 		}
 	}

@@ -111,8 +111,8 @@ type ruleExamples struct {
 	match, not [][]string
 }
 
-func (p *ruleParser) here(thread *starlark.Thread) source {
-	return source{p.file, int(thread.CallFrame(1).Pos.Line)}
+func (p *ruleParser) here(thread *starlark.Thread) position {
+	return position{p.file, int(thread.CallFrame(1).Pos.Line)}
 }
 
 // reviewers are the values of Codex's reviewer argument. Here a person is
@@ -128,8 +128,8 @@ func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, ar
 	if err != nil {
 		return nil, err
 	}
-	rule := prefixRule{source: p.here(thread), ruling: Permitted}
-	if rule.ruling, err = rulingOf(decision, Permitted); err != nil {
+	rule := prefixRule{position: p.here(thread), decision: Allow}
+	if rule.decision, err = decisionOf(decision, Allow); err != nil {
 		return nil, err
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -213,7 +213,7 @@ func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, a
 	if err != nil {
 		return nil, err
 	}
-	rule := networkRule{source: p.here(thread)}
+	rule := networkRule{position: p.here(thread)}
 	if rule.host, err = parseHost(host); err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, a
 	if decision == "deny" {
 		decision = "forbidden"
 	}
-	if rule.ruling, ok = parseRuling(decision); !ok {
+	if rule.decision, ok = parseDecision(decision); !ok {
 		return nil, fmt.Errorf("invalid decision: %s", decision)
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -241,7 +241,7 @@ func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args
 	if err != nil {
 		return nil, err
 	}
-	rule := toolRule{source: p.here(thread)}
+	rule := toolRule{position: p.here(thread)}
 	if rule.servers, err = alternativesOf("server", server); err != nil {
 		return nil, err
 	}
@@ -255,10 +255,10 @@ func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args
 		}
 		rule.args = pattern.object
 	}
-	if rule.ruling, err = rulingOf(decision, NoRule); err != nil {
+	if rule.decision, err = decisionOf(decision, NoDecision); err != nil {
 		return nil, err
 	}
-	if rule.ruling == NoRule {
+	if rule.decision == NoDecision {
 		return nil, errors.New("tool_rule needs a decision: allow, prompt or forbidden")
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -281,17 +281,17 @@ func textOf(what string, v starlark.Value) (string, error) {
 	return s, nil
 }
 
-func rulingOf(v starlark.Value, fallback Ruling) (Ruling, error) {
+func decisionOf(v starlark.Value, fallback Decision) (Decision, error) {
 	if isNone(v) {
 		return fallback, nil
 	}
 	s, err := textOf("decision", v)
 	if err != nil {
-		return NoRule, err
+		return NoDecision, err
 	}
-	r, ok := parseRuling(s)
+	r, ok := parseDecision(s)
 	if !ok {
-		return NoRule, fmt.Errorf("invalid decision: %s", s)
+		return NoDecision, fmt.Errorf("invalid decision: %s", s)
 	}
 	return r, nil
 }

@@ -3,7 +3,7 @@
 //
 //	r, err := rules.Parse("default.rules", text)
 //	j := r.Judge([]string{"bash", "-lc", "git push && ls"})
-//	// j.Ruling is Permitted, Prompted, Forbidden or NoRule
+//	// j.Decision is Allow, Prompt, Forbidden or NoDecision
 //
 // Rules that restrict look at every command that a script might run; a rule that
 // permits lifts the sandbox only from what is plain, see [Judgment.Lifts].
@@ -18,22 +18,22 @@ import (
 	"toolgate/policy/shell"
 )
 
-// A Ruling is what rules say about a command, a host or a tool. The zero value
+// A Decision is what rules say about a command, a host or a tool. The zero value
 // says nothing.
-type Ruling int
+type Decision int
 
 const (
-	NoRule    Ruling = iota // no rule speaks of it
-	Permitted               // it may run unasked, and without the sandbox where it is plain what runs
-	Prompted                // a person is asked
+	NoDecision    Decision = iota // no rule speaks of it
+	Allow               // it may run unasked, and without the sandbox where it is plain what runs
+	Prompt                // a person is asked
 	Forbidden               // it does not run
 )
 
-func (r Ruling) String() string {
+func (r Decision) String() string {
 	switch r {
-	case Permitted:
+	case Allow:
 		return "allow"
-	case Prompted:
+	case Prompt:
 		return "prompt"
 	case Forbidden:
 		return "forbidden"
@@ -42,19 +42,19 @@ func (r Ruling) String() string {
 }
 
 // MarshalText writes the word that rule files use.
-func (r Ruling) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+func (r Decision) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// parseRuling returns the ruling that a rule file names.
-func parseRuling(s string) (Ruling, bool) {
+// parseDecision returns the ruling that a rule file names.
+func parseDecision(s string) (Decision, bool) {
 	switch s {
 	case "allow":
-		return Permitted, true
+		return Allow, true
 	case "prompt":
-		return Prompted, true
+		return Prompt, true
 	case "forbidden":
 		return Forbidden, true
 	}
-	return NoRule, false
+	return NoDecision, false
 }
 
 // Rules are what the user's rule files say. A nil *Rules says nothing.
@@ -69,38 +69,38 @@ type Rules struct {
 	tools    []toolRule
 }
 
-// A source is the place of a rule.
-type source struct {
+// A position is the place of a rule.
+type position struct {
 	File string
 	Line int
 }
 
 type prefixRule struct {
-	source
+	position
 	pattern       [][]string // the words in order, each with its alternatives
 	unless        [][][]string
-	ruling        Ruling
+	decision        Decision
 	justification string
 }
 
 type networkRule struct {
-	source
+	position
 	host, protocol string
-	ruling         Ruling
+	decision         Decision
 	justification  string
 }
 
 type toolRule struct {
-	source
+	position
 	servers, tools []string // with * for any text
 	args           map[string]argPattern
-	ruling         Ruling
+	decision         Decision
 	justification  string
 }
 
 // A Match is a rule that speaks of something, and how.
 type Match struct {
-	Ruling        Ruling   `json:"decision"`
+	Decision        Decision   `json:"decision"`
 	Prefix        []string `json:"matchedPrefix,omitempty"`
 	Program       string   `json:"resolvedProgram,omitempty"` // the path whose file name matched
 	Justification string   `json:"justification,omitempty"`
@@ -112,7 +112,7 @@ type Match struct {
 }
 
 func (m Match) String() string {
-	s := fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Ruling)
+	s := fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Decision)
 	if len(m.Prefix) > 0 {
 		s += " " + shell.JoinArgv(m.Prefix)
 	}
@@ -122,16 +122,16 @@ func (m Match) String() string {
 	return s
 }
 
-// A Matched is what all rules together say: the strictest of them.
-type Matched struct {
-	Ruling  Ruling
+// A Evaluation is what all rules together say: the strictest of them.
+type Evaluation struct {
+	Decision  Decision
 	Matches []Match
 }
 
-func (r *Matched) add(m Match) {
+func (r *Evaluation) add(m Match) {
 	r.Matches = append(r.Matches, m)
 	if !m.Possible {
-		r.Ruling = max(r.Ruling, m.Ruling)
+		r.Decision = max(r.Decision, m.Decision)
 	}
 }
 
@@ -155,18 +155,18 @@ func (r *Rules) Add(other *Rules) {
 // Restricts reports whether any rule prompts for or forbids a command. Where
 // none does, what is opaque can hide nothing from the rules.
 func (r *Rules) Restricts() bool {
-	return r != nil && slices.ContainsFunc(r.prefixes, func(p prefixRule) bool { return p.ruling > Permitted })
+	return r != nil && slices.ContainsFunc(r.prefixes, func(p prefixRule) bool { return p.decision > Allow })
 }
 
 // Command returns what the rules say about one simple command. It does not
 // look inside it, see [Rules.Judge].
-func (r *Rules) Command(argv []string) Matched {
+func (r *Rules) Command(argv []string) Evaluation {
 	return r.command(shell.Command{Argv: argv})
 }
 
 // command is Command for one whose arguments may be unknown in part.
-func (r *Rules) command(c shell.Command) Matched {
-	var out Matched
+func (r *Rules) command(c shell.Command) Evaluation {
+	var out Evaluation
 	if r == nil || len(c.Argv) == 0 {
 		return out
 	}
@@ -187,7 +187,7 @@ func (r *Rules) command(c shell.Command) Matched {
 	// for an allow only where the path is known to be that program.
 	trusted := !exact && r.standsFor(c.Argv[0], name)
 	for _, rule := range r.prefixes {
-		if rule.ruling == Permitted && !trusted {
+		if rule.decision == Allow && !trusted {
 			continue
 		}
 		if m, ok := rule.match(c, name, true); ok {
@@ -202,12 +202,12 @@ func (r *Rules) command(c shell.Command) Matched {
 
 // byPath finds restricting rules for a path that the program may be, written
 // in another way.
-func (r *Rules) byPath(c shell.Command, name string, out *Matched) {
+func (r *Rules) byPath(c shell.Command, name string, out *Evaluation) {
 	if strings.HasPrefix(c.Argv[0], "/") {
 		return
 	}
 	for _, rule := range r.prefixes {
-		if rule.ruling <= Permitted {
+		if rule.decision <= Allow {
 			continue
 		}
 		for _, path := range rule.pattern[0] {
@@ -232,13 +232,13 @@ func (r *Rules) home(path string) string {
 
 // otherCase finds restricting rules for a name written in another case, which
 // is the same program on macOS and Windows.
-func (r *Rules) otherCase(c shell.Command, name string, out *Matched) {
+func (r *Rules) otherCase(c shell.Command, name string, out *Evaluation) {
 	lower := strings.ToLower(name)
 	if lower == name {
 		return
 	}
 	for _, rule := range r.prefixes {
-		if rule.ruling > Permitted {
+		if rule.decision > Allow {
 			if m, ok := rule.match(c, lower, true); ok {
 				out.add(m)
 			}
@@ -259,7 +259,7 @@ func (r *Rules) standsFor(path, name string) bool {
 // match compares the rule with a command whose program is called name.
 func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, bool) {
 	fit := matchPrefix(p.pattern, c, name)
-	if fit == fitsNot || fit == mayFit && p.ruling == Permitted {
+	if fit == fitsNot || fit == mayFit && p.decision == Allow {
 		return Match{}, false
 	}
 	for _, u := range p.unless {
@@ -268,7 +268,7 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 		}
 	}
 	m := Match{
-		Ruling: p.ruling, Justification: p.justification,
+		Decision: p.decision, Justification: p.justification,
 		File: p.File, Line: p.Line, Possible: fit == mayFit,
 	}
 	if fit == fits {
@@ -327,8 +327,8 @@ func matchPrefix(pattern [][]string, c shell.Command, name string) fit {
 
 // Network returns what the rules say about reaching host by protocol: http,
 // https, socks5_tcp or socks5_udp.
-func (r *Rules) Network(host, protocol string) Matched {
-	var out Matched
+func (r *Rules) Network(host, protocol string) Evaluation {
+	var out Evaluation
 	if r == nil {
 		return out
 	}
@@ -339,7 +339,7 @@ func (r *Rules) Network(host, protocol string) Matched {
 	protocol, _ = parseProtocol(protocol)
 	for _, n := range r.networks {
 		if n.host == host && n.protocol == protocol {
-			out.add(Match{Ruling: n.ruling, Prefix: []string{n.protocol, n.host}, Justification: n.justification, File: n.File, Line: n.Line})
+			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host}, Justification: n.justification, File: n.File, Line: n.Line})
 		}
 	}
 	return out
@@ -348,8 +348,8 @@ func (r *Rules) Network(host, protocol string) Matched {
 // Tool returns what the rules say about a call of a tool of a downstream
 // server, or of a built-in tool when server is "". Arguments that are no JSON
 // object fit every restricting rule of the tool and no other.
-func (r *Rules) Tool(server, tool string, args json.RawMessage) Matched {
-	var out Matched
+func (r *Rules) Tool(server, tool string, args json.RawMessage) Evaluation {
+	var out Evaluation
 	if r == nil {
 		return out
 	}
@@ -358,7 +358,7 @@ func (r *Rules) Tool(server, tool string, args json.RawMessage) Matched {
 			continue
 		}
 		if t.fits(args) {
-			out.add(Match{Ruling: t.ruling, Prefix: []string{server, tool}, Justification: t.justification, File: t.File, Line: t.Line})
+			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification, File: t.File, Line: t.Line})
 		}
 	}
 	return out
@@ -371,10 +371,10 @@ func (t toolRule) fits(args json.RawMessage) bool {
 	}
 	values, err := members(args)
 	if err != nil {
-		return t.ruling > Permitted
+		return t.decision > Allow
 	}
 	for name, pattern := range t.args {
-		if !pattern.fitsMember(values[name], t.ruling > Permitted) {
+		if !pattern.fitsMember(values[name], t.decision > Allow) {
 			return false
 		}
 	}

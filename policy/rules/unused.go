@@ -24,26 +24,26 @@ func (r *Rules) Unused(there func(program string) bool, servers []string) []Unus
 		return nil
 	}
 	var idle []Unused
-	add := func(s source, format string, args ...any) {
+	add := func(s position, format string, args ...any) {
 		idle = append(idle, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
 	}
 	for i, p := range r.prefixes {
 		if by := r.shadow(i); by >= 0 {
 			s := r.prefixes[by]
-			what := "says " + s.ruling.String() + " for all of it, and the strictest rule holds"
-			if s.ruling == p.ruling {
+			what := "says " + s.decision.String() + " for all of it, and the strictest rule holds"
+			if s.decision == p.decision {
 				what = "says the same already"
 			}
-			add(p.source, "it has no effect: %s:%d %s", s.File, s.Line, what)
+			add(p.position, "it has no effect: %s:%d %s", s.File, s.Line, what)
 			continue
 		}
-		if p.ruling == Permitted && !slices.ContainsFunc(p.pattern[0], there) {
-			add(p.source, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
+		if p.decision == Allow && !slices.ContainsFunc(p.pattern[0], there) {
+			add(p.position, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
 		}
 	}
 	for _, t := range r.tools {
 		if !slices.ContainsFunc(append(slices.Clone(servers), ""), func(name string) bool { return anyGlob(t.servers, name) }) {
-			add(t.source, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
+			add(t.position, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
 		}
 	}
 	return idle
@@ -54,10 +54,10 @@ func (r *Rules) Unused(there func(program string) bool, servers []string) []Unus
 func (r *Rules) shadow(i int) int {
 	p := r.prefixes[i]
 	for j, s := range r.prefixes {
-		if j == i || len(s.unless) > 0 || s.ruling < p.ruling {
+		if j == i || len(s.unless) > 0 || s.decision < p.decision {
 			continue
 		}
-		if s.ruling == p.ruling && (j > i || len(s.pattern) != len(p.pattern)) {
+		if s.decision == p.decision && (j > i || len(s.pattern) != len(p.pattern)) {
 			continue // the first of two that are alike stays; a wider one may have another reason
 		}
 		if covers(s.pattern, p.pattern) {

@@ -140,7 +140,7 @@ func checkRun(t testing.TB, r *recorder, program, script string) [][]string {
 // permits judges a script by rules that allow show and some builtins.
 func (r *recorder) permits(t testing.TB, shell, script string) bool {
 	allowed := testkit.Rules(t, `[prefix_rule(pattern=[name]) for name in ["show", "echo", "printf", "true", ":", "[", "read", "set", "shift", "trap", "alias", "export", "local", "eval"]]`)
-	return allowed.Judge([]string{shell, "-c", script}).Ruling == rules.Permitted
+	return allowed.Judge([]string{shell, "-c", script}).Decision == rules.Allow
 }
 
 // TestScriptsRun holds the table of scripts against bash: what bash really
@@ -253,7 +253,7 @@ func TestRandomPlainScriptsRun(t *testing.T) {
 			b.WriteString(tokens[rnd.IntN(len(tokens))])
 		}
 		script := b.String()
-		if !parsed.Judge([]string{"bash", "-c", script}).Lifts {
+		if !parsed.Judge([]string{"bash", "-c", script}).LiftsSandbox {
 			continue
 		}
 		lifted++

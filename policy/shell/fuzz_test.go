@@ -146,7 +146,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		argv := []string{"bash", "-lc", script}
 		j := rs.Judge(argv)
-		if j.Ruling == rules.Permitted {
+		if j.Decision == rules.Allow {
 			t.Fatalf("permitted by rules that permit nothing: %q", script)
 		}
 		rules.ProposePrefix(argv, nil)
@@ -205,8 +205,8 @@ func TestHostileScripts(t *testing.T) {
 	for i := range 300 {
 		script += fmt.Sprintf("PATH=%d; ", i)
 	}
-	require.Equal(t, rules.NoRule, rs.Judge([]string{"bash", "-c", script[:500]}).Ruling)
-	require.Equal(t, rules.Prompted, rs.Judge([]string{"bash", "-c", script + "$x"}).Ruling)
+	require.Equal(t, rules.NoDecision, rs.Judge([]string{"bash", "-c", script[:500]}).Decision)
+	require.Equal(t, rules.Prompt, rs.Judge([]string{"bash", "-c", script + "$x"}).Decision)
 }
 
 // script200 is a script of 200 commands, as a model writes them.
