@@ -17,12 +17,12 @@ import (
 // nil Policy denies every call.
 type Policy struct {
 	Approval Approval
-	Granular Kinds // for the approval policy of that name
+	Granular QuestionKinds // for the approval policy of that name
 	Mode     Mode
 
-	// Profiled names the permission profile in force, "" when the mode alone
+	// ProfileName names the permission profile in force, "" when the mode alone
 	// says what may be touched.
-	Profiled string
+	ProfileName string
 
 	// Rules returns the user's rules in force; nil: there are none.
 	Rules func() *rules.Rules
@@ -85,8 +85,8 @@ func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
 // Profile returns what a call may touch when nobody was asked.
 func (p *Policy) Profile() Profile {
-	f := Profile{Mode: p.Mode, Name: p.Profiled, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
-	if p.Profiled != "" {
+	f := Profile{Mode: p.Mode, Name: p.ProfileName, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
+	if p.ProfileName != "" {
 		f.Network = p.Network // a profile says it by itself
 		if f.Network == NetworkHosts {
 			f.Hosts = p.Hosts
@@ -102,7 +102,7 @@ func (p *Policy) Profile() Profile {
 			f.Hosts = p.Hosts
 		}
 	case DangerFullAccess:
-		f = Profile{Mode: DangerFullAccess, Name: p.Profiled, Network: NetworkAll}
+		f = Profile{Mode: DangerFullAccess, Name: p.ProfileName, Network: NetworkAll}
 	}
 	return f
 }
@@ -110,14 +110,14 @@ func (p *Policy) Profile() Profile {
 // A Decision is a verdict with its reason, and the profile to run under once
 // it is Allow or a person has said yes.
 type Decision struct {
-	Verdict Verdict
-	Reason  string // in plain words, for the person and the model
-	Hint    string // what would allow it, for a Deny
-	Profile Profile
-	Keys    []string // what a yes for the session covers
-	Each    bool     // a yes covers this one call only
-	Rule    string   // the rule that speaks of it first, with its place
-	Always  string   // the rule line that a yes for good would add, "" when none is offered
+	Verdict    Verdict
+	Reason     string // in plain words, for the person and the model
+	Hint       string // what would allow it, for a Deny
+	Profile    Profile
+	Keys       []string // what a yes for the session covers
+	OnceOnly   bool     // a yes covers this one call only
+	Rule       string   // the rule that speaks of it first, with its place
+	AlwaysRule string   // the rule line that a yes for good would add, "" when none is offered
 }
 
 // Decide says what may happen with a. Paths of a must be absolute, see
@@ -172,12 +172,12 @@ func (p *Policy) byToolRule(a Action, m rules.Evaluation) Decision {
 	case rules.Allow:
 		d.Verdict, d.Reason = Allow, why
 		if a.Server == "" {
-			d.Profile = Outside
+			d.Profile = NoSandbox
 		}
 		return d
 	case rules.Prompt:
 		d.Reason = why
-		return p.Ask(AboutRule, d)
+		return p.Ask(RuleQuestion, d)
 	}
 	return Decision{Reason: why + " forbids it", Rule: d.Rule, Hint: "do not try it in another way"}
 }
@@ -215,7 +215,7 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	case j.Decision == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
 	case j.Decision == rules.Allow && j.LiftsSandbox:
-		return Decision{Verdict: Allow, Profile: Outside, Reason: j.Reason, Rule: d.Rule}
+		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
 	case j.Decision == rules.Allow:
 		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
 	case d.Verdict == Deny:
@@ -225,15 +225,15 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 			j.Reason = d.Reason + "; and " + j.Reason
 		}
 		d.Reason, d.Hint = j.Reason, "go on without it or ask the user"
-		return p.Ask(AboutRule, d)
+		return p.Ask(RuleQuestion, d)
 	case d.Verdict == Ask && p.readsOnly(a, j.Found):
 		return Decision{Verdict: Allow, Profile: p.Profile(), Reason: "it is known to read only"}
 	case len(j.Dangers) > 0:
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
 		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
-		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.LiftsSandboxWith(prefix)) {
-			d.Always = rules.PrefixRuleLine(prefix, rules.Allow.String())
+		if ok && !d.OnceOnly && (d.Profile.Mode != DangerFullAccess || j.LiftsSandboxWith(prefix)) {
+			d.AlwaysRule = rules.PrefixRuleLine(prefix, rules.Allow.String())
 		}
 	}
 	return d
@@ -243,7 +243,7 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 // asks yet. Without a sandbox and without anybody to ask, the user has said
 // that everything runs.
 func (p *Policy) dangerous(d Decision, danger rules.Danger) Decision {
-	why := fmt.Sprintf("`%s` %s", shell.JoinArgv(danger.Command), danger.Reason)
+	why := fmt.Sprintf("`%s` %s", shell.Join(danger.Command), danger.Reason)
 	if d.Verdict == Ask {
 		d.Reason += ", and " + why
 		return d
@@ -252,7 +252,7 @@ func (p *Policy) dangerous(d Decision, danger rules.Danger) Decision {
 		return d
 	}
 	d.Reason, d.Hint = why, "use a safer way, or ask the user"
-	return p.Ask(AboutSandbox, d)
+	return p.Ask(SandboxQuestion, d)
 }
 
 // onlyUntrusted reports whether the only reason to ask is that nothing is
@@ -273,7 +273,7 @@ func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 		if c.Through {
 			continue
 		}
-		if len(c.Argv) == 0 || !c.Known() || !shell.KnownReadOnly(c.Argv) {
+		if len(c.Argv) == 0 || !c.Allowable() || !shell.KnownReadOnly(c.Argv) {
 			return false
 		}
 		listed = true
@@ -282,45 +282,45 @@ func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 }
 
 // outside is no sandbox at all.
-var Outside = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+var NoSandbox = Profile{Mode: DangerFullAccess, Network: NetworkAll}
 
 // bySandbox decides by what the call may touch, whatever rules say.
 func (p *Policy) bySandbox(a Action) Decision {
 	inside := p.Profile()
 	if p.Mode == DangerFullAccess {
 		if p.Approval == Untrusted && !a.ReadOnly {
-			return Decision{Verdict: Ask, Profile: Outside, Reason: "the approval policy is untrusted"}
+			return Decision{Verdict: Ask, Profile: NoSandbox, Reason: "the approval policy is untrusted"}
 		}
-		return Decision{Verdict: Allow, Profile: Outside, Reason: "the sandbox mode is danger-full-access"}
+		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: "the sandbox mode is danger-full-access"}
 	}
 	for _, name := range slices.Concat(a.Reads, a.Writes) {
-		if why := oddPath(name, p.Workspace); why != "" {
+		if why := unsafeWindowsPath(name, p.Workspace); why != "" {
 			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why), Hint: "give the path of a file on a drive"}
 		}
 	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  "it types into a command that runs outside the sandbox",
 		})
 	}
 	if a.Permissions == RequireEscalated {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  "it asks to run outside the sandbox",
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if a.Permissions == WithAdditional && a.Additional != nil {
-		return p.Ask(AboutPermissions, Decision{
+		return p.Ask(PermissionsQuestion, Decision{
 			Profile: inside.with(*a.Additional),
 			Reason:  "it asks for more than the sandbox gives: " + a.Additional.String(),
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if out, why := p.firstOutside(a.Writes); out != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  fmt.Sprintf("it would write %s, which the sandbox keeps read-only: %s", out, why),
 			Hint:    p.whereToWrite(),
 		})
@@ -329,8 +329,8 @@ func (p *Policy) bySandbox(a Action) Decision {
 		return p.unconfinedRead(a)
 	}
 	if secret := p.firstHidden(a.Reads); secret != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  fmt.Sprintf("it would read %s, which %s", secret, p.whyHidden(secret)),
 		})
 	}
@@ -359,9 +359,9 @@ func (p *Policy) unconfinedRead(a Action) Decision {
 			continue
 		}
 		reason := fmt.Sprintf("it would read %s, %s (this system cannot enforce the sandbox, see `toolgate doctor`)", name, why)
-		return p.Ask(AboutSandbox, Decision{Profile: Outside, Reason: reason})
+		return p.Ask(SandboxQuestion, Decision{Profile: NoSandbox, Reason: reason})
 	}
-	d := Decision{Verdict: Allow, Profile: Outside, Reason: "it only reads"}
+	d := Decision{Verdict: Allow, Profile: NoSandbox, Reason: "it only reads"}
 	if len(a.Reads) > 0 {
 		d.Profile.Within, d.Profile.Hidden = p.ReadRoots, p.Hidden
 		d.Reason = "it only reads, in the workspace"
@@ -388,18 +388,18 @@ func (p *Policy) whyNotUnasked(name string) string {
 
 // unconfined asks about a call that nothing would confine.
 func (p *Policy) unconfined() Decision {
-	d := p.Ask(AboutSandbox, Decision{
-		Profile: Outside,
+	d := p.Ask(SandboxQuestion, Decision{
+		Profile: NoSandbox,
 		Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
 		Hint:    "only --sandbox danger-full-access runs it unasked",
 	})
-	d.Each = true
+	d.OnceOnly = true
 	return d
 }
 
 // ask turns d into a question of a kind, or into a refusal when nobody may be
 // asked that.
-func (p *Policy) Ask(kind Kind, d Decision) Decision {
+func (p *Policy) Ask(kind QuestionKind, d Decision) Decision {
 	d.Verdict = Deny
 	switch {
 	case p.Approval == Never:
@@ -532,7 +532,7 @@ func (p *Policy) protected(root, w string) (string, bool) {
 	parts := splitBelow(w, root)
 	for i := range parts {
 		for _, sub := range p.ReadOnlySubpaths {
-			if names(parts[i:], strings.Split(sub, "/")) {
+			if matchesNames(parts[i:], strings.Split(sub, "/")) {
 				return strings.Join(parts[:i+1+strings.Count(sub, "/")], "/"), true
 			}
 		}
@@ -544,11 +544,11 @@ func (p *Policy) protected(root, w string) (string, bool) {
 // that stays read-only.
 func (p *Policy) ReadOnlyName(root, w string) bool {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
-	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool { return names(parts, strings.Split(sub, "/")) })
+	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool { return matchesNames(parts, strings.Split(sub, "/")) })
 }
 
-// names reports whether parts begins with what the parts of a pattern name.
-func names(parts, pattern []string) bool {
+// matchesNames reports whether parts begins with what the parts of a pattern name.
+func matchesNames(parts, pattern []string) bool {
 	if len(parts) < len(pattern) {
 		return false
 	}

@@ -85,7 +85,7 @@ func (p *Policy) decideDownstream(a Action) Decision {
 		table := fmt.Sprintf("[mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
 		d.Hint = "the user can allow it with approval_mode = \"approve\" in " + table
 	}
-	return p.Ask(AboutDownstream, d)
+	return p.Ask(DownstreamQuestion, d)
 }
 
 // free reports whether the tool may be called unasked, and why or why not.

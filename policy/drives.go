@@ -50,9 +50,9 @@ func windowsPath(workspace, s string) string {
 	return volume + path.Clean("/"+rest)
 }
 
-// folded returns the names that lead to the absolute path s, of whatever
+// splitPath returns the names that lead to the absolute path s, of whatever
 // system.
-func folded(s string) []string {
+func splitPath(s string) []string {
 	if onWindows(s) {
 		volume, rest := splitVolume(s)
 		s = volume + path.Clean("/"+rest)
@@ -62,14 +62,14 @@ func folded(s string) []string {
 
 // belowFolded is [Below] where case does not count.
 func belowFolded(name, root string) bool {
-	names, roots := folded(name), folded(root)
+	names, roots := splitPath(name), splitPath(root)
 	return len(names) >= len(roots) && slices.EqualFunc(names[:len(roots)], roots, strings.EqualFold)
 }
 
-// oddPath returns what is wrong with a path of Windows that names more than a
+// unsafeWindowsPath returns what is wrong with a path of Windows that names more than a
 // file of a drive: opening one can reach another computer, with the user's
 // password in hand, a device, or a file under a second name. "" is nothing.
-func oddPath(name, workspace string) string {
+func unsafeWindowsPath(name, workspace string) string {
 	if !onWindows(workspace) {
 		return ""
 	}

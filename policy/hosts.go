@@ -281,8 +281,8 @@ func (h Hosts) listed(rs *rules.Rules, t HostTarget, answered bool) bool {
 	return exact || ruling == rules.Allow || ruling == rules.Prompt && answered
 }
 
-// reservedAddresses are not public, and what they are.
-var reservedAddresses = []struct {
+// nonPublicPrefixes are not public, and what they are.
+var nonPublicPrefixes = []struct {
 	prefix netip.Prefix
 	what   string
 }{
@@ -335,7 +335,7 @@ func notPublic(addr netip.Addr) string {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	for _, r := range reservedAddresses {
+	for _, r := range nonPublicPrefixes {
 		if r.prefix.Contains(addr) {
 			return r.what
 		}

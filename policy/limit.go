@@ -30,7 +30,7 @@ func (p *Policy) Within(l *Limit) *Policy {
 	}
 	n := *p
 	ours, theirs := p.Profile(), l.profile()
-	n.Profiled = ours.String() + " within the client's"
+	n.ProfileName = ours.String() + " within the client's"
 	if !l.Network {
 		n.Network, n.Hosts = NetworkNone, Hosts{}
 	} else if p.Mode == DangerFullAccess {

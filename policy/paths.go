@@ -251,7 +251,7 @@ func GlobCovers(glob, name string) bool {
 // splitBelow returns the names that lead from the folder dir to name.
 func splitBelow(name, dir string) []string {
 	if onWindows(dir) {
-		return folded(name)[len(folded(dir)):]
+		return splitPath(name)[len(splitPath(dir)):]
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
 	if rest == "" {

@@ -46,9 +46,9 @@ const (
 	Granular                  // as OnRequest, but each kind of question can be switched off
 )
 
-// Kinds are the kinds of questions that may be asked under [Granular], in
+// QuestionKinds are the kinds of questions that may be asked under [Granular], in
 // Codex's words. The zero value asks none.
-type Kinds struct {
+type QuestionKinds struct {
 	SandboxApproval    bool `json:"sandbox_approval" toml:"sandbox_approval"`       // to reach beyond the sandbox
 	Rules              bool `json:"rules" toml:"rules"`                             // where a rule says prompt
 	SkillApproval      bool `json:"skill_approval" toml:"skill_approval"`           // read for Codex's sake; nothing here asks it
@@ -56,26 +56,26 @@ type Kinds struct {
 	MCPElicitations    bool `json:"mcp_elicitations" toml:"mcp_elicitations"`       // for tools of downstream servers, and their own questions
 }
 
-// A Kind is what a question is about.
-type Kind int
+// A QuestionKind is what a question is about.
+type QuestionKind int
 
 const (
-	AboutSandbox     Kind = iota // reaching beyond the sandbox, and what destroys
-	AboutRule                    // a rule that says prompt
-	AboutPermissions             // one more path or the network
-	AboutDownstream              // a tool of a downstream server
+	SandboxQuestion     QuestionKind = iota // reaching beyond the sandbox, and what destroys
+	RuleQuestion                            // a rule that says prompt
+	PermissionsQuestion                     // one more path or the network
+	DownstreamQuestion                      // a tool of a downstream server
 )
 
 // allows reports whether questions of the kind may be asked.
-func (k Kinds) allows(kind Kind) bool {
+func (k QuestionKinds) allows(kind QuestionKind) bool {
 	switch kind {
-	case AboutSandbox:
+	case SandboxQuestion:
 		return k.SandboxApproval
-	case AboutRule:
+	case RuleQuestion:
 		return k.Rules
-	case AboutPermissions:
+	case PermissionsQuestion:
 		return k.RequestPermissions
-	case AboutDownstream:
+	case DownstreamQuestion:
 		return k.MCPElicitations
 	}
 	return false

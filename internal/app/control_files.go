@@ -181,7 +181,7 @@ func hookFiles(h config.Hooks, dir string) (files []string) {
 		}
 	}
 	for _, command := range commands {
-		for _, c := range shell.Commands([]string{"/bin/sh", "-c", command}).Commands {
+		for _, c := range shell.Find([]string{"/bin/sh", "-c", command}).Commands {
 			for i, word := range c.Argv {
 				name := os.ExpandEnv(word)
 				if rest, ok := strings.CutPrefix(name, "~/"); ok {

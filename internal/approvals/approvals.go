@@ -6,7 +6,7 @@
 //	answer, err := list.Ask(ctx, waiting) // in the gate
 //	err = list.Decide(id, policy.Once)    // from another process
 //
-// Each question is a file in a folder that is its owner's alone, so it does not
+// OnceOnly question is a file in a folder that is its owner's alone, so it does not
 // matter which process asks, which one answers, and whether the first has
 // ended by then. The folder lies where no tool can read or write it. An answer
 // is a file of its own beside it, which can be made once: of two answers the
@@ -90,7 +90,7 @@ type About struct {
 // maxPreview bounds what of a patch is kept, in bytes.
 const maxPreview = 128 << 10
 
-func about(w gate.Waiting) About {
+func about(w gate.QueuedQuestion) About {
 	a := w.Question.Action
 	b := About{
 		Agent:         w.Agent,
@@ -140,9 +140,9 @@ func Open(dir string) (*List, error) {
 }
 
 // Ask returns the answer to a question that was answered before, or puts it
-// on the list and waits. Its error is a *[policy.StillWaiting] when nobody has
+// on the list and waits. Its error is a *[policy.PendingError] when nobody has
 // answered by then, or ctx's. It is made for [policy.Gate.Later].
-func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+func (l *List) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 	e, err := l.find(w.Binding)
 	if err != nil {
 		return gate.No, err
@@ -173,7 +173,7 @@ func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			return gate.No, &gate.StillWaiting{ID: e.ID}
+			return gate.No, &gate.PendingError{ID: e.ID}
 		case <-ctx.Done():
 			return gate.No, ctx.Err()
 		}
@@ -184,7 +184,7 @@ func (l *List) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 // returns the answer, or the error of ctx. Then the question is off the list
 // again: the answer is for this call alone. It is made for
 // [policy.Gate.Beside].
-func (l *List) Beside(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+func (l *List) Beside(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 	w.Binding = "beside " + rand.Text() // no other call's
 	e, err := l.addAs(w, func(e *Entry) { e.About.Beside = true })
 	if err != nil {
@@ -212,7 +212,7 @@ func (l *List) remove(id string) {
 	}
 }
 
-// Waiting returns what waits for an answer, the oldest first.
+// QueuedQuestion returns what waits for an answer, the oldest first.
 func (l *List) Waiting() ([]Entry, error) {
 	all, err := l.entries()
 	if err != nil {
@@ -248,9 +248,9 @@ func (l *List) Decide(id string, a gate.Answer) (Entry, error) {
 	return e, l.answer(e)
 }
 
-func (l *List) add(w gate.Waiting) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
+func (l *List) add(w gate.QueuedQuestion) (*Entry, error) { return l.addAs(w, func(*Entry) {}) }
 
-func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
+func (l *List) addAs(w gate.QueuedQuestion, change func(*Entry)) (*Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -265,8 +265,8 @@ func (l *List) addAs(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 		Tool:    w.Question.Action.Tool,
 		Asked:   time.Now(),
 		Message: l.Words(w.Question),
-		Always:  w.Question.Always,
-		Each:    w.Question.Each,
+		Always:  w.Question.AlwaysRule,
+		Each:    w.Question.OnceOnly,
 		About:   about(w),
 	}
 	change(&e)
@@ -341,7 +341,7 @@ func (l *List) tidy(f fs.DirEntry) {
 	}
 }
 
-// Each question has a file named by its id and this, and may have the others.
+// OnceOnly question has a file named by its id and this, and may have the others.
 const (
 	questionFile = "json"
 	answerFile   = "answer"

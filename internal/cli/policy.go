@@ -54,7 +54,7 @@ type checked struct {
 	Reason   string               `json:"reason"`
 	Hint     string               `json:"hint,omitempty"`
 	Sandbox  string               `json:"sandbox"` // mode it would run in
-	Ruling   rules.Decision         `json:"rules,omitempty"`
+	Ruling   rules.Decision       `json:"rules,omitempty"`
 	Matches  []rules.CommandMatch `json:"matchedRules"`
 	Dangers  []rules.Danger       `json:"dangers,omitempty"`
 	Found    shell.Found          `json:"found"`

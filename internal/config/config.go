@@ -172,8 +172,8 @@ func (c *Config) check(text []byte, name string) error {
 
 // Approval returns the approval policy, on-request by default: a word, or
 // Codex's table of kinds of questions, {granular = {…}}.
-func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
-	var kinds policy.Kinds
+func (c *Config) Approval() (policy.Approval, policy.QuestionKinds, error) {
+	var kinds policy.QuestionKinds
 	switch v := c.ApprovalPolicy.(type) {
 	case nil:
 		return policy.OnRequest, kinds, nil
@@ -187,7 +187,7 @@ func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
 			return policy.Untrusted, kinds, err
 		}
 		var table struct {
-			Granular *policy.Kinds `toml:"granular"`
+			Granular *policy.QuestionKinds `toml:"granular"`
 		}
 		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&table)
 		if err != nil || table.Granular == nil {

@@ -221,7 +221,7 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *visit) {
 }
 
 func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *visit) {
-	var in gate.Memory
+	var in gate.SessionApproval
 	if !read(w, r, &in) {
 		return
 	}

@@ -154,8 +154,8 @@ type Rules interface {
 
 	// Remembered returns the answers that hold for a session, and Forget
 	// takes one back.
-	Remembered() []gate.Memory
-	Forget(gate.Memory) error
+	Remembered() []gate.SessionApproval
+	Forget(gate.SessionApproval) error
 }
 
 // A Console serves the page and what it asks for. Close it. It may be used

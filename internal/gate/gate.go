@@ -45,13 +45,13 @@ const (
 
 // A Question is what a person is asked about one call.
 type Question struct {
-	Stage  Stage
-	Action policy.Action
-	Reason string             // why it is asked
-	Each   bool               // an answer for the session is not offered
-	Always string             // the rule line that "always" adds, "" when that is not offered
-	Denied *policy.Denial     // what the sandbox refused, at the stage Widen
-	Host   *policy.HostTarget // what is to be reached, at the stage Reach
+	Stage      Stage
+	Action     policy.Action
+	Reason     string             // why it is asked
+	OnceOnly   bool               // an answer for the session is not offered
+	AlwaysRule string             // the rule line that "always" adds, "" when that is not offered
+	Denied     *policy.Denial     // what the sandbox refused, at the stage Widen
+	Host       *policy.HostTarget // what is to be reached, at the stage Reach
 }
 
 // An AskFunc puts a question to a person and returns the answer. An error
@@ -68,15 +68,15 @@ var ErrSuspended = errors.New("suspended until the client retries with an answer
 // a person. Then the waiting list is tried.
 var ErrCannotAsk = errors.New("no way to ask the user")
 
-// ErrUnseen is wrapped beside [ErrCannotAsk] when the client has said no by
+// ErrAutoDeclined is wrapped beside [ErrCannotAsk] when the client has said no by
 // itself. Then the question goes on the waiting list, and the call waits no
 // longer: nobody is at that client.
-var ErrUnseen = errors.New("the client said no by itself")
+var ErrAutoDeclined = errors.New("the client said no by itself")
 
-// A Waiting is a question on its way to the waiting list. An answer to it
+// A QueuedQuestion is a question on its way to the waiting list. An answer to it
 // holds for what Binding stands for and nothing else: the caller, the tool,
 // its arguments to the letter, the stage, and the policy.
-type Waiting struct {
+type QueuedQuestion struct {
 	Binding   string
 	Caller    string
 	Agent     string // the client program
@@ -87,10 +87,10 @@ type Waiting struct {
 	NoWait    bool // return at once when it is not answered yet
 }
 
-// A StillWaiting is the error for a question that nobody has answered yet.
-type StillWaiting struct{ ID string }
+// A PendingError is the error for a question that nobody has answered yet.
+type PendingError struct{ ID string }
 
-func (w *StillWaiting) Error() string { return "it waits for approval as " + w.ID }
+func (w *PendingError) Error() string { return "it waits for approval as " + w.ID }
 
 // An Outcome is what running a call gave.
 type Outcome struct {
@@ -112,7 +112,7 @@ type Call struct {
 	Action    policy.Action
 	Arguments json.RawMessage
 	Ask       AskFunc // reaches the caller's person; nil: nobody can be asked
-	Asks      string  // how Ask reaches that person, for the record: "client", "terminal"
+	AskedVia  string  // how Ask reaches that person, for the record: "client", "terminal"
 	Agent     string  // the client program, as it calls itself
 	Progress  func(json.RawMessage)
 
@@ -210,21 +210,21 @@ type Event struct {
 	Prepared any `json:"-"`
 }
 
-// A Refused is the error for a call that did not run because the policy or a
+// A RefusedError is the error for a call that did not run because the policy or a
 // person said no.
-type Refused struct {
+type RefusedError struct {
 	Reason string
 	Hint   string // what would allow it
 
 	cause error // nil or [ErrUnasked]
 }
 
-func (r *Refused) Unwrap() error { return r.cause }
+func (r *RefusedError) Unwrap() error { return r.cause }
 
-// ErrUnasked is the cause of a [Refused] for a request that nobody is asked about.
+// ErrUnasked is the cause of a [RefusedError] for a request that nobody is asked about.
 var ErrUnasked = errors.New("nobody is asked about this request")
 
-func (r *Refused) Error() string {
+func (r *RefusedError) Error() string {
 	s := "denied: " + r.Reason
 	if r.Hint != "" {
 		s += "; " + r.Hint
@@ -244,8 +244,8 @@ type Gate struct {
 	// the result is there and the client waits: Record finds it in Prepared.
 	Prepare func(Event) any
 
-	// Hooks are the user's own programs beside the policy. Each may be nil,
-	// and an error of each ends the call; a *[Refused] says why.
+	// Hooks are the user's own programs beside the policy. OnceOnly may be nil,
+	// and an error of each ends the call; a *[RefusedError] says why.
 	//
 	// Before sees the call as it was sent. It may change the arguments: then
 	// the call is described and decided by the new ones. After sees what a
@@ -256,25 +256,25 @@ type Gate struct {
 	AskHook func(context.Context, Call, Question) (answer Answer, answered bool, err error)
 
 	// Queue puts a question on the waiting list and waits a while. Its error
-	// is a *[StillWaiting] when nobody has answered by then: the same call
+	// is a *[PendingError] when nobody has answered by then: the same call
 	// passes when it comes again after a yes. Nil: there is no list.
-	Queue func(context.Context, Waiting) (Answer, error)
+	Queue func(context.Context, QueuedQuestion) (Answer, error)
 
 	// AskInParallel shows a question elsewhere while the client asks its user, until
 	// ctx ends or there is an answer, which it returns. Nil: nowhere.
-	AskInParallel func(context.Context, Waiting) (Answer, error)
+	AskInParallel func(context.Context, QueuedQuestion) (Answer, error)
 
-	// Keep adds a line to the user's rules, for the answer always.
-	Keep func(ruleLine string) error
+	// AddRule adds a line to the user's rules, for the answer always.
+	AddRule func(ruleLine string) error
 
 	approvals approvals
-	order     order
+	order     turnLock
 }
 
 // Call drives one call: decide, ask, run, ask for more where the sandbox
 // denied it, record. The description has happened before, it is c.Action.
 //
-// Its errors are a *[Refused], [ErrSuspended], the context's, and the run's.
+// Its errors are a *[RefusedError], [ErrSuspended], the context's, and the run's.
 // Whatever happens, a panic included, one event is recorded.
 func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	ev := Event{Time: time.Now(), ID: c.ID, Caller: c.Caller, Agent: c.Agent, TraceParent: c.traceParent(), Server: c.Action.Server, Tool: c.Action.Tool, Args: c.Arguments, Action: c.Action, Verdict: policy.Deny.String()}
@@ -289,7 +289,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 		return Outcome{}, err
 	}
 	if c.Limit != nil && c.Limit.Unknown != "" {
-		return Outcome{}, &Refused{Reason: "the client's own sandbox asks for what cannot be held here: " + c.Limit.Unknown}
+		return Outcome{}, &RefusedError{Reason: "the client's own sandbox asks for what cannot be held here: " + c.Limit.Unknown}
 	}
 	c.policy = g.Policy.Within(c.Limit)
 	if c.Action.Arguments == nil {
@@ -342,14 +342,14 @@ func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
 	}
 	ev.Rewritten = c.Arguments
 	if c.Describe == nil {
-		return &Refused{Reason: "a hook changed the arguments, and this call cannot be described anew"}
+		return &RefusedError{Reason: "a hook changed the arguments, and this call cannot be described anew"}
 	}
 	action, err := c.Describe(c.Arguments)
 	if err != nil {
-		return &Refused{Reason: "a hook changed the arguments, and they do not fit any more: " + err.Error()}
+		return &RefusedError{Reason: "a hook changed the arguments, and they do not fit any more: " + err.Error()}
 	}
 	if action.Tool != c.Action.Tool || action.Server != c.Action.Server {
-		return &Refused{Reason: "a hook turned the call into one of another tool"}
+		return &RefusedError{Reason: "a hook turned the call into one of another tool"}
 	}
 	c.Action = action
 	return nil
@@ -359,7 +359,7 @@ func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
 // where the sandbox denied it.
 func (g *Gate) permitAndRun(ctx context.Context, c Call, d policy.Decision, ev *Event) (out Outcome, err error) {
 	if c.Denied == nil {
-		if err := g.permit(ctx, c, d, ev); err != nil {
+		if err := g.approve(ctx, c, d, ev); err != nil {
 			return Outcome{}, err
 		}
 		out, err = g.run(ctx, c, d.Profile, ev)
@@ -372,24 +372,24 @@ func (g *Gate) permitAndRun(ctx context.Context, c Call, d policy.Decision, ev *
 	return g.widen(ctx, c, d, out, ev)
 }
 
-// permit returns nil when the call may run as decided.
-func (g *Gate) permit(ctx context.Context, c Call, d policy.Decision, ev *Event) error {
+// approve returns nil when the call may run as decided.
+func (g *Gate) approve(ctx context.Context, c Call, d policy.Decision, ev *Event) error {
 	switch d.Verdict {
 	case policy.Allow:
 		return nil
 	case policy.Ask:
-		return g.ask(ctx, c, Question{Stage: BeforeRun, Action: c.Action, Reason: d.Reason, Each: d.Each, Always: d.Always}, d, ev)
+		return g.ask(ctx, c, Question{Stage: BeforeRun, Action: c.Action, Reason: d.Reason, OnceOnly: d.OnceOnly, AlwaysRule: d.AlwaysRule}, d, ev)
 	}
-	return &Refused{Reason: d.Reason, Hint: d.Hint}
+	return &RefusedError{Reason: d.Reason, Hint: d.Hint}
 }
 
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, ev *Event) error {
-	if c.Approved || !q.Each && g.approvals.covers(c.Caller, d.Keys) {
+	if c.Approved || !q.OnceOnly && g.approvals.covers(c.Caller, d.Keys) {
 		ev.answered("remembered", "memory")
 		return nil
 	}
 	if c.Action.Unasked {
-		return &Refused{Reason: q.Reason + ", and nobody is asked about " + c.Action.Tool, Hint: d.Hint, cause: ErrUnasked}
+		return &RefusedError{Reason: q.Reason + ", and nobody is asked about " + c.Action.Tool, Hint: d.Hint, cause: ErrUnasked}
 	}
 	relay.Leave(ctx)
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
@@ -401,9 +401,9 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, e
 	if errors.Is(err, ErrSuspended) {
 		return err
 	}
-	if waits, ok := errors.AsType[*StillWaiting](err); ok {
+	if waits, ok := errors.AsType[*PendingError](err); ok {
 		ev.answered("nobody", "nobody")
-		return &Refused{
+		return &RefusedError{
 			Reason: q.Reason + ", and " + waits.Error(),
 			Hint:   fmt.Sprintf("tell the user to run `toolgate approvals approve %s`, then send the same call again", waits.ID),
 		}
@@ -414,15 +414,15 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, e
 		if err != ErrCannotAsk {
 			why += " (" + err.Error() + ")"
 		}
-		return &Refused{Reason: q.Reason + why, Hint: d.Hint}
+		return &RefusedError{Reason: q.Reason + why, Hint: d.Hint}
 	}
-	return g.heed(answer, c, q, d, ev)
+	return g.apply(answer, c, q, d, ev)
 }
 
 // askPerson asks through the client, and where that cannot be, through the
 // waiting list.
 func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d policy.Decision, ev *Event) (Answer, error) {
-	w := Waiting{
+	w := QueuedQuestion{
 		Binding:   g.binding(c, q),
 		Caller:    c.Caller,
 		Agent:     c.Agent,
@@ -436,7 +436,7 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d policy.Decis
 		answer, by, err = g.askClient(ctx, c, q, w)
 	}
 	if g.Queue != nil && errors.Is(err, ErrCannotAsk) {
-		w.NoWait = errors.Is(err, ErrUnseen)
+		w.NoWait = errors.Is(err, ErrAutoDeclined)
 		by = "waiting list"
 		answer, err = g.Queue(ctx, w)
 	}
@@ -446,16 +446,16 @@ func (g *Gate) askPerson(ctx context.Context, c Call, q Question, d policy.Decis
 	return answer, err
 }
 
-// heed does what the answer says.
-func (g *Gate) heed(answer Answer, c Call, q Question, d policy.Decision, ev *Event) error {
+// apply does what the answer says.
+func (g *Gate) apply(answer Answer, c Call, q Question, d policy.Decision, ev *Event) error {
 	switch {
 	case answer == Once:
 		return nil
-	case answer == Session && !q.Each:
+	case answer == Session && !q.OnceOnly:
 		g.approvals.remember(c.Caller, d.Keys)
 		return nil
-	case answer == Always && q.Always != "" && g.Keep != nil:
-		if err := g.Keep(q.Always); err != nil {
+	case answer == Always && q.AlwaysRule != "" && g.AddRule != nil:
+		if err := g.AddRule(q.AlwaysRule); err != nil {
 			ev.Error = "the rule could not be kept: " + err.Error()
 		}
 		g.approvals.remember(c.Caller, d.Keys)
@@ -464,7 +464,7 @@ func (g *Gate) heed(answer Answer, c Call, q Question, d policy.Decision, ev *Ev
 	if q.Stage == Widen {
 		g.approvals.refuse(c.Caller, d.Keys)
 	}
-	return &Refused{
+	return &RefusedError{
 		Reason: "the user said no",
 		Hint:   "do not try it again in another way; go on without it or ask the user",
 	}
@@ -498,7 +498,7 @@ func (g *Gate) askHook(ctx context.Context, c Call, q Question, ev *Event) (answ
 	}
 	ev.answered(string(answer), "hook")
 	if answer != Once { // a program says it about this call alone
-		return true, &Refused{Reason: "a hook said no", Hint: "do not try it again in another way"}
+		return true, &RefusedError{Reason: "a hook said no", Hint: "do not try it again in another way"}
 	}
 	return true, nil
 }
@@ -511,7 +511,7 @@ func (ev *Event) answered(answer, by string) {
 // others one at a time.
 func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Outcome, error) {
 	if g.Run == nil {
-		return Outcome{}, &Refused{Reason: "nothing is there to run it"}
+		return Outcome{}, &RefusedError{Reason: "nothing is there to run it"}
 	}
 	done, err := g.turn(ctx, c)
 	if err != nil {
@@ -546,14 +546,14 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 	if !c.policy.Widens() || d.Profile.Mode == policy.DangerFullAccess || c.Action.Server != "" || out.Denied.Final {
 		return out, nil
 	}
-	d.Profile = policy.Outside
+	d.Profile = policy.NoSandbox
 	d.Keys = policy.Keys(c.Action, d.Profile)
 	if g.approvals.refused(c.Caller, d.Keys) {
 		return out, nil // never twice for the same
 	}
 	q := Question{Stage: Widen, Action: c.Action, Reason: "it ran in the sandbox and was " + out.Denied.Error(), Denied: out.Denied}
 	if err := g.ask(ctx, c, q, d, ev); err != nil {
-		if _, no := errors.AsType[*Refused](err); no && len(out.Result) > 0 {
+		if _, no := errors.AsType[*RefusedError](err); no && len(out.Result) > 0 {
 			return out, nil // what the sandboxed run gave is still worth having
 		}
 		return Outcome{}, err
@@ -589,7 +589,7 @@ func (g *Gate) record(ev Event, c Call, out Outcome, err error) {
 		ev.Outcome = "cancelled"
 	default:
 		ev.Outcome = "failed"
-		if _, ok := errors.AsType[*Refused](err); ok {
+		if _, ok := errors.AsType[*RefusedError](err); ok {
 			ev.Outcome = "refused"
 		}
 		ev.Error = err.Error()
@@ -607,40 +607,40 @@ type approvals struct {
 func (a *approvals) refuse(caller string, keys []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	note(&a.not, caller, keys)
+	setKeys(&a.not, caller, keys)
 }
 
 func (a *approvals) refused(caller string, keys []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return all(a.not, caller, keys)
+	return hasKeys(a.not, caller, keys)
 }
 
-// A Memory is a yes that holds for a caller's session.
-type Memory struct {
+// A SessionApproval is a yes that holds for a caller's session.
+type SessionApproval struct {
 	Caller string `json:"caller"`
 	Key    string `json:"key"` // what it covers: its kind, and its parts as JSON
 }
 
 // Remembered returns what callers need not be asked again until their session
 // ends.
-func (g *Gate) Remembered() []Memory {
+func (g *Gate) Remembered() []SessionApproval {
 	g.approvals.mu.Lock()
 	defer g.approvals.mu.Unlock()
-	var list []Memory
+	var list []SessionApproval
 	for caller, keys := range g.approvals.given {
 		for k := range keys {
-			list = append(list, Memory{caller, k})
+			list = append(list, SessionApproval{caller, k})
 		}
 	}
-	slices.SortFunc(list, func(a, b Memory) int {
+	slices.SortFunc(list, func(a, b SessionApproval) int {
 		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Key, b.Key))
 	})
 	return list
 }
 
 // Forget takes such a yes back, and reports whether there was one.
-func (g *Gate) Forget(m Memory) bool {
+func (g *Gate) Forget(m SessionApproval) bool {
 	g.approvals.mu.Lock()
 	defer g.approvals.mu.Unlock()
 	there := g.approvals.given[m.Caller][m.Key]
@@ -651,16 +651,16 @@ func (g *Gate) Forget(m Memory) bool {
 func (a *approvals) covers(caller string, keys []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return all(a.given, caller, keys)
+	return hasKeys(a.given, caller, keys)
 }
 
 func (a *approvals) remember(caller string, keys []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	note(&a.given, caller, keys)
+	setKeys(&a.given, caller, keys)
 }
 
-func note(m *map[string]map[string]bool, caller string, keys []string) {
+func setKeys(m *map[string]map[string]bool, caller string, keys []string) {
 	if *m == nil {
 		*m = map[string]map[string]bool{}
 	}
@@ -672,7 +672,7 @@ func note(m *map[string]map[string]bool, caller string, keys []string) {
 	}
 }
 
-func all(m map[string]map[string]bool, caller string, keys []string) bool {
+func hasKeys(m map[string]map[string]bool, caller string, keys []string) bool {
 	for _, k := range keys {
 		if !m[caller][k] {
 			return false
@@ -681,18 +681,18 @@ func all(m map[string]map[string]bool, caller string, keys []string) bool {
 	return len(keys) > 0
 }
 
-// order is a fair read/write lock that can be given up while waiting: calls
+// turnLock is a fair read/write lock that can be given up while waiting: calls
 // that only read share it, another has it alone.
-type order struct {
+type turnLock struct {
 	once sync.Once
 	sem  *semaphore.Weighted
 }
 
-const sideBySide = 1 << 10 // calls at once
+const maxParallel = 1 << 10 // calls at once
 
-func (o *order) enter(ctx context.Context, readOnly bool) (leave func(), err error) {
-	o.once.Do(func() { o.sem = semaphore.NewWeighted(sideBySide) })
-	n := int64(sideBySide)
+func (o *turnLock) enter(ctx context.Context, readOnly bool) (leave func(), err error) {
+	o.once.Do(func() { o.sem = semaphore.NewWeighted(maxParallel) })
+	n := int64(maxParallel)
 	if readOnly {
 		n = 1
 	}

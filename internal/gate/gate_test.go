@@ -178,7 +178,7 @@ func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
 func TestZeroGateDenies(t *testing.T) {
 	var g gate.Gate
 	_, err := g.Call(t.Context(), gate.Call{Ask: says(gate.Once), Action: policy.Action{Tool: "read_file", ReadOnly: true}})
-	_, refused := errors.AsType[*gate.Refused](err)
+	_, refused := errors.AsType[*gate.RefusedError](err)
 	require.True(t, refused, "%v", err)
 }
 

@@ -47,7 +47,7 @@ func TestWhatAHookRewritesIsDescribedAnewOrRefused(t *testing.T) {
 				require.Len(t, h.ran, 1)
 				return
 			}
-			_, refused := errors.AsType[*gate.Refused](err)
+			_, refused := errors.AsType[*gate.RefusedError](err)
 			require.True(t, refused)
 			require.ErrorContains(t, err, tt.want)
 			require.Empty(t, h.ran)

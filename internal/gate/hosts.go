@@ -15,11 +15,11 @@ import (
 // the middle of its work: then the waiting list is.
 func (g *Gate) AskHost(ctx context.Context, c Call, t policy.HostTarget, d policy.HostDecision) (answer string, err error) {
 	if c.policy == nil {
-		return "", &Refused{Reason: d.Reason + ", and no policy is in force"}
+		return "", &RefusedError{Reason: d.Reason + ", and no policy is in force"}
 	}
-	asked := c.policy.Ask(policy.AboutRule, policy.Decision{Reason: d.Reason, Rule: d.Rule, Profile: c.policy.Profile()})
+	asked := c.policy.Ask(policy.RuleQuestion, policy.Decision{Reason: d.Reason, Rule: d.Rule, Profile: c.policy.Profile()})
 	if asked.Verdict != policy.Ask {
-		return "", &Refused{Reason: asked.Reason}
+		return "", &RefusedError{Reason: asked.Reason}
 	}
 	asked.Keys = hostKeys(t)
 	c.Approved = false // that was for the call, and not for any host

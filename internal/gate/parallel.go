@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// besideAfter is how long a client has to answer by itself before its user is
+// parallelAfter is how long a client has to answer by itself before its user is
 // shown the question elsewhere, too.
-const besideAfter = 250 * time.Millisecond
+const parallelAfter = 250 * time.Millisecond
 
 // askClient asks through the client, and where [Gate.AskInParallel] is set, elsewhere
 // at the same time. The first answer holds; of two at once, a no. It also
 // returns who gave the answer.
-func (g *Gate) askClient(ctx context.Context, c Call, q Question, w Waiting) (Answer, string, error) {
-	client := cmp.Or(c.Asks, "client")
-	if g.AskInParallel == nil || c.Rounds || c.Asks == "terminal" {
+func (g *Gate) askClient(ctx context.Context, c Call, q Question, w QueuedQuestion) (Answer, string, error) {
+	client := cmp.Or(c.AskedVia, "client")
+	if g.AskInParallel == nil || c.Rounds || c.AskedVia == "terminal" {
 		answer, err := c.Ask(ctx, q)
 		return answer, client, err
 	}
@@ -29,7 +29,7 @@ func (g *Gate) askClient(ctx context.Context, c Call, q Question, w Waiting) (An
 	)
 	both.Go(func() { // ends with ctx
 		select {
-		case <-time.After(besideAfter):
+		case <-time.After(parallelAfter):
 		case <-ctx.Done():
 			return
 		}

@@ -47,7 +47,7 @@ type Danger struct {
 // Judge returns what the rules say about everything that argv would run. It
 // works on nil rules too: commands, opaque parts and dangers are listed then.
 func (r *Rules) Judge(argv []string) Judgment {
-	j := Judgment{Found: shell.Commands(argv), Matches: []CommandMatch{}}
+	j := Judgment{Found: shell.Find(argv), Matches: []CommandMatch{}}
 	for _, c := range j.Found.Commands {
 		if why := c.Dangerous(); why != "" {
 			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
@@ -73,7 +73,7 @@ func (r *Rules) Judge(argv []string) Judgment {
 	case possible >= 0:
 		m := j.Matches[possible]
 		j.Decision = Prompt
-		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", shell.JoinArgv(m.Command), m.Rule)
+		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", shell.Join(m.Command), m.Rule)
 	case hidden >= 0 && r.Restricts():
 		j.Decision = Prompt
 		j.Reason = "rules restrict commands, and here " + opaque[hidden].Reason
@@ -95,7 +95,7 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 	cover = make([]int, len(j.Found.Commands))
 	listed, permitted, named := false, true, true
 	for i, c := range j.Found.Commands {
-		if i == 0 && c.Through && shell.IsCall(c.Argv) {
+		if i == 0 && c.Through && shell.RunsScript(c.Argv) {
 			continue // the shell that every call of a shell tool starts
 		}
 		found := r.command(c)
@@ -112,9 +112,9 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 		if c.Derived || c.Elsewhere {
 			continue
 		}
-		allowed := c.IsCovered(cover) || cover[i] > 0 && c.Known()
+		allowed := c.IsCovered(cover) || cover[i] > 0 && c.Allowable()
 		if c.Through {
-			named = named && (allowed || shell.IsCall(c.Argv))
+			named = named && (allowed || shell.RunsScript(c.Argv))
 			continue
 		}
 		listed = true
@@ -155,7 +155,7 @@ func hides(opaque []shell.Opaque) int {
 // wholeScript returns the rule whose pattern is argv word by word.
 func (r *Rules) wholeScript(argv []string) (Match, bool) {
 	var found Match
-	if r == nil || len(argv) < 2 || !shell.IsCall(argv) {
+	if r == nil || len(argv) < 2 || !shell.RunsScript(argv) {
 		return found, false
 	}
 	for _, rule := range r.prefixes {
@@ -175,7 +175,7 @@ func (j *Judgment) strictest() string {
 		if m.Rule.Decision != j.Decision || m.Rule.Possible {
 			continue
 		}
-		command := shell.JoinArgv(m.Command)
+		command := shell.Join(m.Command)
 		if m.Path != "" {
 			command += "` in `" + m.Path
 		}
@@ -186,7 +186,7 @@ func (j *Judgment) strictest() string {
 		if j.Decision == Forbidden {
 			verb = "forbids"
 		}
-		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, shell.JoinArgv(m.Rule.Prefix))
+		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, shell.Join(m.Rule.Prefix))
 	}
 	return ""
 }
@@ -224,7 +224,7 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 		if c.Derived || c.Through || c.Elsewhere {
 			continue
 		}
-		if !c.Known() {
+		if !c.Allowable() {
 			return slices.Clone(argv), len(argv) > 1
 		}
 		if acceptable(wanted, c.Argv) {
@@ -262,7 +262,7 @@ func PrefixRuleLine(prefix []string, decision string) string {
 // from a command of the call.
 func (j Judgment) LiftsSandboxWith(prefix []string) bool {
 	return j.Found.Plain() && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
-		direct := c.Parent == 0 || shell.IsCall(j.Found.Commands[c.Parent-1].Argv)
+		direct := c.Parent == 0 || shell.RunsScript(j.Found.Commands[c.Parent-1].Argv)
 		return direct && !c.Derived && len(prefix) <= len(c.Argv) && slices.Equal(prefix, c.Argv[:len(prefix)])
 	})
 }

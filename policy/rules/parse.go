@@ -164,12 +164,12 @@ func (p *ruleParser) check(ex ruleExamples) error {
 	}
 	for _, argv := range ex.not {
 		if len(alone.Command(argv).Matches) > 0 {
-			return fault("not_match example matches the rule: %s", shell.JoinArgv(argv))
+			return fault("not_match example matches the rule: %s", shell.Join(argv))
 		}
 	}
 	for _, argv := range ex.match {
 		if len(alone.Command(argv).Matches) == 0 {
-			return fault("match example does not match the rule: %s", shell.JoinArgv(argv))
+			return fault("match example does not match the rule: %s", shell.Join(argv))
 		}
 	}
 	return nil
@@ -415,7 +415,7 @@ func examplesOf(v starlark.Value) ([][]string, error) {
 
 func exampleOf(v starlark.Value) ([]string, error) {
 	if s, ok := starlark.AsString(v); ok {
-		argv, err := shell.SplitWords(s)
+		argv, err := shell.Split(s)
 		if err != nil {
 			return nil, errors.New("example string has invalid shell syntax")
 		}

@@ -23,10 +23,10 @@ import (
 type Decision int
 
 const (
-	NoDecision    Decision = iota // no rule speaks of it
-	Allow               // it may run unasked, and without the sandbox where it is plain what runs
-	Prompt                // a person is asked
-	Forbidden               // it does not run
+	NoDecision Decision = iota // no rule speaks of it
+	Allow                      // it may run unasked, and without the sandbox where it is plain what runs
+	Prompt                     // a person is asked
+	Forbidden                  // it does not run
 )
 
 func (r Decision) String() string {
@@ -79,14 +79,14 @@ type prefixRule struct {
 	position
 	pattern       [][]string // the words in order, each with its alternatives
 	unless        [][][]string
-	decision        Decision
+	decision      Decision
 	justification string
 }
 
 type networkRule struct {
 	position
 	host, protocol string
-	decision         Decision
+	decision       Decision
 	justification  string
 }
 
@@ -94,13 +94,13 @@ type toolRule struct {
 	position
 	servers, tools []string // with * for any text
 	args           map[string]argPattern
-	decision         Decision
+	decision       Decision
 	justification  string
 }
 
 // A Match is a rule that speaks of something, and how.
 type Match struct {
-	Decision        Decision   `json:"decision"`
+	Decision      Decision `json:"decision"`
 	Prefix        []string `json:"matchedPrefix,omitempty"`
 	Program       string   `json:"resolvedProgram,omitempty"` // the path whose file name matched
 	Justification string   `json:"justification,omitempty"`
@@ -114,7 +114,7 @@ type Match struct {
 func (m Match) String() string {
 	s := fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Decision)
 	if len(m.Prefix) > 0 {
-		s += " " + shell.JoinArgv(m.Prefix)
+		s += " " + shell.Join(m.Prefix)
 	}
 	if m.Justification != "" {
 		s += ": " + m.Justification
@@ -124,8 +124,8 @@ func (m Match) String() string {
 
 // A Evaluation is what all rules together say: the strictest of them.
 type Evaluation struct {
-	Decision  Decision
-	Matches []Match
+	Decision Decision
+	Matches  []Match
 }
 
 func (r *Evaluation) add(m Match) {
@@ -253,7 +253,7 @@ func (r *Rules) standsFor(path, name string) bool {
 			return r.home(p) == path || p == path
 		})
 	}
-	return shell.InSystemFolder(path)
+	return shell.IsSystemProgram(path)
 }
 
 // match compares the rule with a command whose program is called name.

@@ -116,7 +116,7 @@ var oddDollar = regexp.MustCompile(`\$([^\w({'"?*@#$!-]|$)`)
 // start nothing else and write nothing.
 func checkRun(t testing.TB, r *recorder, program, script string) [][]string {
 	t.Helper()
-	found := shell.Commands([]string{program, "-c", script})
+	found := shell.Find([]string{program, "-c", script})
 	for _, o := range found.Opaque {
 		require.NotContains(t, o.Reason, "bug:", script)
 	}
@@ -260,7 +260,7 @@ func TestRandomPlainScriptsRun(t *testing.T) {
 		if lifted%25 != 0 {
 			continue // to start shells takes long
 		}
-		found := shell.Commands([]string{"bash", "-c", script}).Commands
+		found := shell.Find([]string{"bash", "-c", script}).Commands
 		for _, program := range []string{r.bash, "/bin/sh"} {
 			for _, argv := range r.run(t, program, script) {
 				ran++

@@ -7,13 +7,13 @@ import (
 
 // isCovered reports whether an allow names the words that something was found
 // in.
-func (o origin) IsCovered(cover []int) bool {
+func (o Origin) IsCovered(cover []int) bool {
 	return o.Parent > 0 && cover[o.Parent-1] > o.Word
 }
 
 // isShellCall reports whether argv is a shell with options and a script, as a
 // shell tool starts it.
-func IsCall(argv []string) bool {
+func RunsScript(argv []string) bool {
 	if len(argv) != 3 {
 		return false
 	}
@@ -23,7 +23,7 @@ func IsCall(argv []string) bool {
 
 // known reports whether an allow may cover the command: what it is given is
 // known, file names apart.
-func (c Command) Known() bool {
+func (c Command) Allowable() bool {
 	return harmlessAssigns(c.Assigns) && !slices.ContainsFunc(c.Holes, func(h Hole) bool { return !h.Glob })
 }
 

@@ -225,7 +225,7 @@ func TestKnownReadOnly(t *testing.T) {
 		{"LC_ALL=C cat y", true},
 	}
 	for _, tt := range scripts {
-		found := shell.Commands([]string{"bash", "-c", tt.script})
+		found := shell.Find([]string{"bash", "-c", tt.script})
 		require.Equal(t, tt.want, found.Commands[len(found.Commands)-1].ReadOnly(), tt.script)
 	}
 }

@@ -26,7 +26,7 @@ func (f *finder) git(sc scope, words []word) {
 			f.opaque(sc, opt.value.text, "git takes a setting from the environment")
 		case "exec-path":
 			if opt.value.text != "" {
-				f.taint(sc, texts(words), "git runs its programs from %s", opt.value.text)
+				f.blockAllow(sc, texts(words), "git runs its programs from %s", opt.value.text)
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (f *finder) git(sc scope, words []word) {
 	}
 	if len(o.rest) < len(words)-1 {
 		again := append([]word{words[0]}, o.rest...)
-		f.emit(sc.reading("git"), again)
+		f.emit(sc.reinterpreted("git"), again)
 	}
 	if a, ok := aliases[o.rest[0].text]; ok {
 		f.gitAlias(sc, a, o.rest[1:])
@@ -63,7 +63,7 @@ func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 			f.script(sc.in("git "+key), value, syntax.LangBash, nil)
 		}
 	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."), key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
-		f.taint(sc, w.text, "git takes code from %s", value.text)
+		f.blockAllow(sc, w.text, "git takes code from %s", value.text)
 	}
 }
 
@@ -74,7 +74,7 @@ func (f *finder) gitAlias(sc scope, value word, rest []word) {
 		f.script(sc.in("git alias"), value, syntax.LangBash, append([]word{{text: "git"}}, rest...))
 		return
 	}
-	split, err := SplitWords(value.text)
+	split, err := Split(value.text)
 	if err != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (f *finder) gitAlias(sc scope, value word, rest []word) {
 	for _, s := range split {
 		again = append(again, word{text: s})
 	}
-	f.call(sc.reading("git alias"), append(again, rest...))
+	f.call(sc.reinterpreted("git alias"), append(again, rest...))
 }
 
 // gitCommandKey reports whether the value of a git setting is a command.
@@ -151,7 +151,7 @@ func (f *finder) foreach(sc scope, words []word) {
 		rest = rest[1:]
 	}
 	if len(rest) > 0 {
-		f.script(sc, join(rest, " "), syntax.LangBash, nil)
+		f.script(sc, concat(rest, " "), syntax.LangBash, nil)
 	}
 }
 
@@ -167,7 +167,7 @@ func (f *finder) gitSet(sc scope, words []word) {
 		return
 	}
 	key, value := plain[len(plain)-2], plain[len(plain)-1]
-	f.gitConfig(sc, join([]word{key, {text: "="}, value}, ""), map[string]word{})
+	f.gitConfig(sc, concat([]word{key, {text: "="}, value}, ""), map[string]word{})
 }
 
 // gitOptions are the options of git's subcommands whose value is a command.

@@ -25,7 +25,7 @@ func (f *finder) makeTool(sc scope, name string, words []word) {
 			}
 		case ok && (key == "SHELL" || key == ".SHELLFLAGS" || key == "MAKE"):
 			f.script(in.in(key+"="), cutWord(w, len(t)-len(value)), syntax.LangBash, nil)
-			f.taint(sc, t, "make runs its recipes with another shell")
+			f.blockAllow(sc, t, "make runs its recipes with another shell")
 		case ok:
 			f.makeText(in, t)
 		case (t == "-f" || t == "--file" || t == "--makefile") && i+2 < len(words) && isStdin(words[i+2]), t == "-f-", t == "--file=-":
@@ -96,7 +96,7 @@ func (f *finder) awk(sc scope, name string, words []word) {
 			f.code(sc.in(name), p.text)
 		}
 		if awkWrites.MatchString(bare) {
-			f.taint(sc, p.text, "the %s program can write files", name)
+			f.blockAllow(sc, p.text, "the %s program can write files", name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func awkBare(s string) string {
 
 // sed looks for the e command and flag, which run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
-	g := wrapper{flags: "nErsuzb", values: "efl", maybe: "i", long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
+	g := wrapper{flags: "nErsuzb", values: "efl", attached: "i", long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
 	o := g.parse(words[1:])
 	if _, ok := o.get("sandbox"); ok {
 		return
@@ -265,16 +265,16 @@ func (f *finder) editor(sc scope, name string, words []word) {
 			continue
 		}
 		f.opaque(sc, text, "%s runs commands of its own language", name)
-		f.afterBang(sc.in(name), text)
+		f.afterExclamation(sc.in(name), text)
 		f.code(sc.in(name), text)
 	}
 	if sc.stdin.kind == inputText {
-		f.afterBang(sc.in(name), sc.stdin.word.code())
+		f.afterExclamation(sc.in(name), sc.stdin.word.code())
 	}
 }
 
-// bang looks for the shell escapes of interactive programs.
-func (f *finder) bang(sc scope, name string, words []word) {
+// shellEscapes looks for the shell escapes of interactive programs.
+func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	in := sc.in(name)
 	list := make([]string, 0, len(words))
 	for _, w := range words[1:] {
@@ -295,8 +295,8 @@ func (f *finder) bang(sc scope, name string, words []word) {
 	}
 }
 
-// afterBang looks into what an editor hands to the shell with !.
-func (f *finder) afterBang(sc scope, text string) {
+// afterExclamation looks into what an editor hands to the shell with !.
+func (f *finder) afterExclamation(sc scope, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if _, script, ok := strings.Cut(line, "!"); ok && script != "" {
 			f.source(sc, script, syntax.LangBash, nil)
@@ -414,7 +414,7 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		return
 	}
 	if len(rest) > 0 {
-		if text, ok := f.file(rest[0]); ok {
+		if text, ok := f.fileText(rest[0]); ok {
 			f.opaque(sc, text.text, "%s code is not looked into", name)
 			f.code(inner, text.text)
 			return
@@ -439,14 +439,14 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 				if attached {
 					return cutWord(w, len(t)-len(value)), true
 				}
-				return join(rest[:min(1, len(rest))], " "), len(rest) > 0
+				return concat(rest[:min(1, len(rest))], " "), len(rest) > 0
 			}
 		}
 		return word{}, false
 	}
 	for l := range strings.FieldsSeq(in.long) { // powershell: -Command, -enc
 		if len(t) > 2 && strings.HasPrefix(l, strings.ToLower(t[1:])) {
-			return join(rest, " "), len(rest) > 0
+			return concat(rest, " "), len(rest) > 0
 		}
 	}
 	for i := 1; i < len(t); i++ {
@@ -455,7 +455,7 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 			if i+1 < len(t) && t[i+1] != 'x' {
 				return cutWord(w, i+1), true
 			}
-			return join(rest[:min(1, len(rest))], " "), len(rest) > 0
+			return concat(rest[:min(1, len(rest))], " "), len(rest) > 0
 		case strings.IndexByte(in.values, t[i]) >= 0:
 			return word{}, false
 		}
@@ -479,7 +479,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, sc.stdin.from)
 	case inputFile:
-		f.taint(sc, texts(words), "%s runs a file as its input", name)
+		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
 	}
 }
 
@@ -488,7 +488,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 func (f *finder) shellLike(sc scope, name string, code word) {
 	if isOtherShell(languageName(name)) {
 		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
-			sc = sc.reading(name)
+			sc = sc.reinterpreted(name)
 			sc.src = code.code()
 			f.stmts(sc, stmts)
 		}
@@ -510,12 +510,12 @@ func (f *finder) code(sc scope, text string) {
 	if len(text) > maxScriptBytes {
 		return
 	}
-	sc = sc.reading("code")
+	sc = sc.reinterpreted("code")
 	for _, re := range []*lazyregexp.Regexp{codeCalls, codeTicks, codePipes} {
 		for _, m := range re.FindAllStringSubmatch(text, 32) {
 			for _, script := range m[1:] {
 				if script != "" {
-					f.quiet(sc, unescape(script, `"'\`))
+					f.maybeScript(sc, unescape(script, `"'\`))
 				}
 			}
 		}
@@ -529,11 +529,11 @@ func (f *finder) code(sc scope, text string) {
 	}
 }
 
-// quiet looks into a text that may be a script and may be anything else, so
+// maybeScript looks into a text that may be a script and may be anything else, so
 // that a fault in it says nothing.
-func (f *finder) quiet(sc scope, src string) {
-	if stmts, err := f.parse(src, syntax.LangBash); err == nil && f.first("quiet", src, sc) {
-		f.given(sc, src)
+func (f *finder) maybeScript(sc scope, src string) {
+	if stmts, err := f.parse(src, syntax.LangBash); err == nil && f.firstTime("quiet", src, sc) {
+		f.noteScript(sc, src)
 		sc.src = src
 		f.stmts(sc, stmts)
 	}

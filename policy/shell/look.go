@@ -7,9 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// look finds the commands that words[0], a program called name, would start.
+// dispatch finds the commands that words[0], a program called name, would start.
 // The command itself is entry i of the list, or not in it when i is -1.
-func (f *finder) look(sc scope, name string, words []word, i int) {
+func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	for _, w := range words[1:] {
 		if w.proc != nil {
 			sc.danger = "" // what is in <( ) was looked at with the word
@@ -35,7 +35,7 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 	case "complete", "compgen", "mapfile", "readarray", "bind", "enable", "hash":
 		f.builtin(sc, name, words)
 	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly":
-		f.evaluated(sc, name, words)
+		f.evaluatedIndexes(sc, name, words)
 	case "env", "genv":
 		f.env(sc, words, i)
 	case "find", "gfind":
@@ -55,13 +55,13 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
 		f.editor(sc, name, words)
 	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
-		f.bang(sc, name, words)
-		f.startedBy(sc, name, words)
+		f.shellEscapes(sc, name, words)
+		f.unknownWrapper(sc, name, words)
 	case "nc", "ncat", "netcat", "socat":
 		f.netcat(sc, name, words)
 	case "tee":
 		for _, w := range words[1:] {
-			f.wrote(w, sc.stdin, false)
+			f.writtenFile(w, sc.stdin, false)
 		}
 	case "set":
 		f.set(words)
@@ -74,23 +74,23 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 			f.shell(sc, "bash", syntax.LangBash, words[end:], -1)
 		}
 	case "--":
-		f.call(sc.reading(name), words[1:]) // time -- command
+		f.call(sc.reinterpreted(name), words[1:]) // time -- command
 	case "hyperfine", "concurrently":
-		f.each(sc, name, words)
+		f.scriptPerArgument(sc, name, words)
 		return
 	case "screen", "abduco", "dtach":
 		f.screen(sc, name, words)
 	case "kubectl", "oc":
 		f.afterDashes(sc, name, words)
 	case "at", "batch", "crontab":
-		f.later(sc, name, words)
+		f.deferred(sc, name, words)
 	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
-		f.guessedStart(sc, name, words)
+		f.guessCommandStart(sc, name, words)
 	default:
-		f.startedBy(sc, name, words)
+		f.unknownWrapper(sc, name, words)
 	}
 	f.optionCommands(sc, name, words)
-	f.runsFile(sc, words)
+	f.runWrittenFile(sc, words)
 	if subs, ok := subcommands()[name]; ok {
 		f.subcommand(sc, name, subs, words)
 	}
@@ -111,23 +111,23 @@ func (f *finder) look(sc scope, name string, words []word, i int) {
 var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "stdbuf": true, "xargs": true, "chroot": true, "time": true}
 
 // loader is the dynamic loader, which runs the program it is given.
-var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", none: "list verify"}
+var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", noCommand: "list verify"}
 
 // wrapped follows a wrapper to the command it starts.
 func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) {
 	o := g.parse(words[1:])
-	for names := range strings.FieldsSeq(g.none) {
+	for names := range strings.FieldsSeq(g.noCommand) {
 		if _, ok := o.get(names); ok {
 			return
 		}
 	}
 	in := sc.in(name)
 	in.assigns = slices.Clip(in.assigns)
-	in.away = in.away || g.elsewhere
+	in.elsewhere = in.elsewhere || g.elsewhere
 	if o.unknown != "" {
 		f.opaque(sc, texts(words), "option %s of %s is not known here", o.unknown, name)
 		if len(o.rest) > 1 {
-			f.call(in.reading(o.unknown+" with a value"), o.rest[1:])
+			f.call(in.reinterpreted(o.unknown+" with a value"), o.rest[1:])
 		}
 	}
 	if text, ok := o.get(g.script); ok {
@@ -152,13 +152,13 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		return
 	}
 	if g.through && o.unknown == "" && set == 0 {
-		f.passes(i)
+		f.markThrough(i)
 	}
-	if g.more {
+	if g.extraArgs {
 		rest = f.xargs(sc, o, rest)
 	}
-	if g.join && !f.runsWords(o) {
-		f.script(in, join(rest, " "), syntax.LangBash, nil)
+	if g.joined && !f.runsWords(o) {
+		f.script(in, concat(rest, " "), syntax.LangBash, nil)
 		return
 	}
 	f.call(in, rest)
@@ -223,7 +223,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 	g := wrappers()["env"]
 	o := g.parse(words[1:])
 	if dir, ok := o.get("P"); ok { // BSD: where the command is looked for
-		f.taint(sc, dir.text, "env looks for programs in another place")
+		f.blockAllow(sc, dir.text, "env looks for programs in another place")
 	}
 	line, ok := o.get("S split-string")
 	if !ok {
@@ -236,8 +236,8 @@ func (f *finder) env(sc scope, words []word, i int) {
 	if line.hole {
 		f.opaque(sc, line.text, "the arguments given to env -S are not known before it runs")
 	}
-	f.given(sc, line.code()) // it has escapes of its own
-	split, err := SplitWords(line.code())
+	f.noteScript(sc, line.code()) // it has escapes of its own
+	split, err := Split(line.code())
 	if err != nil {
 		f.opaque(sc, line.text, "the arguments given to env -S cannot be read: %v", err)
 		return
@@ -249,8 +249,8 @@ func (f *finder) env(sc scope, words []word, i int) {
 	f.env(sc.in("env -S"), append(again, o.rest...), -1)
 }
 
-// each follows a program each of whose arguments is a script.
-func (f *finder) each(sc scope, name string, words []word) {
+// scriptPerArgument follows a program each of whose arguments is a script.
+func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	g := wrappers()[name]
 	o := g.parse(words[1:])
 	for _, opt := range o.list {
@@ -301,13 +301,13 @@ func (f *finder) fd(sc scope, name string, words []word) {
 }
 
 // parallel follows GNU parallel: the words before ::: are a script, or else
-// each argument is one.
+// scriptPerArgument argument is one.
 func (f *finder) parallel(sc scope, words []word) {
 	g := wrapper{
-		flags:  "0kmqtuvXxz",
-		values: "aCDdEIjLNnPSs",
-		maybe:  "il",
-		long:   "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= sshlogin= sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run keep-order group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice citation quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain interactive compress files header= shebang wd= rpl=",
+		flags:    "0kmqtuvXxz",
+		values:   "aCDdEIjLNnPSs",
+		attached: "il",
+		long:     "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= sshlogin= sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run keep-order group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice citation quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain interactive compress files header= shebang wd= rpl=",
 	}
 	o := g.parse(words[1:])
 	in := sc.in("parallel")
@@ -348,9 +348,9 @@ func (f *finder) parallel(sc scope, words []word) {
 		command = append(command[:end:end], word{text: "{}"})
 	}
 	for _, g := range guesses {
-		f.source(in.reading("arguments"), strings.ReplaceAll(texts(command), "{}", g), syntax.LangBash, nil)
+		f.source(in.reinterpreted("arguments"), strings.ReplaceAll(texts(command), "{}", g), syntax.LangBash, nil)
 	}
-	script := join(command, " ")
+	script := concat(command, " ")
 	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"} {
 		script.text = strings.ReplaceAll(script.text, mark, unknownVar)
 		script.script = strings.ReplaceAll(script.script, mark, unknownVar)
@@ -389,13 +389,13 @@ func (f *finder) afterDashes(sc scope, name string, words []word) {
 		return
 	}
 	in := sc.in(name)
-	in.away = true
+	in.elsewhere = true
 	f.call(in, words[end+1:])
 }
 
-// startedBy follows a program that is not known here but whose arguments look
+// unknownWrapper follows a program that is not known here but whose arguments look
 // like those of a wrapper: `NAME run … -- command`.
-func (f *finder) startedBy(sc scope, name string, words []word) {
+func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 	switch name {
 	case "cargo", "dotnet", "bazel", "go", "gradle", "swift", "stack", "cabal", "mix", "git":
 		return // what they run gets the arguments
@@ -424,15 +424,15 @@ func (f *finder) startedBy(sc scope, name string, words []word) {
 			return
 		}
 		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
-			f.call(sc.reading(name), rest)
+			f.call(sc.reinterpreted(name), rest)
 		}
 		return
 	}
 }
 
-// guessedStart follows wrappers whose options are too many to know: each
+// guessCommandStart follows wrappers whose options are too many to know: each
 // argument that is no option may be the command.
-func (f *finder) guessedStart(sc scope, name string, words []word) {
+func (f *finder) guessCommandStart(sc scope, name string, words []word) {
 	if len(words) < 2 {
 		return
 	}
@@ -442,12 +442,12 @@ func (f *finder) guessedStart(sc scope, name string, words []word) {
 			continue
 		}
 		tried++
-		f.call(sc.reading(name), words[i:])
+		f.call(sc.reinterpreted(name), words[i:])
 	}
 }
 
-// later names the commands whose work is done by another process, later.
-func (f *finder) later(sc scope, name string, words []word) {
+// deferred names the commands whose work is done by another process, later.
+func (f *finder) deferred(sc scope, name string, words []word) {
 	if name == "crontab" && slices.ContainsFunc(words, func(w word) bool { return w.text == "-l" }) {
 		return
 	}
@@ -460,7 +460,7 @@ func (f *finder) later(sc scope, name string, words []word) {
 }
 
 func (f *finder) screen(sc scope, name string, words []word) {
-	g := wrapper{flags: "dDmrRxXUAailnoOqvOwN", values: "acehLpsStT", maybe: ""}
+	g := wrapper{flags: "dDmrRxXUAailnoOqvOwN", values: "acehLpsStT", attached: ""}
 	if name != "screen" {
 		g = wrapper{flags: "nNczA", values: "eErRp", operands: 1}
 	}

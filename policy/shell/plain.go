@@ -28,7 +28,7 @@ func plainScript(src string) ([][]string, bool) {
 		return nil, false
 	}
 	var parsed [][]string
-	for _, c := range Commands([]string{"bash", "-c", src}).Commands {
+	for _, c := range Find([]string{"bash", "-c", src}).Commands {
 		if c.Path == "bash -c" && !c.Derived {
 			parsed = append(parsed, c.Argv)
 		}
@@ -171,7 +171,7 @@ func startsOtherShell(argv []string) bool {
 		if !isShell(program) || i > 0 && (i+1 == len(argv) || !takesScript(argv[i+1])) {
 			continue
 		}
-		if !IsCall(argv[i:]) || isNotPlain(argv[i+2]) {
+		if !RunsScript(argv[i:]) || isNotPlain(argv[i+2]) {
 			return true
 		}
 	}

@@ -28,7 +28,7 @@ func (c Command) ReadOnly() bool {
 	}
 	name := c.Argv[0]
 	if strings.Contains(name, "/") {
-		if !InSystemFolder(name) {
+		if !IsSystemProgram(name) {
 			return false // ./ls is not ls
 		}
 		name = ProgramName(name)
@@ -115,7 +115,7 @@ func sedReads(args []string) bool {
 	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) && (len(args) < 3 || !strings.HasPrefix(args[2], "-"))
 }
 
-func InSystemFolder(path string) bool {
+func IsSystemProgram(path string) bool {
 	return slices.ContainsFunc(systemFolders, func(dir string) bool {
 		rest, ok := strings.CutPrefix(path, dir)
 		return ok && rest != "" && !strings.Contains(rest, "/")

@@ -1,8 +1,8 @@
 // Package shell finds the commands in a call of a shell: through wrappers, nested
 // scripts and the options of programs that run others.
 //
-//	found := shell.Commands([]string{"bash", "-lc", "sudo git push"})
-//	// found.Commands has bash, sudo and git push; found.Opaque what cannot be read
+//	found := shell.Find([]string{"bash", "-lc", "sudo git push"})
+//	// found.Find has bash, sudo and git push; found.Opaque what cannot be read
 //
 // What it finds is evidence, not proof: shells differ. [Found.Plain] reports the
 // scripts that leave no room for doubt.
@@ -16,9 +16,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Found is what [Commands] sees in a call.
+// Found is what [Find] sees in a call.
 type Found struct {
-	// Commands are in the order in which they stand in the text, a wrapper
+	// Find are in the order in which they stand in the text, a wrapper
 	// before what it wraps.
 	Commands []Command `json:"commands"`
 	// Opaque names what stays unknown.
@@ -56,11 +56,11 @@ type Command struct {
 	Elsewhere bool `json:"elsewhere,omitempty"`
 
 	danger string // why it is destructive where it stands, such as at the end of a pipe
-	origin
+	Origin
 }
 
-// An origin is the command in whose words something was found.
-type origin struct {
+// An Origin is the command in whose words something was found.
+type Origin struct {
 	Parent int `json:"-"` // one more than its index in Found.Commands; 0 for none
 	Word   int `json:"-"` // the first of its words that belongs to what was found
 }
@@ -84,7 +84,7 @@ type Opaque struct {
 	// either: a variable changes which code the programs load.
 	NoAllow bool `json:"no_allow,omitempty"`
 
-	origin
+	Origin
 }
 
 // A Write is a file that a redirection opens for writing.
@@ -108,7 +108,7 @@ const (
 	maxSteps       = 200_000   // statements, words and parts of words looked at for one call
 )
 
-// Commands returns every simple command in what argv would run: argv itself,
+// Find returns every simple command in what argv would run: argv itself,
 // and what stands inside it, through wrappers such as sudo or xargs and in
 // scripts given to shells.
 //
@@ -116,12 +116,12 @@ const (
 // not looked into and not opaque: the command that runs it is what rules
 // judge. Text that is data, a comment, a quoted argument or a heredoc given to
 // cat, holds no commands.
-func Commands(argv []string) (found Found) {
+func Find(argv []string) (found Found) {
 	f := finder{}
 	defer func() {
 		if p := recover(); p != nil {
 			// A fault in the parser must not end the gate, nor let a script through.
-			f.opaque(scope{}, JoinArgv(argv), "bug: reading it failed: %v", p)
+			f.opaque(scope{}, Join(argv), "bug: reading it failed: %v", p)
 			found = f.found
 		}
 	}()
@@ -134,9 +134,9 @@ func Commands(argv []string) (found Found) {
 }
 
 // String returns argv as one line of text, quoted where a shell needs it.
-func (c Command) String() string { return JoinArgv(c.Argv) }
+func (c Command) String() string { return Join(c.Argv) }
 
-func JoinArgv(argv []string) string {
+func Join(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, a := range argv {
 		q, err := syntax.Quote(a, syntax.LangBash)
@@ -186,28 +186,28 @@ type function struct {
 
 // A scope is where in the call the finder is. It is copied, not shared.
 type scope struct {
-	at      *place
-	src     string // text of the script, for quoting parts of it
-	args    []word // positional parameters from $0 on; nil when not known
-	stdin   input
-	assigns []string
-	writes  []string
-	derived bool
-	danger  string
-	moved   bool // shift or set may have changed the positional parameters
-	away    bool // the command runs elsewhere
-	origin
+	at        *pathStep
+	src       string // text of the script, for quoting parts of it
+	args      []word // positional parameters from $0 on; nil when not known
+	stdin     input
+	assigns   []string
+	writes    []string
+	derived   bool
+	danger    string
+	argsMoved bool // shift or set may have changed the positional parameters
+	elsewhere bool // the command runs elsewhere
+	Origin
 }
 
-// A place is one step of a command's path.
-type place struct {
-	up    *place
+// A pathStep is one step of a command's path.
+type pathStep struct {
+	up    *pathStep
 	label string
 	depth int
 	text  string
 }
 
-func (p *place) String() string {
+func (p *pathStep) String() string {
 	if p == nil {
 		return ""
 	}
@@ -226,7 +226,7 @@ func (sc scope) in(label string) scope {
 	if sc.at != nil {
 		depth = sc.at.depth + 1
 	}
-	sc.at = &place{up: sc.at, label: label, depth: depth}
+	sc.at = &pathStep{up: sc.at, label: label, depth: depth}
 	return sc
 }
 
@@ -234,12 +234,12 @@ func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptD
 
 // opaque names something that stays unknown.
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), origin: sc.origin})
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), Origin: sc.Origin})
 }
 
-// taint names something that keeps an allow from covering the call.
-func (f *finder) taint(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), NoAllow: true, origin: sc.origin})
+// blockAllow names something that keeps an allow from covering the call.
+func (f *finder) blockAllow(sc scope, source, reason string, args ...any) {
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), NoAllow: true, Origin: sc.Origin})
 }
 
 func (f *finder) addOpaque(o Opaque) {
@@ -265,8 +265,8 @@ func cut(s string) string {
 	return s
 }
 
-// enough reports whether the work on the call has gone on for too long.
-func (f *finder) enough(sc scope) bool {
+// outOfSteps reports whether the work on the call has gone on for too long.
+func (f *finder) outOfSteps(sc scope) bool {
 	f.steps++
 	if f.steps == maxSteps {
 		f.opaque(sc, "", "there is too much in it to look at")
@@ -276,7 +276,7 @@ func (f *finder) enough(sc scope) bool {
 
 // call takes in one simple command.
 func (f *finder) call(sc scope, words []word) {
-	if len(words) == 0 || f.enough(sc) {
+	if len(words) == 0 || f.outOfSteps(sc) {
 		return
 	}
 	if sc.tooDeep() {
@@ -286,8 +286,8 @@ func (f *finder) call(sc scope, words []word) {
 	if words[0].pos > 0 {
 		sc.Word = words[0].pos
 	}
-	f.guess(sc, words)
-	name, ok := f.name(sc, words)
+	f.callWithGuesses(sc, words)
+	name, ok := f.programName(sc, words)
 	if !ok {
 		return
 	}
@@ -302,7 +302,7 @@ func (f *finder) call(sc scope, words []word) {
 	sc.Parent = i + 1
 	words = placed(words)
 	f.callAlias(sc, words)
-	f.look(sc, name, words, i)
+	f.dispatch(sc, name, words, i)
 }
 
 // placed returns words with their positions, for what is found in them.
@@ -320,15 +320,15 @@ func placed(words []word) []word {
 	return words
 }
 
-// passes marks command i as one that only starts what is listed after it. A
+// markThrough marks command i as one that only starts what is listed after it. A
 // program that lies just anywhere may do more than its name says.
-func (f *finder) passes(i int) {
+func (f *finder) markThrough(i int) {
 	if i < 0 {
 		return
 	}
 	c := &f.found.Commands[i]
 	c.Through = len(c.Holes) == 0 || c.Holes[0].Index > 0
-	if strings.ContainsAny(c.Argv[0], `/\\`) && !InSystemFolder(c.Argv[0]) {
+	if strings.ContainsAny(c.Argv[0], `/\\`) && !IsSystemProgram(c.Argv[0]) {
 		c.Through = false
 	}
 }
@@ -349,9 +349,9 @@ func (f *finder) emit(sc scope, words []word) int {
 		Writes:  sc.writes,
 		Derived: sc.derived,
 		danger:  sc.danger,
-		origin:  sc.origin,
+		Origin:  sc.Origin,
 	}
-	c.Elsewhere = sc.away
+	c.Elsewhere = sc.elsewhere
 	for i, w := range words {
 		c.Argv[i] = w.text
 		if w.hole {
@@ -362,22 +362,22 @@ func (f *finder) emit(sc scope, words []word) int {
 	return len(f.found.Commands) - 1
 }
 
-// name returns the program that words run. When that is not known it says so
+// programName returns the program that words run. When that is not known it says so
 // and looks at what else the words can be.
-func (f *finder) name(sc scope, words []word) (string, bool) {
+func (f *finder) programName(sc scope, words []word) (string, bool) {
 	w := words[0]
 	if !w.hole {
 		if len(w.text) > 1 && w.text[0] == '=' { // zsh puts the program's path for =name
-			f.call(sc.reading(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
+			f.call(sc.reinterpreted(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
 		}
 		name := ProgramName(w.text)
 		if sub, ok := strings.CutPrefix(name, "git-"); ok {
-			f.call(sc.reading(name), append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
+			f.call(sc.reinterpreted(name), append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
 		}
 		return name, true
 	}
 	if name, ok := shellVariable(w.text); ok {
-		f.look(sc, name, words, -1)
+		f.dispatch(sc, name, words, -1)
 	}
 	if !w.many {
 		// "$dir/bin/git" runs something called git, wherever that is.
@@ -393,22 +393,22 @@ func (f *finder) name(sc scope, words []word) (string, bool) {
 			rest = append([]word{{text: w.bare, pos: w.pos}}, rest...)
 		}
 		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
-			f.call(sc.reading(w.text+" empty"), rest)
+			f.call(sc.reinterpreted(w.text+" empty"), rest)
 		}
 	}
 	return "", false
 }
 
-// reading returns the scope for another reading of a command.
-func (sc scope) reading(label string) scope {
+// reinterpreted returns the scope for another reading of a command.
+func (sc scope) reinterpreted(label string) scope {
 	sc = sc.in(label)
 	sc.derived = true
 	return sc
 }
 
-// guess calls words again with the values that the text suggests for
+// callWithGuesses calls words again with the values that the text suggests for
 // variables, so that `x=push; git $x` is seen.
-func (f *finder) guess(sc scope, words []word) {
+func (f *finder) callWithGuesses(sc scope, words []word) {
 	most := 0
 	for _, w := range words {
 		most = max(most, len(w.guesses))
@@ -429,7 +429,7 @@ func (f *finder) guess(sc scope, words []word) {
 				guessed = append(guessed, word{text: field, pos: w.pos})
 			}
 		}
-		f.call(sc.reading("variables"), guessed)
+		f.call(sc.reinterpreted("variables"), guessed)
 	}
 }
 
@@ -440,15 +440,15 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 		return false
 	}
 	fn.called = true
-	if !f.first("function", fmt.Sprint(len(fn.bodies), texts(words)), sc) {
+	if !f.firstTime("function", fmt.Sprint(len(fn.bodies), texts(words)), sc) {
 		return true
 	}
 	body := sc.in(words[0].text + "()")
 	body.src = fn.scope.src
 	body.args = words
-	body.moved = false
+	body.argsMoved = false
 	for _, s := range fn.bodies {
-		body.moved = movesArgs(body.source(s))
+		body.argsMoved = movesArgs(body.source(s))
 		f.stmt(body, s)
 	}
 	return true
@@ -458,7 +458,7 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 // does not expand aliases runs the name itself, which is listed too.
 func (f *finder) callAlias(sc scope, words []word) {
 	text, ok := f.aliases[words[0].text]
-	if !ok || words[0].hole || !f.first("alias", words[0].text, sc) {
+	if !ok || words[0].hole || !f.firstTime("alias", words[0].text, sc) {
 		return
 	}
 	tail := make([]string, 0, len(words))
@@ -466,15 +466,15 @@ func (f *finder) callAlias(sc scope, words []word) {
 		tail = append(tail, w.code())
 	}
 	aliased := word{text: text + " " + strings.Join(tail, " ")}
-	f.script(sc.reading("alias "+words[0].text), aliased, syntax.LangBash, nil)
+	f.script(sc.reinterpreted("alias "+words[0].text), aliased, syntax.LangBash, nil)
 }
 
-// first reports whether text is met for the first time in the same
+// firstTime reports whether text is met for the first time in the same
 // circumstances, which bounds the work on scripts that repeat themselves.
-func (f *finder) first(kind, text string, sc scope) bool {
-	from := sc.origin
+func (f *finder) firstTime(kind, text string, sc scope) bool {
+	from := sc.Origin
 	if sc.derived {
-		from = origin{} // no allow is looked for
+		from = Origin{} // no allow is looked for
 	}
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s\x00%t\x00%v\x00%d\x00%s\x00", kind, sc.derived, from, sc.stdin.kind, sc.stdin.word.text)

@@ -118,7 +118,7 @@ func TestScripts(t *testing.T) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			argv := []string{"bash", "-c", c.script}
-			got := describe(shell.Commands(argv))
+			got := describe(shell.Find(argv))
 			ruling := rs.Judge(argv).Decision
 			switch c.kind {
 			case "evasion":

@@ -78,7 +78,7 @@ options:
 		in := sc.in(name + " -c")
 		f.script(in, rest[0], lang, args)
 		if plain && !rest[0].hole && len(sc.assigns) == 0 {
-			f.passes(i)
+			f.markThrough(i)
 		}
 	case len(rest) == 0 || stdin || isStdin(rest[0]):
 		f.stdinScript(sc, name, lang, append(words[:1:1], rest...), i)
@@ -86,7 +86,7 @@ options:
 		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
 		f.stdinScript(sc, name, lang, rest, -1)
 	default:
-		if text, ok := f.file(rest[0]); ok {
+		if text, ok := f.fileText(rest[0]); ok {
 			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
 		}
 	}
@@ -114,13 +114,13 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 	case inputText:
 		f.script(in, text.word, lang, args)
 		if !text.word.hole && len(sc.assigns) == 0 {
-			f.passes(i)
+			f.markThrough(i)
 		}
 	case inputPipe:
 		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, text.from)
 	case inputFile:
-		f.taint(sc, texts(args), "%s runs a file as its input", name)
+		f.blockAllow(sc, texts(args), "%s runs a file as its input", name)
 	}
 }
 
@@ -153,11 +153,11 @@ func (f *finder) eval(sc scope, words []word, i int) {
 	if len(rest) == 0 {
 		return
 	}
-	text := join(rest, " ")
+	text := concat(rest, " ")
 	in := sc.in("eval")
 	f.script(in, text, syntax.LangBash, sc.args)
 	if !text.hole && len(sc.assigns) == 0 {
-		f.passes(i)
+		f.markThrough(i)
 	}
 }
 
@@ -173,7 +173,7 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 	case isStdin(w):
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
 	default:
-		if text, ok := f.file(w); ok {
+		if text, ok := f.fileText(w); ok {
 			f.script(sc.in(name+" "+w.text), text, syntax.LangBash, nil)
 		}
 	}
@@ -228,10 +228,10 @@ func (f *finder) builtin(sc scope, name string, words []word) {
 		f.script(sc.in(name), text, syntax.LangBash, nil)
 	}
 	if _, ok := o.get("f"); ok && name == "enable" {
-		f.taint(sc, texts(words), "enable loads code into the shell")
+		f.blockAllow(sc, texts(words), "enable loads code into the shell")
 	}
 	if w, ok := o.get("p"); ok && name == "hash" {
-		f.taint(sc, texts(words), "hash makes a name stand for %s", w.text)
+		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)
 		for _, n := range o.rest {
 			f.defineAlias(n.text, w.text)
 		}
@@ -246,7 +246,7 @@ func (f *finder) set(words []word) {
 			if w.text == "--" {
 				list = list[1:]
 			}
-			f.remember("@", join(list, " "), false)
+			f.remember("@", concat(list, " "), false)
 			for n, w := range list {
 				f.remember(strconv.Itoa(n+1), w, false)
 			}
@@ -279,9 +279,9 @@ func (f *finder) su(sc scope, name string, words []word) bool {
 	return true
 }
 
-// evaluated looks for substitutions in the array indexes that a builtin
+// evaluatedIndexes looks for substitutions in the array indexes that a builtin
 // evaluates though they are quoted.
-func (f *finder) evaluated(sc scope, name string, words []word) {
+func (f *finder) evaluatedIndexes(sc scope, name string, words []word) {
 	for _, w := range words[1:] {
 		if !w.hole && strings.Contains(w.text, "[") {
 			f.subscript(sc.in(name), w.text)

@@ -9,7 +9,7 @@ var errUnclosed = errors.New("a quote is not closed")
 
 // splitWords splits a line into words as a POSIX shell does, without
 // expanding anything.
-func SplitWords(line string) ([]string, error) {
+func Split(line string) ([]string, error) {
 	var words []string
 	var b strings.Builder
 	open := false

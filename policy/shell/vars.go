@@ -25,7 +25,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
 	case loadsCode(name):
-		f.taint(sc, name+"="+value.text, "%s changes which code runs", name)
+		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
 

@@ -35,7 +35,7 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 		f.opaque(sc, text.text, "the text given to a shell is not known before it runs")
 		f.endanger(sc, text.from)
 		for _, g := range text.guesses {
-			f.source(sc.reading("variables"), g, lang, args)
+			f.source(sc.reinterpreted("variables"), g, lang, args)
 		}
 		if strings.TrimSpace(src) == unknownVar {
 			return
@@ -44,23 +44,23 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 	f.source(sc, src, lang, args)
 }
 
-// given notes a text that a shell is given.
-func (f *finder) given(sc scope, src string) {
-	if !sc.away {
+// noteScript notes a text that a shell is given.
+func (f *finder) noteScript(sc scope, src string) {
+	if !sc.elsewhere {
 		f.found.scripts = append(f.found.scripts, src)
 	}
 }
 
 // source looks into a script.
 func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []word) {
-	f.given(sc, src)
+	f.noteScript(sc, src)
 	sc.src, sc.args = src, args
-	sc.moved = args != nil && movesArgs(src)
+	sc.argsMoved = args != nil && movesArgs(src)
 	if sc.tooDeep() {
 		f.opaque(sc, src, "scripts are nested too deep to follow")
 		return
 	}
-	if !f.first("script", src, sc) {
+	if !f.firstTime("script", src, sc) {
 		return
 	}
 	if f.bytes += len(src); f.bytes > maxScriptBytes {
@@ -175,7 +175,7 @@ func (f *finder) stmts(sc scope, list []*syntax.Stmt) {
 }
 
 func (f *finder) stmt(sc scope, s *syntax.Stmt) {
-	if f.enough(sc) {
+	if f.outOfSteps(sc) {
 		return
 	}
 	if sc.tooDeep() {
@@ -215,7 +215,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 			f.stmt(sc, c.Stmt)
 		}
 	case *syntax.CoprocClause:
-		f.inside(sc, c.Name)
+		f.substitutionsIn(sc, c.Name)
 		f.stmt(sc.in("coproc"), c.Stmt)
 	case *syntax.DeclClause:
 		f.declClause(sc, c)
@@ -243,7 +243,7 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 		return
 	}
 	for _, w := range c.Args {
-		f.inside(sc, w)
+		f.substitutionsIn(sc, w)
 	}
 	words := f.words(sc, c.Args)
 	for n := range words {
@@ -258,9 +258,9 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 // assign takes in NAME=value. With keep it sets the variable for what
 // follows, else for one command.
 func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
-	f.inside(*sc, a.Value)
-	f.inside(*sc, a.Array)
-	f.inside(*sc, a.Index)
+	f.substitutionsIn(*sc, a.Value)
+	f.substitutionsIn(*sc, a.Array)
+	f.substitutionsIn(*sc, a.Index)
 	if a.Name == nil || a.Naked {
 		return
 	}
@@ -280,14 +280,14 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		for _, e := range a.Array.Elems {
 			list = append(list, f.word(*sc, e.Value))
 		}
-		f.remember(name, join(list, " "), false)
+		f.remember(name, concat(list, " "), false)
 		for _, w := range list {
 			f.remember(name, w, false)
 		}
 	}
 	f.variable(*sc, name, value)
 	if !value.hole {
-		f.subscript(sc.reading(name+"="), value.text) // (( name )) evaluates it
+		f.subscript(sc.reinterpreted(name+"="), value.text) // (( name )) evaluates it
 	}
 	f.remember(name, value, a.Append)
 	if !keep {
@@ -345,7 +345,7 @@ func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
 		for _, w := range l.Items {
-			f.inside(sc, w)
+			f.substitutionsIn(sc, w)
 		}
 		for _, w := range f.words(sc, l.Items) {
 			f.remember(l.Name.Value, w, false)
@@ -360,10 +360,10 @@ func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 }
 
 func (f *finder) caseClause(sc scope, c *syntax.CaseClause) {
-	f.inside(sc, c.Word)
+	f.substitutionsIn(sc, c.Word)
 	for _, item := range c.Items {
 		for _, p := range item.Patterns {
-			f.inside(sc, p)
+			f.substitutionsIn(sc, p)
 		}
 		f.stmts(sc, item.Stmts)
 	}
@@ -445,7 +445,7 @@ func (f *finder) declClause(sc scope, c *syntax.DeclClause) {
 
 // redirect takes in one redirection: what a command reads, what it writes.
 func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
-	f.inside(*sc, r.Word)
+	f.substitutionsIn(*sc, r.Word)
 	stdin := r.N == nil || r.N.Value == "0"
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
@@ -483,7 +483,7 @@ func (f *finder) fileInput(sc scope, w *syntax.Word) input {
 	if word.proc != nil {
 		return f.outputOf(sc, word.proc.Stmts)
 	}
-	if text, ok := f.file(word); ok {
+	if text, ok := f.fileText(word); ok {
 		return input{kind: inputText, word: text}
 	}
 	return input{kind: inputFile}
@@ -495,7 +495,7 @@ func (f *finder) writesText(sc scope, s *syntax.Stmt) {
 		switch r.Op {
 		case syntax.RdrOut, syntax.RdrClob, syntax.AppOut, syntax.AppClob:
 			if r.N == nil || r.N.Value == "1" {
-				f.wrote(f.word(sc, r.Word), f.output(sc, s), r.Op == syntax.AppOut || r.Op == syntax.AppClob)
+				f.writtenFile(f.word(sc, r.Word), f.output(sc, s), r.Op == syntax.AppOut || r.Op == syntax.AppClob)
 			}
 		}
 	}
@@ -542,7 +542,7 @@ func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
 		case ok:
 			b.add(unescape(lit.Value, "$`\\"))
 		default:
-			f.inside(sc, p)
+			f.substitutionsIn(sc, p)
 			b.expansion(p, true)
 		}
 	}
@@ -572,9 +572,9 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 	words := f.words(sc, c.Args)
 	switch name {
 	case "echo":
-		return input{kind: inputText, word: echoed(words[1:])}
+		return input{kind: inputText, word: echoOutput(words[1:])}
 	case "printf":
-		return input{kind: inputText, word: printfed(words[1:])}
+		return input{kind: inputText, word: printfOutput(words[1:])}
 	case "cat", "tee":
 		if len(words) == 1 || name == "cat" && len(words) == 2 && words[1].text == "-" {
 			if sc.stdin.kind == inputText {
@@ -632,14 +632,14 @@ func programsOf(list []*syntax.Stmt, depth int) []string {
 	return names
 }
 
-// echoed returns what echo prints.
-func echoed(args []word) word {
+// echoOutput returns what echo prints.
+func echoOutput(args []word) word {
 	escapes := false
 	for len(args) > 0 && !args[0].hole && len(args[0].text) > 1 && strings.Trim(args[0].text[1:], "neE") == "" && args[0].text[0] == '-' {
 		escapes = escapes || strings.Contains(args[0].text, "e")
 		args = args[1:]
 	}
-	return joined(args, "\n", func(s string) string {
+	return concatWith(args, "\n", func(s string) string {
 		if escapes {
 			return ansiC(s)
 		}
@@ -647,8 +647,8 @@ func echoed(args []word) word {
 	})
 }
 
-// printfed returns what printf prints, for the formats that only pass text on.
-func printfed(args []word) word {
+// printfOutput returns what printf prints, for the formats that only pass text on.
+func printfOutput(args []word) word {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
@@ -668,7 +668,7 @@ func printfed(args []word) word {
 			break
 		}
 	}
-	return join(parts, "")
+	return concat(parts, "")
 }
 
 // printfOnce goes through a format once. It knows the verbs that pass text on.
@@ -693,22 +693,22 @@ func printfOnce(parts, args []word, format string) ([]word, []word, bool) {
 	return parts, args, true
 }
 
-// joined is join with each known text changed by fn and end appended.
-func joined(list []word, end string, fn func(string) string) word {
+// concatWith is join with each known text changed by fn and end appended.
+func concatWith(list []word, end string, fn func(string) string) word {
 	list = append([]word(nil), list...)
 	for i := range list {
 		if !list[i].hole {
 			list[i].text = fn(list[i].text)
 		}
 	}
-	w := join(list, " ")
+	w := concat(list, " ")
 	w.text += end
 	w.script += end
 	return w
 }
 
-// join returns one word made of several, as eval, watch and ssh make it.
-func join(list []word, sep string) word {
+// concat returns one word made of several, as eval, watch and ssh make it.
+func concat(list []word, sep string) word {
 	var w word
 	var text, code strings.Builder
 	for i, part := range list {
@@ -754,8 +754,8 @@ func joinGuesses(list []word, sep string) []string {
 	return out
 }
 
-// inside looks for substitutions within a node that is not a command.
-func (f *finder) inside(sc scope, node syntax.Node) {
+// substitutionsIn looks for substitutions within a node that is not a command.
+func (f *finder) substitutionsIn(sc scope, node syntax.Node) {
 	switch n := node.(type) {
 	case nil:
 		return
@@ -774,7 +774,7 @@ func (f *finder) inside(sc scope, node syntax.Node) {
 // substitutions walks a node for what inside looks for.
 func (f *finder) substitutions(sc scope, node syntax.Node) {
 	syntax.Walk(node, func(n syntax.Node) bool {
-		if f.enough(sc) {
+		if f.outOfSteps(sc) {
 			return false
 		}
 		switch n := n.(type) {
@@ -820,7 +820,7 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 		f.opaque(sc, sc.source(p), "the value is expanded as a prompt, which can run commands")
 		if p.Param != nil {
 			for _, v := range f.vars[p.Param.Value] {
-				f.expanded(sc.reading(""), v)
+				f.expanded(sc.reinterpreted(""), v)
 			}
 		}
 	}
@@ -835,7 +835,7 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	if node == nil {
 		return
 	}
-	f.inside(sc, node)
+	f.substitutionsIn(sc, node)
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if q, ok := n.(*syntax.SglQuoted); ok {
 			f.expanded(sc.in("[ ]"), q.Value)
@@ -863,5 +863,5 @@ func (f *finder) expanded(sc scope, text string) {
 		return
 	}
 	sc.src = text
-	f.inside(sc, w)
+	f.substitutionsIn(sc, w)
 }

@@ -171,7 +171,7 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 		source = "…"
 	}
 	var all []string
-	for _, before := range orEmpty(b.guesses, b.cur.hole, b.text.String()) {
+	for _, before := range prefixes(b.guesses, b.cur.hole, b.text.String()) {
 		for _, g := range guesses {
 			if len(all) < 4 && len(before)+len(g) <= maxGuess {
 				all = append(all, before+g)
@@ -188,8 +188,8 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.code.WriteString(unknownVar)
 }
 
-// orEmpty returns what a field may be before its next part.
-func orEmpty(guesses []string, hole bool, text string) []string {
+// prefixes returns what a field may be before its next part.
+func prefixes(guesses []string, hole bool, text string) []string {
 	if hole {
 		return guesses
 	}
@@ -197,7 +197,7 @@ func orEmpty(guesses []string, hole bool, text string) []string {
 }
 
 func (b *builder) part(p syntax.WordPart) {
-	if b.f.enough(b.sc) {
+	if b.f.outOfSteps(b.sc) {
 		return
 	}
 	switch p := p.(type) {
@@ -286,7 +286,7 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 	if b.sc.args == nil || !plain(p) {
 		return false
 	}
-	if b.sc.moved {
+	if b.sc.argsMoved {
 		return b.movedArg(name, quoted)
 	}
 	if name == "@" || name == "*" {

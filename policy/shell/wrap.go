@@ -8,17 +8,17 @@ import (
 // A wrapper is a program that starts another one named by its arguments. The
 // zero value has no options and takes the command as its first argument.
 type wrapper struct {
-	flags  string // short options without a value
-	values string // short options with a value, attached or next
-	maybe  string // short options with a value that is attached or absent
-	long   string // long options, with = where the next argument may be the value
+	flags    string // short options without a value
+	values   string // short options with a value, attached or next
+	attached string // short options with a value that is attached or absent
+	long     string // long options, with = where the next argument may be the value
 
 	assigns   bool   // NAME=value may stand before the command
 	operands  int    // arguments between the options and the command
 	script    string // options whose value is a script for sh, without dashes
-	join      bool   // the command's words are joined and given to sh
-	more      bool   // the command gets more arguments than are written here
-	none      string // options with which it starts nothing, without dashes
+	joined    bool   // the command's words are joined and given to sh
+	extraArgs bool   // the command gets more arguments than are written here
+	noCommand string // options with which it starts nothing, without dashes
 	through   bool   // it changes nothing about the command but how it is started
 	permute   bool   // options may follow operands
 	elsewhere bool   // the command runs on another machine or in a container
@@ -30,12 +30,12 @@ type wrapper struct {
 var wrappers = sync.OnceValue(func() map[string]wrapper {
 	return map[string]wrapper{
 		"env":              {flags: "i0v", values: "uCaSP", long: "ignore-environment null unset= chdir= split-string= block-signal default-signal ignore-signal list-signal-handling debug argv0=", assigns: true, through: true},
-		"sudo":             {flags: "ABbEeHiKklNnPSsVv", values: "CDghpRrtTUu", long: "askpass background bell close-from= chdir= preserve-env edit group= set-home host= login remove-timestamp reset-timestamp list non-interactive no-update preserve-groups prompt= chroot= role= stdin shell type= command-timeout= other-user= user= version validate help", assigns: true, none: "e l v V k K edit list validate version"},
-		"doas":             {flags: "Lns", values: "aCu", none: "L C"},
+		"sudo":             {flags: "ABbEeHiKklNnPSsVv", values: "CDghpRrtTUu", long: "askpass background bell close-from= chdir= preserve-env edit group= set-home host= login remove-timestamp reset-timestamp list non-interactive no-update preserve-groups prompt= chroot= role= stdin shell type= command-timeout= other-user= user= version validate help", assigns: true, noCommand: "e l v V k K edit list validate version"},
+		"doas":             {flags: "Lns", values: "aCu", noCommand: "L C"},
 		"pkexec":           {long: "user= disable-internal-agent keep-cwd version help"},
 		"su":               {flags: "flmpP", values: "cgGsTw", long: "command= fast group= supp-group= login preserve-environment pty shell= session-command= whitelist-environment=", script: "c command session-command"},
 		"runuser":          {flags: "flmpP", values: "cgGsuTw", long: "command= fast group= supp-group= login preserve-environment pty shell= session-command= user= whitelist-environment=", script: "c command session-command"},
-		"sg":               {values: "c", operands: 1, script: "c", join: true},
+		"sg":               {values: "c", operands: 1, script: "c", joined: true},
 		"nohup":            {through: true},
 		"repeat":           {operands: 1},   // zsh
 		"-":                {through: true}, // zsh
@@ -45,28 +45,28 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"concurrently":     {permute: true, flags: "krg", values: "nclps", long: "names= prefix= prefix-colors= success= kill-others kill-others-on-fail raw group max-processes="},
 		"timeout":          {flags: "fpv", values: "ks", long: "foreground preserve-status verbose kill-after= signal=", operands: 1, through: true},
 		"nice":             {flags: "0123456789", values: "n", long: "adjustment=", through: true},
-		"ionice":           {flags: "t", values: "cnpPu", long: "class= classdata= pid= pgid= uid= ignore", none: "p P u pid pgid uid", through: true},
-		"chrt":             {flags: "abdfimoprRGv", values: "TPD", long: "all-tasks max pid verbose batch deadline fifo idle other rr reset-on-fork ext sched-runtime= sched-period= sched-deadline=", operands: 1, none: "p m pid max"},
-		"taskset":          {flags: "apc", long: "all-tasks pid cpu-list", operands: 1, none: "p pid", through: true},
-		"numactl":          {values: "iCcNmplxwfo", flags: "asHhtVd", long: "all interleave= preferred= physcpubind= cpunodebind= membind= localalloc balancing hardware show weighted-interleave= preferred-many=", none: "s H show hardware"},
-		"prlimit":          {values: "po", long: "pid= output= noheadings raw verbose as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack", maybe: "cdefilmnqrstuvxy", none: "p pid"},
+		"ionice":           {flags: "t", values: "cnpPu", long: "class= classdata= pid= pgid= uid= ignore", noCommand: "p P u pid pgid uid", through: true},
+		"chrt":             {flags: "abdfimoprRGv", values: "TPD", long: "all-tasks max pid verbose batch deadline fifo idle other rr reset-on-fork ext sched-runtime= sched-period= sched-deadline=", operands: 1, noCommand: "p m pid max"},
+		"taskset":          {flags: "apc", long: "all-tasks pid cpu-list", operands: 1, noCommand: "p pid", through: true},
+		"numactl":          {values: "iCcNmplxwfo", flags: "asHhtVd", long: "all interleave= preferred= physcpubind= cpunodebind= membind= localalloc balancing hardware show weighted-interleave= preferred-many=", noCommand: "s H show hardware"},
+		"prlimit":          {values: "po", long: "pid= output= noheadings raw verbose as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack", attached: "cdefilmnqrstuvxy", noCommand: "p pid"},
 		"setsid":           {flags: "cfw", long: "ctty fork wait", through: true},
-		"setpriv":          {flags: "d", long: "dump nnp no-new-privs ambient-caps= inh-caps= bounding-set= ruid= euid= rgid= egid= reuid= regid= clear-groups keep-groups init-groups groups= securebits= pdeathsig= ptracer= selinux-label= apparmor-profile= landlock-access= landlock-rule= seccomp-filter= reset-env list-caps", none: "d dump list-caps"},
+		"setpriv":          {flags: "d", long: "dump nnp no-new-privs ambient-caps= inh-caps= bounding-set= ruid= euid= rgid= egid= reuid= regid= clear-groups keep-groups init-groups groups= securebits= pdeathsig= ptracer= selinux-label= apparmor-profile= landlock-access= landlock-rule= seccomp-filter= reset-env list-caps", noCommand: "d dump list-caps"},
 		"stdbuf":           {values: "ioe", long: "input= output= error=", through: true},
 		"unbuffer":         {flags: "p", through: true},
 		"rlwrap":           {flags: "acinNrRvwA", values: "bBCDfFgHIlmMopPqsStwz"},
 		"time":             {flags: "apqvVlh", values: "fo", long: "append format= output= portability quiet verbose version", through: true},
-		"command":          {flags: "pvV", none: "v V", through: true},
+		"command":          {flags: "pvV", noCommand: "v V", through: true},
 		"builtin":          {through: true},
 		"noglob":           {through: true},
 		"nocorrect":        {through: true},
 		"exec":             {flags: "cl", values: "a", through: true},
 		"chroot":           {long: "userspec= groups= skip-chdir", operands: 1},
-		"unshare":          {flags: "cfrimnpuUCTh", values: "RwSGl", maybe: "", long: "mount uts ipc net pid user cgroup time fork map-user= map-group= map-users= map-groups= map-root-user map-current-user map-auto mount-proc mount-binfmt kill-child keep-caps propagation= setgroups= root= wd= setuid= setgid= monotonic= boottime= load-interp="},
-		"nsenter":          {flags: "aFeZcrw", values: "tSGWN", maybe: "mnuipCUT", long: "all target= mount uts ipc net pid cgroup user time setuid= setgid= preserve-credentials keep-caps root wd wdns= no-fork env follow-context join-cgroup net-socket= user-parent"},
+		"unshare":          {flags: "cfrimnpuUCTh", values: "RwSGl", attached: "", long: "mount uts ipc net pid user cgroup time fork map-user= map-group= map-users= map-groups= map-root-user map-current-user map-auto mount-proc mount-binfmt kill-child keep-caps propagation= setgroups= root= wd= setuid= setgid= monotonic= boottime= load-interp="},
+		"nsenter":          {flags: "aFeZcrw", values: "tSGWN", attached: "mnuipCUT", long: "all target= mount uts ipc net pid cgroup user time setuid= setgid= preserve-credentials keep-caps root wd wdns= no-fork env follow-context join-cgroup net-socket= user-parent"},
 		"bwrap":            {long: "args= argv0= level-prefix unshare-all share-net unshare-user unshare-user-try unshare-ipc unshare-pid unshare-net unshare-uts unshare-cgroup unshare-cgroup-try userns= userns2= pidns= disable-userns assert-userns-disabled uid= gid= hostname= chdir= clearenv setenv== unsetenv= lock-file= sync-fd= bind== bind-try== dev-bind== dev-bind-try== ro-bind== ro-bind-try== remount-ro= overlay-src= tmp-overlay= ro-overlay= proc= dev= tmpfs= mqueue= dir= file== bind-data== ro-bind-data== symlink== seccomp= add-seccomp-fd= exec-label= file-label= block-fd= userns-block-fd= info-fd= json-status-fd= new-session die-with-parent as-pid-1 cap-add= cap-drop= perms= size= chmod=="},
-		"strace":           {flags: "cCdDfFhiknNqrtTvVwxyYzZ", values: "abeEIoOpPsSuUX", long: "attach= output= follow-forks trace= signal= status= string-limit= summary summary-only user= env= output-separately", none: "p attach"},
-		"ltrace":           {flags: "bcCfhiLrStTvV", values: "aADeEFlnopsuwxX", none: "p"},
+		"strace":           {flags: "cCdDfFhiknNqrtTvVwxyYzZ", values: "abeEIoOpPsSuUX", long: "attach= output= follow-forks trace= signal= status= string-limit= summary summary-only user= env= output-separately", noCommand: "p attach"},
+		"ltrace":           {flags: "bcCfhiLrStTvV", values: "aADeEFlnopsuwxX", noCommand: "p"},
 		"catchsegv":        {through: true},
 		"gdbserver":        {operands: 1, flags: "v", long: "debug once multi wrapper attach"},
 		"faketime":         {flags: "fmp", long: "exclude-monotonic date-prog=", operands: 1},
@@ -75,19 +75,19 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"proot":            {values: "rbqkw0RS", long: "rootfs= bind= qemu= cwd= kill-on-exit"},
 		"caffeinate":       {flags: "disum", values: "tw", through: true},
 		"arch":             {values: "ed", long: "x86_64 arm64 arm64e i386"},
-		"setarch":          {flags: "BF3LRSTXZv", operands: 1, maybe: "", long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show"},
+		"setarch":          {flags: "BF3LRSTXZv", operands: 1, attached: "", long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show"},
 		"linux32":          {flags: "BF3LRSTXZv"},
 		"linux64":          {flags: "BF3LRSTXZv"},
 		"flock":            {flags: "sexnuoFvh", values: "wEc", long: "shared exclusive nonblock unlock close no-fork verbose timeout= wait= conflict-exit-code= command=", operands: 1, script: "c command"},
-		"watch":            {flags: "bcdegtwxrpCf", values: "nqs", maybe: "d", long: "beep color no-color differences errexit chgexit equexit= exec interval= no-rerun no-title no-wrap precise shotsdir=", join: true},
+		"watch":            {flags: "bcdegtwxrpCf", values: "nqs", attached: "d", long: "beep color no-color differences errexit chgexit equexit= exec interval= no-rerun no-title no-wrap precise shotsdir=", joined: true},
 		"entr":             {flags: "acdnprsxz"},
-		"xargs":            {flags: "0oprtx", values: "aEILPdnsRSJ", maybe: "eil", long: "null arg-file= delimiter= eof replace max-lines max-args= interactive max-procs= no-run-if-empty max-chars= verbose exit show-limits open-tty process-slot-var=", more: true},
-		"busybox":          {long: "list list-full install help", none: "list list-full install help", through: true},
+		"xargs":            {flags: "0oprtx", values: "aEILPdnsRSJ", attached: "eil", long: "null arg-file= delimiter= eof replace max-lines max-args= interactive max-procs= no-run-if-empty max-chars= verbose exit show-limits open-tty process-slot-var=", extraArgs: true},
+		"busybox":          {long: "list list-full install help", noCommand: "list list-full install help", through: true},
 		"toybox":           {through: true},
-		"script":           {flags: "aefqr", values: "cEImoOBT", maybe: "tF", long: "append command= echo= return flush force log-in= log-out= log-io= log-timing= logging-format= output-limit= quiet timing", operands: 1, script: "c command"},
-		"ssh":              {flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWwP", operands: 1, join: true, elsewhere: true},
+		"script":           {flags: "aefqr", values: "cEImoOBT", attached: "tF", long: "append command= echo= return flush force log-in= log-out= log-io= log-timing= logging-format= output-limit= quiet timing", operands: 1, script: "c command"},
+		"ssh":              {flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWwP", operands: 1, joined: true, elsewhere: true},
 		"systemd-run":      {flags: "drtPqGS", values: "HMpEuS", long: "user system scope unit= property= description= slice= slice-inherit expand-environment= no-block remain-after-exit wait send-sighup service-type= uid= gid= nice= working-directory= same-dir setenv= pty pipe shell quiet json= collect on-active= on-boot= on-startup= on-unit-active= on-unit-inactive= on-calendar= timer-property= path-property= socket-property= no-ask-password host= machine="},
-		"systemd-inhibit":  {long: "what= who= why= mode= list no-pager no-legend", none: "list"},
+		"systemd-inhibit":  {long: "what= who= why= mode= list no-pager no-legend", noCommand: "list"},
 		"dbus-run-session": {long: "config-file= dbus-daemon="},
 		"dbus-launch":      {long: "auto-syntax binary-syntax close-stderr exit-with-session autolaunch= sh-syntax csh-syntax config-file="},
 		"xvfb-run":         {flags: "al", values: "efnpsw", long: "auto-servernum error-file= auth-file= server-num= listen-tcp xauth-protocol= server-args= wait="},
@@ -109,7 +109,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"bunx":             {long: "bun"},
 		"uvx":              {values: "pfi", long: "from= with= python="},
 		"tsocks":           {through: true},
-		"nix-shell":        {values: "pAIE", flags: "Q", long: "packages= run= command= pure keep= attr= expr= arg= argstr=", script: "run command", none: ""},
+		"nix-shell":        {values: "pAIE", flags: "Q", long: "packages= run= command= pure keep= attr= expr= arg= argstr=", script: "run command", noCommand: ""},
 		"sshpass":          {values: "pfde", flags: "v"},
 	}
 })
@@ -118,7 +118,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 // subcommands.
 var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 	return map[string]map[string]wrapper{
-		"adb":           {"shell": {join: true, elsewhere: true}},
+		"adb":           {"shell": {joined: true, elsewhere: true}},
 		"npm":           {"exec": wrappers()["npx"], "x": wrappers()["npx"]},
 		"pnpm":          {"exec": {flags: "rc", long: "recursive parallel shell-mode"}, "dlx": {values: "c", long: "package="}},
 		"yarn":          {"exec": {}, "dlx": {values: "p", flags: "q", long: "package= quiet"}},
@@ -146,7 +146,7 @@ var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 		"flatpak-spawn": {},
 		"perf":          {"stat": {flags: "adirvBcgx", values: "eprtCGoIDx"}, "record": {flags: "adgvqRTPsbn", values: "eprtcFomCGuD"}, "trace": {values: "eopC"}},
 		"rr":            {"record": {}},
-		"tmux":          {"new-session": {flags: "AdDEPX", values: "cefFnstxy", join: true}, "new": {flags: "AdDEPX", values: "cefFnstxy", join: true}, "new-window": {flags: "abdkPS", values: "ceFnt", join: true}, "neww": {flags: "abdkPS", values: "ceFnt", join: true}, "split-window": {flags: "bdfhIvPZ", values: "celtpF", join: true}, "run-shell": {flags: "bC", values: "cdt", join: true}, "run": {flags: "bC", values: "cdt", join: true}, "if-shell": {flags: "bF", values: "t", join: true}},
+		"tmux":          {"new-session": {flags: "AdDEPX", values: "cefFnstxy", joined: true}, "new": {flags: "AdDEPX", values: "cefFnstxy", joined: true}, "new-window": {flags: "abdkPS", values: "ceFnt", joined: true}, "neww": {flags: "abdkPS", values: "ceFnt", joined: true}, "split-window": {flags: "bdfhIvPZ", values: "celtpF", joined: true}, "run-shell": {flags: "bC", values: "cdt", joined: true}, "run": {flags: "bC", values: "cdt", joined: true}, "if-shell": {flags: "bF", values: "t", joined: true}},
 		"docker":        {"exec": dockerExec, "run": dockerRun},
 		"podman":        {"exec": dockerExec, "run": dockerRun},
 		"nerdctl":       {"exec": dockerExec, "run": dockerRun},
@@ -279,7 +279,7 @@ func (g wrapper) shortOptions(o *options, args []word) []word {
 			}
 			o.list = append(o.list, option{name, rest[0]})
 			return rest[1:]
-		case strings.Contains(g.maybe, name):
+		case strings.Contains(g.attached, name):
 			o.list = append(o.list, option{name, cutWord(args[0], i+1)})
 			return rest
 		case strings.Contains(g.flags, name):
