@@ -124,7 +124,7 @@ func TestAskHostLater(t *testing.T) {
 // What the user has refused is not asked for a second time, as a wider run.
 func TestFinalDenialIsNotWidened(t *testing.T) {
 	for final, runs := range map[bool]int{false: 2, true: 1} {
-		h := newHouse(policy.Untrusted, policy.WorkspaceWrite)
+		h := newFixture(policy.Untrusted, policy.WorkspaceWrite)
 		h.gate.Run = func(_ context.Context, _ gate.Call, f policy.Profile) (gate.Outcome, error) {
 			h.ran = append(h.ran, f.Mode)
 			out := gate.Outcome{Result: json.RawMessage(`{}`)}

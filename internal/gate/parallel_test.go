@@ -49,7 +49,7 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+				h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 				shown := false
 				h.gate.AskInParallel = func(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 					shown = true
