@@ -309,76 +309,67 @@ func hgDanger(args []string) string {
 	return ""
 }
 
-// gitDanger knows the subcommands that throw work away.
+// gitDanger returns why a call of git loses work, or "".
 func gitDanger(args []string) string {
-	o := gitGlobals.parse(wordsOf(args))
-	list := textsOf(o.rest)
+	list := textsOf(gitGlobals.parse(wordsOf(args)).rest)
 	if len(list) == 0 {
 		return ""
 	}
-	sub, rest := list[0], list[1:]
-	switch sub {
-	case "reset":
-		if hasFlag(rest, 0, "hard") {
-			return "throws changes away"
-		}
-	case "clean":
-		if hasFlag(rest, 'n', "dry-run") || !hasFlag(rest, 'f', "force") {
-			return ""
-		}
-		return "deletes files that are not in git"
-	case "push":
-		return pushDanger(rest)
-	case "checkout":
-		return checkoutDanger(rest)
-	case "switch":
-		if hasFlag(rest, 'f', "force") || slices.Contains(rest, "--discard-changes") {
-			return "throws changes away"
-		}
-	case "restore":
-		if (hasFlag(rest, 'S', "staged")) && !hasFlag(rest, 'W', "worktree") {
-			return ""
-		}
-		return "throws changes away"
-	case "branch":
-		if hasFlag(rest, 'D', "") || (hasFlag(rest, 'd', "delete") && hasFlag(rest, 'f', "force")) {
-			return "deletes a branch that may not be merged"
-		}
-	case "stash":
-		return first("throws stashed changes away", "drop", "clear")(rest)
-	case "reflog":
-		return first("forgets where commits are", "expire", "delete")(rest)
-	case "gc":
-		return ifPrefix(rest, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
-	case "prune", "filter-branch", "filter-repo":
-		return "rewrites or deletes history"
-	case "update-ref":
-		if hasFlag(rest, 'd', "") || slices.Contains(rest, "--stdin") {
-			return "deletes a reference"
-		}
-	case "worktree":
-		if slices.Contains(rest, "remove") && hasFlag(rest, 'f', "force") {
-			return "removes a work tree with its changes"
-		}
-	case "rm":
-		if hasFlag(rest, 'f', "force") && !slices.Contains(rest, "--cached") {
-			return "deletes changed files"
-		}
-	case "read-tree":
-		if slices.Contains(rest, "--reset") && hasFlag(rest, 'u', "") {
-			return "throws changes away"
-		}
-	case "checkout-index":
-		if hasFlag(rest, 'f', "force") {
-			return "throws changes away"
-		}
-	case "submodule":
-		if slices.Contains(rest, "deinit") && hasFlag(rest, 'f', "force") {
-			return "throws changes of a submodule away"
-		}
+	if check := gitDangers()[list[0]]; check != nil {
+		return check(list[1:])
 	}
 	return ""
 }
+
+// gitDangers are the subcommands of git that lose work with some arguments.
+var gitDangers = sync.OnceValue(func() map[string]func(args []string) string {
+	const discards, rewrites = "throws changes away", "rewrites or deletes history"
+	always := func(why string) func([]string) string { return func([]string) string { return why } }
+	return map[string]func(args []string) string{
+		"push":     pushDanger,
+		"checkout": checkoutDanger,
+		"stash":    first("throws stashed changes away", "drop", "clear"),
+		"reflog":   first("forgets where commits are", "expire", "delete"),
+		"gc": func(args []string) string {
+			return ifPrefix(args, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
+		},
+		"prune":         always(rewrites),
+		"filter-branch": always(rewrites),
+		"filter-repo":   always(rewrites),
+
+		"reset":          when(discards, func(args []string) bool { return hasFlag(args, 0, "hard") }),
+		"checkout-index": when(discards, isForced),
+		"switch": when(discards, func(args []string) bool {
+			return isForced(args) || slices.Contains(args, "--discard-changes")
+		}),
+		"restore": when(discards, func(args []string) bool {
+			return !hasFlag(args, 'S', "staged") || hasFlag(args, 'W', "worktree")
+		}),
+		"read-tree": when(discards, func(args []string) bool {
+			return slices.Contains(args, "--reset") && hasFlag(args, 'u', "")
+		}),
+		"clean": when("deletes files that are not in git", func(args []string) bool {
+			return isForced(args) && !hasFlag(args, 'n', "dry-run")
+		}),
+		"branch": when("deletes a branch that may not be merged", func(args []string) bool {
+			return hasFlag(args, 'D', "") || hasFlag(args, 'd', "delete") && isForced(args)
+		}),
+		"update-ref": when("deletes a reference", func(args []string) bool {
+			return hasFlag(args, 'd', "") || slices.Contains(args, "--stdin")
+		}),
+		"worktree": when("removes a work tree with its changes", func(args []string) bool {
+			return slices.Contains(args, "remove") && isForced(args)
+		}),
+		"rm": when("deletes changed files", func(args []string) bool {
+			return isForced(args) && !slices.Contains(args, "--cached")
+		}),
+		"submodule": when("throws changes of a submodule away", func(args []string) bool {
+			return slices.Contains(args, "deinit") && isForced(args)
+		}),
+	}
+})
+
+func isForced(args []string) bool { return hasFlag(args, 'f', "force") }
 
 func pushDanger(args []string) string {
 	if hasFlag(args, 'n', "dry-run") {
@@ -518,8 +509,13 @@ func sequenceOf(args []string, why string, wanted ...string) string {
 }
 
 func recursive(why string) func([]string) string {
+	return when(why, func(args []string) bool { return hasFlag(args, 'R', "recursive") })
+}
+
+// when returns a check that gives why if the arguments are like that.
+func when(why string, like func(args []string) bool) func([]string) string {
 	return func(args []string) string {
-		if hasFlag(args, 'R', "recursive") {
+		if like(args) {
 			return why
 		}
 		return ""

@@ -112,20 +112,13 @@ func (f *finder) gitSub(sc scope, words []word) {
 	sub := words[0].text
 	in := sc.in("git " + sub)
 	for i := 1; i < len(words); i++ {
-		t := words[i].text
-		if before, _, ok := strings.Cut(t, "ext::"); ok && (before == "" || strings.HasSuffix(before, "=")) {
-			f.script(in, cutWord(words[i], len(before)+len("ext::")), syntax.LangBash, nil)
-		}
+		f.gitTransport(in, words[i])
 		for opt := range strings.FieldsSeq(gitOptions[sub]) {
-			switch {
-			case t == opt && i+1 < len(words):
-				f.script(in, words[i+1], syntax.LangBash, nil)
-			case strings.HasPrefix(opt, "--") && strings.HasPrefix(t, opt+"="):
-				f.script(in, cutWord(words[i], len(opt)+1), syntax.LangBash, nil)
-			case len(opt) == 2 && len(t) > 2 && strings.HasPrefix(t, opt):
-				f.script(in, cutWord(words[i], 2), syntax.LangBash, nil)
+			if value, ok := optionValue(words, i, opt, true); ok {
+				f.script(in, value, syntax.LangBash, nil)
 			}
 		}
+		t := words[i].text
 		if sub == "clone" && (t == "-c" || t == "--config") && i+1 < len(words) {
 			f.gitConfig(sc, words[i+1], map[string]word{})
 		}
@@ -137,6 +130,14 @@ func (f *finder) gitSub(sc scope, words []word) {
 		f.foreach(in, words[1:])
 	case sub == "config" && len(words) > 2:
 		f.gitSet(sc, words[1:])
+	}
+}
+
+// gitTransport looks into a URL such as ext::command.
+func (f *finder) gitTransport(sc scope, w word) {
+	before, _, ok := strings.Cut(w.text, "ext::")
+	if ok && (before == "" || strings.HasSuffix(before, "=")) {
+		f.script(sc, cutWord(w, len(before)+len("ext::")), syntax.LangBash, nil)
 	}
 }
 

@@ -7,22 +7,54 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// dispatch finds the commands that words[0], a program called name, would start.
-// The command itself is entry i of the list, or not in it when i is -1.
+// dispatch finds the commands that words[0], a program called name, starts.
+// The command itself is entry i of the list; i is -1 if it is not listed.
 func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	for _, w := range words[1:] {
 		if w.proc != nil {
-			sc.danger = "" // what is in <( ) was looked at with the word
+			sc.danger = "" // the word's own <( ) was checked with the word
 		}
 	}
+	if f.runsScripts(sc, name, words, i) {
+		return
+	}
+	if !f.builtin(sc, name, words, i) && !f.starter(sc, name, words, i) && !f.language(sc, name, words) {
+		f.unknownWrapper(sc, name, words)
+	}
+	f.optionCommands(sc, name, words)
+	f.runWrittenFile(sc, words)
+	if subs, ok := subcommands()[name]; ok {
+		f.subcommand(sc, name, subs, words)
+	}
+	if g, ok := wrapperOf(name); ok {
+		f.wrapped(sc, name, g, words, i)
+	}
+}
+
+// runsScripts follows the programs that do nothing but run scripts or code, and
+// reports whether words are a call of one.
+func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	if lang, ok := shells[shellName(name)]; ok {
 		f.shell(sc, name, lang, words, i)
-		return
+		return true
 	}
 	if in, ok := interpreters()[languageName(name)]; ok {
 		f.interpreter(sc, name, in, words)
-		return
+		return true
 	}
+	switch name {
+	case "hyperfine", "concurrently":
+		f.scriptPerArgument(sc, name, words)
+		return true
+	case "su", "runuser":
+		return f.su(sc, name, words)
+	}
+	return false
+}
+
+// builtin follows the builtins of shells. It reports whether name is one that
+// it knows.
+func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
 	switch name {
 	case "eval":
 		f.eval(sc, words, i)
@@ -33,9 +65,21 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	case "alias":
 		f.alias(sc, words)
 	case "complete", "compgen", "mapfile", "readarray", "bind", "enable", "hash":
-		f.builtin(sc, name, words)
+		f.builtinOption(sc, name, words)
 	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly":
 		f.evaluatedIndexes(sc, name, words)
+	case "set":
+		f.set(words)
+	default:
+		return false
+	}
+	return true
+}
+
+// starter follows the programs that start others in a way of their own. It
+// reports whether name is one of them.
+func (f *finder) starter(sc scope, name string, words []word, i int) bool {
+	switch name {
 	case "env", "genv":
 		f.env(sc, words, i)
 	case "find", "gfind":
@@ -46,6 +90,37 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 		f.parallel(sc, words)
 	case "git":
 		f.git(sc, words)
+	case "nc", "ncat", "netcat", "socat":
+		f.netcat(sc, name, words)
+	case "tee":
+		for _, w := range words[1:] {
+			f.writtenFile(w, sc.stdin, false)
+		}
+	case "su", "runuser": // see runsScripts
+	case "capsh":
+		if end := slices.IndexFunc(words, isDashes); end > 0 {
+			f.shell(sc, "bash", syntax.LangBash, words[end:], -1)
+		}
+	case "--":
+		f.call(sc.reinterpreted(name), words[1:]) // time -- command
+	case "screen", "abduco", "dtach":
+		f.screen(sc, name, words)
+	case "kubectl", "oc":
+		f.afterDashes(sc, name, words)
+	case "at", "batch", "crontab":
+		f.deferred(sc, name, words)
+	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
+		f.guessCommandStart(sc, name, words)
+	default:
+		return false
+	}
+	return true
+}
+
+// language follows the programs that can start commands from a language of
+// their own. It reports whether name is one of them.
+func (f *finder) language(sc scope, name string, words []word) bool {
+	switch name {
 	case "make", "gmake", "nmake", "bmake":
 		f.makeTool(sc, name, words)
 	case "awk", "gawk", "mawk", "nawk", "original-awk":
@@ -57,54 +132,26 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
 		f.shellEscapes(sc, name, words)
 		f.unknownWrapper(sc, name, words)
-	case "nc", "ncat", "netcat", "socat":
-		f.netcat(sc, name, words)
-	case "tee":
-		for _, w := range words[1:] {
-			f.writtenFile(w, sc.stdin, false)
-		}
-	case "set":
-		f.set(words)
-	case "su", "runuser":
-		if f.su(sc, name, words) {
-			return
-		}
-	case "capsh":
-		if end := slices.IndexFunc(words, func(w word) bool { return w.text == "--" }); end > 0 {
-			f.shell(sc, "bash", syntax.LangBash, words[end:], -1)
-		}
-	case "--":
-		f.call(sc.reinterpreted(name), words[1:]) // time -- command
-	case "hyperfine", "concurrently":
-		f.scriptPerArgument(sc, name, words)
-		return
-	case "screen", "abduco", "dtach":
-		f.screen(sc, name, words)
-	case "kubectl", "oc":
-		f.afterDashes(sc, name, words)
-	case "at", "batch", "crontab":
-		f.deferred(sc, name, words)
-	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
-		f.guessCommandStart(sc, name, words)
 	default:
-		f.unknownWrapper(sc, name, words)
+		return false
 	}
-	f.optionCommands(sc, name, words)
-	f.runWrittenFile(sc, words)
-	if subs, ok := subcommands()[name]; ok {
-		f.subcommand(sc, name, subs, words)
-	}
+	return true
+}
+
+func isDashes(w word) bool { return w.text == "--" }
+
+// wrapperOf returns the grammar of the wrapper called name. The one of env is
+// used by [finder.env].
+func wrapperOf(name string) (wrapper, bool) {
 	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || name == "ld.so" {
-		f.wrapped(sc, name, loader, words, i)
-		return
+		return loader, true
 	}
-	if w, ok := wrappers()[strings.TrimPrefix(name, "g")]; ok && name[0] == 'g' && gnuNames[name[1:]] {
-		f.wrapped(sc, name, w, words, i)
-		return
+	if gnu, ok := strings.CutPrefix(name, "g"); ok && gnuNames[gnu] {
+		g, ok := wrappers()[gnu]
+		return g, ok
 	}
-	if w, ok := wrappers()[name]; ok && name != "env" {
-		f.wrapped(sc, name, w, words, i)
-	}
+	g, ok := wrappers()[name]
+	return g, ok && name != "env"
 }
 
 // gnuNames are the wrappers that macOS users have with a g before the name.
@@ -134,13 +181,12 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		f.script(in, text, syntax.LangBash, nil)
 	}
 	rest := o.rest
-	set := 0
 	for g.assigns && len(rest) > 0 && isAssign(rest[0]) {
 		f.envAssign(&in, rest[0])
 		rest = rest[1:]
-		set++
 	}
-	if len(rest) < g.operands {
+	changesVars := len(rest) < len(o.rest)
+	if len(rest) <= g.operands {
 		return
 	}
 	rest = rest[g.operands:]
@@ -148,30 +194,28 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		f.script(in, rest[1], syntax.LangBash, nil)
 		return
 	}
-	if len(rest) == 0 {
-		return
-	}
-	if g.through && o.unknown == "" && set == 0 {
+	if g.through && o.unknown == "" && !changesVars {
 		f.markThrough(i)
 	}
+	f.wrappedCommand(sc, in, g, o, rest)
+}
+
+// wrappedCommand takes in the words after a wrapper's options and operands.
+func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word) {
 	if g.extraArgs {
-		rest = f.xargs(sc, o, rest)
+		words = f.xargs(sc, o, words)
 	}
-	if g.joined && !f.runsWords(o) {
-		f.script(in, concat(rest, " "), syntax.LangBash, nil)
+	if g.joined && !runsWords(o) {
+		f.script(in, concat(words, " "), syntax.LangBash, nil)
 		return
 	}
-	f.call(in, rest)
+	f.call(in, words)
 }
 
 // runsWords reports whether watch was told to start its words as they are.
-func (f *finder) runsWords(o options) bool {
-	for _, opt := range o.list {
-		if opt.name == "x" || opt.name == "exec" {
-			return true
-		}
-	}
-	return false
+func runsWords(o options) bool {
+	_, ok := o.get("x exec")
+	return ok
 }
 
 // xargs returns the command that xargs starts, with what it reads left open.
@@ -367,7 +411,7 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 			continue
 		}
 		rest := words[i:]
-		if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "--" }); end > 0 && g.operands == 0 && !g.elsewhere {
+		if end := slices.IndexFunc(rest, isDashes); end > 0 && g.operands == 0 && !g.elsewhere {
 			f.call(sc.in(name+" "+sub), rest[end+1:])
 			return
 		}
@@ -384,7 +428,7 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 
 // afterDashes follows programs that start what stands after --.
 func (f *finder) afterDashes(sc scope, name string, words []word) {
-	end := slices.IndexFunc(words, func(w word) bool { return w.text == "--" })
+	end := slices.IndexFunc(words, isDashes)
 	if end < 0 {
 		return
 	}
@@ -418,7 +462,7 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 			continue
 		}
 		rest := words[i+1:]
-		if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "--" }); end >= 0 {
+		if end := slices.IndexFunc(rest, isDashes); end >= 0 {
 			rest = rest[end+1:]
 		} else if words[i].text == "run" || words[i].text == "exec" || words[i].text == "shell" {
 			return
@@ -473,31 +517,46 @@ func (f *finder) screen(sc scope, name string, words []word) {
 // optionCommands looks into the options by which common programs are told to
 // start another.
 func (f *finder) optionCommands(sc scope, name string, words []word) {
-	long := commandOptions[name]
-	if long == "" && name != "ssh" {
+	names := commandOptions[name]
+	if names == "" && name != "ssh" {
 		return
 	}
 	in := sc.in(name)
 	for i := 1; i < len(words); i++ {
-		t := words[i].text
-		for opt := range strings.FieldsSeq(long) {
-			switch {
-			case t == opt && i+1 < len(words):
-				f.script(in, words[i+1], syntax.LangBash, nil)
-			case len(opt) > 2 && strings.HasPrefix(t, opt+"="):
-				f.script(in, cutWord(words[i], len(opt)+1), syntax.LangBash, nil)
-			case len(opt) == 2 && len(t) > 2 && t[:2] == opt && name != "tar":
-				f.script(in, cutWord(words[i], 2), syntax.LangBash, nil)
+		for opt := range strings.FieldsSeq(names) {
+			if value, ok := optionValue(words, i, opt, name != "tar"); ok {
+				f.script(in, value, syntax.LangBash, nil)
 			}
 		}
-		if name == "ssh" || name == "scp" || name == "sftp" {
+		switch {
+		case name == "ssh", name == "scp", name == "sftp":
 			f.sshOption(in, words, i)
+		case name == "tar", name == "gtar", name == "bsdtar":
+			f.tarCheckpoint(in, words[i])
 		}
-		if name == "tar" || name == "gtar" || name == "bsdtar" {
-			if _, _, ok := strings.Cut(t, "=exec="); ok && strings.HasPrefix(t, "--checkpoint-action") || strings.HasPrefix(t, "exec=") {
-				f.script(in, cutWord(words[i], strings.Index(t, "exec=")+5), syntax.LangBash, nil)
-			}
-		}
+	}
+}
+
+// optionValue returns the value of the option opt if words[i] is that option:
+// the next word, what follows --name=, or with attached what follows -x.
+func optionValue(words []word, i int, opt string, attached bool) (word, bool) {
+	w := words[i]
+	switch {
+	case w.text == opt && i+1 < len(words):
+		return words[i+1], true
+	case len(opt) > 2 && strings.HasPrefix(w.text, opt+"="):
+		return cutWord(w, len(opt)+1), true
+	case attached && len(opt) == 2 && len(w.text) > 2 && strings.HasPrefix(w.text, opt):
+		return cutWord(w, 2), true
+	}
+	return word{}, false
+}
+
+// tarCheckpoint looks into --checkpoint-action=exec=command.
+func (f *finder) tarCheckpoint(sc scope, w word) {
+	option := strings.HasPrefix(w.text, "--checkpoint-action") && strings.Contains(w.text, "=exec=")
+	if option || strings.HasPrefix(w.text, "exec=") {
+		f.script(sc, cutWord(w, strings.Index(w.text, "exec=")+len("exec=")), syntax.LangBash, nil)
 	}
 }
 

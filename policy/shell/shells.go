@@ -208,8 +208,9 @@ func (f *finder) alias(sc scope, words []word) {
 	}
 }
 
-// builtin follows the builtins that take a command as the value of an option.
-func (f *finder) builtin(sc scope, name string, words []word) {
+// builtinOption follows the builtins that take a command as the value of an
+// option.
+func (f *finder) builtinOption(sc scope, name string, words []word) {
 	g := map[string]wrapper{
 		"complete":  {flags: "abcdefgjksuvprDEI", values: "oAGWFCXPS", script: "C"},
 		"compgen":   {flags: "abcdefgjksuv", values: "oAGWFCXPSV", script: "C"},
