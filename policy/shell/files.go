@@ -54,8 +54,7 @@ func (f *finder) runWrittenFile(sc scope, words []word) {
 		fields := strings.Fields(line)
 		for _, field := range fields {
 			if in, ok := interpreters()[languageName(ProgramName(field))]; ok && in != (interpreter{}) {
-				f.opaque(sc, text.text, "%s code is not looked into", name)
-				f.code(sc.in(name), text.text)
+				f.opaqueCode(sc, sc.in(name), name, text.text)
 				return
 			}
 		}

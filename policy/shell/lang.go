@@ -382,50 +382,69 @@ func languageName(name string) string {
 	return name
 }
 
-// interpreter names code in another language opaque, and lists the commands
+// interpreter marks code in another language as opaque, and lists the commands
 // that stand in it as plain text.
 func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
 	inner := sc.in(name)
 	rest := words[1:]
-	for len(rest) > 0 {
+	for len(rest) > 0 && isInterpreterOption(rest[0]) {
 		w := rest[0]
-		t := w.text
-		if w.hole && w.prefix == "" || len(t) < 2 || t[0] != '-' || t == "--" {
-			break
-		}
 		rest = rest[1:]
-		if t == "--version" || t == "--help" || t == "-V" || t == "-v" || t == "-h" {
+		switch w.text {
+		case "--version", "--help", "-V", "-v", "-h":
 			return
 		}
 		if code, ok := in.codeOf(w, rest); ok {
 			sc.Word, inner.Word = code.pos, code.pos
-			f.opaque(sc, code.text, "%s code is not looked into", name)
-			f.code(inner, code.text)
+			f.opaqueCode(sc, inner, name, code.text)
 			f.shellLike(inner, name, code)
 			return
 		}
-		if len(t) == 2 && strings.Contains(in.values, t[1:]) && len(rest) > 0 {
+		if len(w.text) == 2 && strings.Contains(in.values, w.text[1:]) && len(rest) > 0 {
 			rest = rest[1:]
 		}
 	}
 	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
-		f.opaque(sc, rest[1].text, "%s code is not looked into", name)
-		f.code(inner, rest[1].text)
+		f.opaqueCode(sc, inner, name, rest[1].text)
 		return
 	}
 	if len(rest) > 0 {
 		if text, ok := f.fileText(rest[0]); ok {
-			f.opaque(sc, text.text, "%s code is not looked into", name)
-			f.code(inner, text.text)
+			f.opaqueCode(sc, inner, name, text.text)
 			return
 		}
 	}
-	if in.stdin && (len(rest) == 0 || isStdin(rest[0]) || rest[0].proc != nil) {
-		if len(rest) > 0 && rest[0].proc != nil {
-			sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
-		}
-		f.codeInput(sc, name, words)
+	if in.stdin {
+		f.codeFromInput(sc, name, words, rest)
 	}
+}
+
+// isInterpreterOption reports whether a word is an option, or a part that is
+// not known behind the beginning of one.
+func isInterpreterOption(w word) bool {
+	known := !w.hole || w.prefix != ""
+	return known && len(w.text) > 1 && w.text[0] == '-' && w.text != "--"
+}
+
+// opaqueCode marks text as code that is not looked into.
+func (f *finder) opaqueCode(sc, inner scope, name, text string) {
+	f.opaque(sc, text, "%s code is not looked into", name)
+	f.code(inner, text)
+}
+
+// codeFromInput follows an interpreter with these operands that reads its code
+// from standard input or a process substitution, if it does.
+func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
+	if len(operands) > 0 {
+		first := operands[0]
+		if !isStdin(first) && first.proc == nil {
+			return
+		}
+		if first.proc != nil {
+			sc.stdin = f.outputOf(sc, first.proc.Stmts)
+		}
+	}
+	f.codeInput(sc, name, words)
 }
 
 // codeOf returns the code that an option carries.
@@ -472,8 +491,7 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 	case inputNone:
 		f.opaque(sc, texts(words), "%s runs what it is given later", name)
 	case inputText:
-		f.opaque(sc, sc.stdin.word.text, "%s code is not looked into", name)
-		f.code(sc.in(name), sc.stdin.word.text)
+		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
 		f.shellLike(sc.in(name), name, sc.stdin.word)
 	case inputPipe:
 		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)

@@ -25,62 +25,21 @@ var shells = map[string]syntax.LangVariant{
 
 // shell follows a shell to the script it is given.
 func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []word, i int) {
-	inline, stdin, plain := false, false, true
-	rest := words[1:]
-options:
-	for len(rest) > 0 {
-		w := rest[0]
-		if w.hole && w.proc == nil && !inline && (w.prefix == "" || w.prefix[0] == '-') {
-			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
-			plain = false
-			if w.prefix == "" {
-				break
-			}
-		}
-		switch {
-		case w.text == "--" || w.text == "-":
-			rest = rest[1:]
-			break options
-		case strings.HasPrefix(w.text, "--"):
-			rest = rest[1:]
-			if w.text == "--version" || w.text == "--help" {
-				return
-			}
-			if w.text == "--rcfile" || w.text == "--init-file" {
-				plain = false
-				if len(rest) > 0 && rest[0].proc != nil {
-					from := sc
-					from.stdin = f.outputOf(sc, rest[0].proc.Stmts)
-					f.stdinScript(from, name+" "+w.text, lang, words[:1], -1)
-				}
-				rest = rest[min(1, len(rest)):]
-			}
-		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
-			rest = rest[1:]
-			inline = inline || w.text[0] == '-' && strings.Contains(w.text, "c")
-			stdin = stdin || strings.Contains(w.text, "s")
-			for range strings.Count(w.text, "o") + strings.Count(w.text, "O") {
-				rest = rest[min(1, len(rest)):]
-			}
-		default:
-			break options
-		}
-	}
+	o := f.shellOptions(sc, name, lang, words)
+	rest := o.rest
 	switch {
-	case inline:
-		if len(rest) == 0 {
-			return
-		}
+	case o.infoOnly:
+	case o.inline && len(rest) == 0:
+	case o.inline:
 		args := rest[1:]
 		if len(args) == 0 {
 			args = words[:1]
 		}
-		in := sc.in(name + " -c")
-		f.script(in, rest[0], lang, args)
-		if plain && !rest[0].hole && len(sc.assigns) == 0 {
+		f.script(sc.in(name+" -c"), rest[0], lang, args)
+		if o.plain && !rest[0].hole && len(sc.assigns) == 0 {
 			f.markThrough(i)
 		}
-	case len(rest) == 0 || stdin || isStdin(rest[0]):
+	case len(rest) == 0 || o.stdin || isStdin(rest[0]):
 		f.stdinScript(sc, name, lang, append(words[:1:1], rest...), i)
 	case rest[0].proc != nil:
 		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
@@ -90,6 +49,72 @@ options:
 			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
 		}
 	}
+}
+
+// shellOptions is the command line of a shell taken apart.
+type shellOptions struct {
+	inline   bool   // -c: the first operand is the script
+	stdin    bool   // -s: the script is read from standard input
+	plain    bool   // no option can run anything else
+	infoOnly bool   // --help or --version: no script runs
+	rest     []word // the operands
+}
+
+// shellOptions takes the options off the call of a shell. It looks into the
+// files that they make the shell read.
+func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, words []word) shellOptions {
+	o := shellOptions{plain: true, rest: words[1:]}
+	for len(o.rest) > 0 {
+		w := o.rest[0]
+		if !o.inline && mayBeOption(w) {
+			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
+			o.plain = false
+			if w.prefix == "" {
+				return o
+			}
+		}
+		switch {
+		case w.text == "--" || w.text == "-":
+			o.rest = o.rest[1:]
+			return o
+		case w.text == "--version" || w.text == "--help":
+			o.infoOnly = true
+			return o
+		case strings.HasPrefix(w.text, "--"):
+			o.rest = o.rest[1:]
+			if w.text == "--rcfile" || w.text == "--init-file" {
+				o.plain = false
+				f.startupFile(sc, name+" "+w.text, lang, words[:1], o.rest)
+				o.rest = o.rest[min(1, len(o.rest)):]
+			}
+		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
+			o.cluster(w.text)
+		default:
+			return o
+		}
+	}
+	return o
+}
+
+// mayBeOption reports whether a word that is not known may be an option.
+func mayBeOption(w word) bool {
+	return w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-')
+}
+
+// startupFile looks into a startup file that is a process substitution.
+func (f *finder) startupFile(sc scope, name string, lang syntax.LangVariant, shell, operands []word) {
+	if len(operands) > 0 && operands[0].proc != nil {
+		sc.stdin = f.outputOf(sc, operands[0].proc.Stmts)
+		f.stdinScript(sc, name, lang, shell, -1)
+	}
+}
+
+// cluster takes in short options such as -xc, and the values of o and O.
+func (o *shellOptions) cluster(text string) {
+	o.inline = o.inline || text[0] == '-' && strings.Contains(text, "c")
+	o.stdin = o.stdin || strings.Contains(text, "s")
+	values := strings.Count(text, "o") + strings.Count(text, "O")
+	o.rest = o.rest[min(1+values, len(o.rest)):]
 }
 
 func isStdin(w word) bool {

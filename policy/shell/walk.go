@@ -174,6 +174,7 @@ func (f *finder) stmts(sc scope, list []*syntax.Stmt) {
 	}
 }
 
+// stmt takes in a statement: its redirections and its command.
 func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	if f.outOfSteps(sc) {
 		return
@@ -187,12 +188,31 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		f.redirect(&sc, r)
 	}
 	switch c := s.Cmd.(type) {
+	case nil:
 	case *syntax.CallExpr:
 		f.writesText(sc, s)
 		f.callExpr(sc, c)
 		if len(c.Args) == 1 && len(s.Redirs) > 0 && c.Args[0].Lit() == "exec" {
 			f.input = sc.stdin // for all commands that follow
 		}
+	case *syntax.DeclClause:
+		f.declClause(sc, c)
+	case *syntax.TestClause:
+		f.arithmetic(sc, c.X)
+	case *syntax.ArithmCmd:
+		f.arithmetic(sc, c.X)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			f.arithmetic(sc, x)
+		}
+	default:
+		f.compound(sc, c)
+	}
+}
+
+// compound takes in a command that is made of others.
+func (f *finder) compound(sc scope, cmd syntax.Command) {
+	switch c := cmd.(type) {
 	case *syntax.BinaryCmd:
 		f.binary(sc, c)
 	case *syntax.Block:
@@ -217,17 +237,6 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	case *syntax.CoprocClause:
 		f.substitutionsIn(sc, c.Name)
 		f.stmt(sc.in("coproc"), c.Stmt)
-	case *syntax.DeclClause:
-		f.declClause(sc, c)
-	case *syntax.TestClause:
-		f.arithmetic(sc, c.X)
-	case *syntax.ArithmCmd:
-		f.arithmetic(sc, c.X)
-	case *syntax.LetClause:
-		for _, x := range c.Exprs {
-			f.arithmetic(sc, x)
-		}
-	case nil:
 	default:
 		f.opaque(sc, sc.source(c), "this kind of command is not understood")
 	}
