@@ -273,7 +273,9 @@ func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 		if c.Through {
 			continue
 		}
-		if len(c.Argv) == 0 || !c.Allowable() || !shell.KnownReadOnly(c.Argv) {
+		// A file name pattern counts as it is written.
+		asWritten := shell.Command{Argv: c.Argv}
+		if !c.Allowable() || !asWritten.ReadOnly() {
 			return false
 		}
 		listed = true

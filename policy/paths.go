@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -79,49 +80,27 @@ func (p Paths) HidesSome() bool {
 }
 
 // CompilePaths returns the writable roots and the paths that the rules amount
-// to. The order of rules does not matter, and what a rule says that holds
-// without it is left out.
+// to. The order of the rules does not matter. Rules that change nothing are
+// left out.
 func CompilePaths(rules []PathRule) (roots []string, paths Paths, err error) {
 	exact := map[string]Access{}
 	for _, r := range rules {
+		if err := r.check(); err != nil {
+			return nil, Paths{}, err
+		}
 		if r.Glob {
-			if err := CheckGlob(r.Path); err != nil {
-				return nil, Paths{}, err
-			}
-			if r.Access != NoAccess {
-				return nil, Paths{}, fmt.Errorf("pattern %q: a pattern can only be denied; name a folder instead", r.Path)
-			}
 			paths.DeniedGlobs = append(paths.DeniedGlobs, r.Path)
-			continue
-		}
-		if !path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path {
-			return nil, Paths{}, fmt.Errorf("path %q: must be absolute and clean", r.Path)
-		}
-		if old, ok := exact[r.Path]; !ok || r.Access < old {
+		} else if old, ok := exact[r.Path]; !ok || r.Access < old {
 			exact[r.Path] = r.Access
 		}
 	}
 	paths.Restricted = exact["/"] == NoAccess
-	order := make([]string, 0, len(exact))
-	for p := range exact {
-		order = append(order, p)
-	}
-	slices.Sort(order) // a folder before what lies in it
-	for _, p := range order {
-		around := NoAccess
-		for up := p; up != "/"; {
-			up = path.Dir(up)
-			if a, ok := exact[up]; ok {
-				around = a
-				break
-			}
-		}
+	for _, p := range slices.Sorted(maps.Keys(exact)) { // a folder before its contents
+		around := accessAround(exact, p)
 		switch access := exact[p]; {
-		case p == "/" && access == CanWrite:
-			roots = append(roots, p)
-		case p == "/" || access == around && access != CanWrite:
 		case access == CanWrite:
 			roots = append(roots, p)
+		case p == "/" || access == around:
 		case access == NoAccess:
 			paths.Denied = append(paths.Denied, p)
 		case around == CanWrite:
@@ -133,6 +112,34 @@ func CompilePaths(rules []PathRule) (roots []string, paths Paths, err error) {
 	slices.Sort(paths.DeniedGlobs)
 	paths.DeniedGlobs = slices.Compact(paths.DeniedGlobs)
 	return roots, paths, nil
+}
+
+// check returns an error unless the rule is one that [CompilePaths] takes.
+func (r PathRule) check() error {
+	if !r.Glob {
+		if !path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path {
+			return fmt.Errorf("path %q: must be absolute and clean", r.Path)
+		}
+		return nil
+	}
+	if err := CheckGlob(r.Path); err != nil {
+		return err
+	}
+	if r.Access != NoAccess {
+		return fmt.Errorf("pattern %q: a pattern can only be denied; name a folder instead", r.Path)
+	}
+	return nil
+}
+
+// accessAround returns the access of the nearest folder above p that has one.
+func accessAround(exact map[string]Access, p string) Access {
+	for p != "/" {
+		p = path.Dir(p)
+		if a, ok := exact[p]; ok {
+			return a
+		}
+	}
+	return NoAccess
 }
 
 // Access returns what f allows on the absolute, clean path name, by words:

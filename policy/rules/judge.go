@@ -67,7 +67,7 @@ func (r *Rules) Judge(argv []string) Judgment {
 		j.Reason = j.strictest()
 		return j
 	}
-	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o shell.Opaque) bool { return o.IsCovered(cover) })
+	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o shell.Opaque) bool { return isCovered(o.Origin, cover) })
 	possible := slices.IndexFunc(j.Matches, func(m CommandMatch) bool { return m.Rule.Possible })
 	switch hidden := hides(opaque); {
 	case possible >= 0:
@@ -112,7 +112,7 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 		if c.Derived || c.Elsewhere {
 			continue
 		}
-		allowed := c.IsCovered(cover) || cover[i] > 0 && c.Allowable()
+		allowed := isCovered(c.Origin, cover) || cover[i] > 0 && c.Allowable()
 		if c.Through {
 			named = named && (allowed || shell.RunsScript(c.Argv))
 			continue
@@ -123,12 +123,18 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 	return cover, permitted && listed, named
 }
 
+// isCovered reports whether an allow names the words that something was found
+// in. Cover is the number of words that an allow names in each command.
+func isCovered(o shell.Origin, cover []int) bool {
+	return o.Parent > 0 && cover[o.Parent-1] > o.Word
+}
+
 // covered returns how many words of a command are named by an allow: by a rule
 // for it, or by one for the command that it stands in, as `sudo apt update` is
 // covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
 func covered(found Evaluation, i int, commands []shell.Command, cover []int) int {
 	c := commands[i]
-	if c.IsCovered(cover) {
+	if isCovered(c.Origin, cover) {
 		outer := commands[c.Parent-1]
 		if outer.Argv[c.Word] != c.Argv[0] {
 			return len(c.Argv) // it stands in a script, which is named as a whole
@@ -191,18 +197,13 @@ func (j *Judgment) strictest() string {
 	return ""
 }
 
-// ProposePrefix returns the prefix that "always" would permit for the call
-// argv, or false when there is none to offer. wanted is the model's proposal,
-// taken if it is the beginning of a command in the call and not too broad.
-// Without it the first command that rules do not permit yet is proposed whole.
-// A script that cannot be taken apart is proposed as it is, word by word.
-func ProposePrefix(argv []string, wanted []string) ([]string, bool) {
-	var r *Rules
-	return r.ProposePrefix(argv, wanted)
-}
-
-// ProposePrefix is the function of that name, which knows what is permitted
-// already.
+// ProposePrefix returns the prefix that the answer "always" would permit for the
+// call argv, or false if there is none to offer.
+//
+// Wanted is the model's proposal. It is taken if a command in the call begins
+// with it and it is not too broad. Otherwise the first command that the rules
+// do not permit yet is proposed whole. A script that cannot be analyzed is
+// proposed as it is, word by word. It works on nil rules.
 func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 	if len(argv) == 0 {
 		return nil, false
@@ -217,7 +218,7 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 	var first []string
 	cover := make([]int, len(j.Found.Commands))
 	for i, c := range j.Found.Commands {
-		if c.IsCovered(cover) {
+		if isCovered(c.Origin, cover) {
 			cover[i] = len(c.Argv) // the proposal names it
 			continue
 		}

@@ -5,12 +5,6 @@ import (
 	"strings"
 )
 
-// isCovered reports whether an allow names the words that something was found
-// in.
-func (o Origin) IsCovered(cover []int) bool {
-	return o.Parent > 0 && cover[o.Parent-1] > o.Word
-}
-
 // isShellCall reports whether argv is a shell with options and a script, as a
 // shell tool starts it.
 func RunsScript(argv []string) bool {

@@ -6,16 +6,9 @@ import (
 	"sync"
 )
 
-// Dangerous returns why argv, one simple command, destroys what cannot be had
-// back, or "". The reason goes on where the command stops: `rm -rf x` "deletes
-// without asking".
-func Dangerous(argv []string) string {
-	return Command{Argv: argv}.Dangerous()
-}
-
-// Dangerous returns why the command destroys what cannot be had back where it
-// stands, or "". It looks at this command alone; what it starts is listed
-// beside it.
+// Dangerous returns why the command destroys something that cannot be restored,
+// or "". The reason continues the command: `rm -rf x` "deletes without asking".
+// Commands that it starts are not considered; they are listed on their own.
 func (c Command) Dangerous() string {
 	if c.danger != "" {
 		return c.danger

@@ -7,18 +7,12 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// KnownReadOnly reports whether argv, one simple command, is on the list of
-// commands that only read and start nothing else. It is the list that Codex
-// let through under untrusted, without its gaps, and a few like them.
+// ReadOnly reports whether the command is on the list of commands that only read
+// and start nothing else, and nothing is redirected to a file. Arguments must be
+// known where they matter.
 //
-// It says nothing about redirections, see [Command.ReadOnly].
-func KnownReadOnly(argv []string) bool {
-	return Command{Argv: argv}.ReadOnly()
-}
-
-// ReadOnly reports whether the command only reads: it is known to, with
-// arguments that are known where they matter, and nothing is redirected into
-// a file.
+// The list is the one that Codex lets through under the approval policy
+// untrusted, without its gaps, and a few similar commands.
 func (c Command) ReadOnly() bool {
 	if len(c.Argv) == 0 || len(c.Writes) > 0 || !harmlessAssigns(c.Assigns) {
 		return false
@@ -42,7 +36,7 @@ func (c Command) ReadOnly() bool {
 
 // onlyRead are the commands that only read, whatever their arguments.
 var onlyRead = map[string]bool{
-	":": true, "[": true, "arch": false, "basename": true, "cat": true, "cd": true, "cmp": true, "comm": true, "cut": true,
+	":": true, "[": true, "basename": true, "cat": true, "cd": true, "cmp": true, "comm": true, "cut": true,
 	"df": true, "dirname": true, "du": true, "echo": true, "expr": true, "false": true, "fold": true, "grep": true,
 	"egrep": true, "fgrep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true, "nl": true, "nproc": true,
 	"numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true, "realpath": true, "rev": true, "seq": true,
