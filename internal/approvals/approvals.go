@@ -6,7 +6,7 @@
 //	answer, err := list.Ask(ctx, waiting) // in the gate
 //	err = list.Decide(id, policy.Once)    // from another process
 //
-// OnceOnly question is a file in a folder that is its owner's alone, so it does not
+// Each question is a file in a folder that is its owner's alone, so it does not
 // matter which process asks, which one answers, and whether the first has
 // ended by then. The folder lies where no tool can read or write it. An answer
 // is a file of its own beside it, which can be made once: of two answers the
@@ -212,7 +212,7 @@ func (l *List) remove(id string) {
 	}
 }
 
-// QueuedQuestion returns what waits for an answer, the oldest first.
+// Waiting returns what waits for an answer, the oldest first.
 func (l *List) Waiting() ([]Entry, error) {
 	all, err := l.entries()
 	if err != nil {
@@ -341,7 +341,7 @@ func (l *List) tidy(f fs.DirEntry) {
 	}
 }
 
-// OnceOnly question has a file named by its id and this, and may have the others.
+// Each question has a file named by its id and this, and may have the others.
 const (
 	questionFile = "json"
 	answerFile   = "answer"

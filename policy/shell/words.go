@@ -3,7 +3,6 @@ package shell
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -419,193 +418,63 @@ func globAt(s string) int {
 	return -1
 }
 
-// unescape removes backslashes. Within quotes only those before one of the
-// characters in special count; an escaped newline vanishes either way.
-func unescape(s, special string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
-		}
-		next := s[i+1]
-		switch {
-		case next == '\n':
-			i++
-		case special == "" || strings.IndexByte(special, next) >= 0:
-			b.WriteByte(next)
-			i++
-		default:
-			b.WriteByte('\\')
+// concatWith is join with each known text changed by fn and end appended.
+func concatWith(list []word, end string, fn func(string) string) word {
+	list = append([]word(nil), list...)
+	for i := range list {
+		if !list[i].hole {
+			list[i].text = fn(list[i].text)
 		}
 	}
-	return b.String()
+	w := concat(list, " ")
+	w.text += end
+	w.script += end
+	return w
 }
 
-// ansiC resolves the escapes of $'…'.
-func ansiC(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
+// concat returns one word made of several, as eval, watch and ssh make it.
+func concat(list []word, sep string) word {
+	var w word
+	var text, code strings.Builder
+	for i, part := range list {
+		if i > 0 {
+			text.WriteString(sep)
+			code.WriteString(sep)
 		}
-		i++
-		if k := strings.IndexByte(`abeEfnrtv`, s[i]); k >= 0 {
-			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v"[k])
-			continue
-		}
-		n := 0
-		switch s[i] {
-		case 'x':
-			n = number(&b, s[i+1:], 16, 2, false)
-		case 'u':
-			n = number(&b, s[i+1:], 16, 4, true)
-		case 'U':
-			n = number(&b, s[i+1:], 16, 8, true)
-		case 'c':
-			if i+1 < len(s) {
-				b.WriteByte(s[i+1] & 0x1f)
-				n = 1
-			}
-		case '0', '1', '2', '3', '4', '5', '6', '7':
-			i--
-			n = number(&b, s[i+1:], 8, 3, false)
-		case '\\', '\'', '"', '?':
-			b.WriteByte(s[i])
-			continue
-		default:
-			b.WriteByte('\\')
-			b.WriteByte(s[i])
-			continue
-		}
-		if n == 0 {
-			b.WriteByte('\\')
-			b.WriteByte(s[i])
-		}
-		i += n
+		text.WriteString(part.text)
+		code.WriteString(part.code())
+		w.hole = w.hole || part.hole
+		w.from = append(w.from, part.from...)
 	}
-	text, _, _ := strings.Cut(b.String(), "\x00") // bash ends the string there
-	return text
+	if len(list) > 0 {
+		w.pos = list[0].pos
+	}
+	w.text, w.script = text.String(), code.String()
+	if w.hole {
+		w.guesses = joinGuesses(list, sep)
+	}
+	return w
 }
 
-// number writes the character whose code begins s and returns how many digits
-// that took.
-func number(b *strings.Builder, s string, base, most int, unicode bool) int {
-	n := 0
-	for n < len(s) && n < most && digit(s[n]) < base {
-		n++
-	}
-	if n == 0 {
-		return 0
-	}
-	v, err := strconv.ParseUint(s[:n], base, 64)
-	if err != nil {
-		return 0
-	}
-	if unicode {
-		if v > utf8.MaxRune {
-			v = utf8.RuneError
+// joinGuesses returns what the joined words may be when each hole has a guess.
+func joinGuesses(list []word, sep string) []string {
+	most := 0
+	for _, w := range list {
+		if w.hole && len(w.guesses) == 0 {
+			return nil
 		}
-		b.WriteRune(rune(v))
-	} else {
-		b.WriteByte(byte(v))
+		most = max(most, len(w.guesses))
 	}
-	return n
-}
-
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 99
-}
-
-// expandBraces returns the words that a word with brace expressions stands
-// for, or false when there are too many.
-func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {
-	out := []*syntax.Word{{}}
-	for _, p := range w.Parts {
-		br, ok := p.(*syntax.BraceExp)
-		if !ok {
-			for _, o := range out {
-				o.Parts = append(o.Parts, p)
-			}
-			continue
-		}
-		elems, ok := braceElems(br)
-		if !ok || len(elems)*len(out) > maxWords {
-			return nil, false
-		}
-		var next []*syntax.Word
-		for _, o := range out {
-			for _, e := range elems {
-				parts := append(o.Parts[:len(o.Parts):len(o.Parts)], e.Parts...)
-				next = append(next, &syntax.Word{Parts: parts})
+	var out []string
+	for n := range min(most, 4) {
+		parts := make([]string, len(list))
+		for i, w := range list {
+			parts[i] = w.text
+			if w.hole {
+				parts[i] = w.guesses[min(n, len(w.guesses)-1)]
 			}
 		}
-		out = next
+		out = append(out, strings.Join(parts, sep))
 	}
-	return out, true
-}
-
-// braceElems returns what one brace expression can be.
-func braceElems(br *syntax.BraceExp) ([]*syntax.Word, bool) {
-	if br.Sequence {
-		return braceSequence(br)
-	}
-	var all []*syntax.Word
-	for _, e := range br.Elems {
-		list, ok := expandBraces(e)
-		if !ok || len(all)+len(list) > maxWords {
-			return nil, false
-		}
-		all = append(all, list...)
-	}
-	return all, true
-}
-
-// braceSequence returns the words of {1..9} and {a..e..2}.
-func braceSequence(br *syntax.BraceExp) ([]*syntax.Word, bool) {
-	lit := make([]string, len(br.Elems))
-	for i, e := range br.Elems {
-		lit[i] = e.Lit()
-	}
-	step := 1
-	if len(lit) > 2 {
-		step, _ = strconv.Atoi(lit[2])
-		step = max(step, -step, 1)
-	}
-	from, err1 := strconv.Atoi(lit[0])
-	to, err2 := strconv.Atoi(lit[1])
-	letters := err1 != nil || err2 != nil
-	if letters {
-		if len(lit[0]) != 1 || len(lit[1]) != 1 {
-			return nil, false
-		}
-		from, to = int(lit[0][0]), int(lit[1][0])
-	}
-	if to < from {
-		step = -step
-	}
-	var out []*syntax.Word
-	for n := from; (step > 0 && n <= to) || (step < 0 && n >= to); n += step {
-		if len(out) == maxWords {
-			return nil, false
-		}
-		s := strconv.Itoa(n)
-		if letters {
-			s = string(rune(n))
-		}
-		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: s}}})
-	}
-	return out, true
+	return out
 }

@@ -108,14 +108,3 @@ var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
 func sedReads(args []string) bool {
 	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) && (len(args) < 3 || !strings.HasPrefix(args[2], "-"))
 }
-
-func IsSystemProgram(path string) bool {
-	return slices.ContainsFunc(systemFolders, func(dir string) bool {
-		rest, ok := strings.CutPrefix(path, dir)
-		return ok && rest != "" && !strings.Contains(rest, "/")
-	})
-}
-
-// systemFolders are where programs come from that only an administrator
-// installs.
-var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}

@@ -51,7 +51,9 @@ func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(nam
 var codeVars = map[string][]string{
 	"PERL5OPT": nil, "PERL5DB": nil, "RUBYOPT": nil, "LUA_INIT": nil, "NODE_OPTIONS": {"data:", "eval"},
 	"GIT_CONFIG_PARAMETERS": nil, "GIT_CONFIG_COUNT": nil,
-	"MAKEFLAGS": {"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec", "vettool"}, "RUSTFLAGS": {"linker"},
+	"MAKEFLAGS": {
+		"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec",
+		"vettool"}, "RUSTFLAGS": {"linker"},
 	"TAR_OPTIONS": {"exec", "command", "-I", "-F"}, "SHELLOPTS": {"xtrace"},
 }
 

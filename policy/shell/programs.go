@@ -140,159 +140,6 @@ func (f *finder) language(sc scope, name string, words []word) bool {
 
 func isDashes(w word) bool { return w.text == "--" }
 
-// wrapperOf returns the grammar of the wrapper called name. The one of env is
-// used by [finder.env].
-func wrapperOf(name string) (wrapper, bool) {
-	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || name == "ld.so" {
-		return loader, true
-	}
-	if gnu, ok := strings.CutPrefix(name, "g"); ok && gnuNames[gnu] {
-		g, ok := wrappers()[gnu]
-		return g, ok
-	}
-	g, ok := wrappers()[name]
-	return g, ok && name != "env"
-}
-
-// gnuNames are the wrappers that macOS users have with a g before the name.
-var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "stdbuf": true, "xargs": true, "chroot": true, "time": true}
-
-// loader is the dynamic loader, which runs the program it is given.
-var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", noCommand: "list verify"}
-
-// wrapped follows a wrapper to the command it starts.
-func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) {
-	o := g.parse(words[1:])
-	for names := range strings.FieldsSeq(g.noCommand) {
-		if _, ok := o.get(names); ok {
-			return
-		}
-	}
-	in := sc.in(name)
-	in.assigns = slices.Clip(in.assigns)
-	in.elsewhere = in.elsewhere || g.elsewhere
-	if o.unknown != "" {
-		f.opaque(sc, texts(words), "option %s of %s is not known here", o.unknown, name)
-		if len(o.rest) > 1 {
-			f.call(in.reinterpreted(o.unknown+" with a value"), o.rest[1:])
-		}
-	}
-	if text, ok := o.get(g.script); ok {
-		f.script(in, text, syntax.LangBash, nil)
-	}
-	rest := o.rest
-	for g.assigns && len(rest) > 0 && isAssign(rest[0]) {
-		f.envAssign(&in, rest[0])
-		rest = rest[1:]
-	}
-	changesVars := len(rest) < len(o.rest)
-	if len(rest) <= g.operands {
-		return
-	}
-	rest = rest[g.operands:]
-	if g.operands > 0 && g.script != "" && len(rest) > 1 && rest[0].text == "-c" { // flock FILE -c 'script'
-		f.script(in, rest[1], syntax.LangBash, nil)
-		return
-	}
-	if g.through && o.unknown == "" && !changesVars {
-		f.markThrough(i)
-	}
-	f.wrappedCommand(sc, in, g, o, rest)
-}
-
-// wrappedCommand takes in the words after a wrapper's options and operands.
-func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word) {
-	if g.extraArgs {
-		words = f.xargs(sc, o, words)
-	}
-	if g.joined && !runsWords(o) {
-		f.script(in, concat(words, " "), syntax.LangBash, nil)
-		return
-	}
-	f.call(in, words)
-}
-
-// runsWords reports whether watch was told to start its words as they are.
-func runsWords(o options) bool {
-	_, ok := o.get("x exec")
-	return ok
-}
-
-// xargs returns the command that xargs starts, with what it reads left open.
-func (f *finder) xargs(sc scope, o options, rest []word) []word {
-	var texts []string
-	if sc.stdin.kind == inputText && !sc.stdin.word.hole {
-		texts = append(texts, sc.stdin.word.text)
-	}
-	replace, ok := o.get("I i replace J")
-	if !ok {
-		return append(rest[:len(rest):len(rest)], word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts})
-	}
-	if replace.text == "" {
-		replace.text = "{}"
-	}
-	return withHoles(rest, replace.text, texts)
-}
-
-// withHoles returns words with each mark replaced by something not known.
-func withHoles(words []word, mark string, guesses []string) []word {
-	out := slices.Clone(words)
-	for i, w := range out {
-		before, after, ok := strings.Cut(w.text, mark)
-		if !ok || w.hole {
-			continue
-		}
-		out[i] = word{text: w.text, pos: w.pos, hole: true, prefix: before, script: before + unknownVar + strings.ReplaceAll(after, mark, unknownVar)}
-		for _, g := range guesses {
-			out[i].guesses = append(out[i].guesses, strings.ReplaceAll(w.text, mark, strings.TrimSpace(g)))
-		}
-	}
-	return out
-}
-
-func isAssign(w word) bool {
-	name, _, ok := strings.Cut(w.text, "=")
-	return ok && syntax.ValidName(name)
-}
-
-// envAssign takes in NAME=value given to env or sudo.
-func (f *finder) envAssign(sc *scope, w word) {
-	name, _, _ := strings.Cut(w.text, "=")
-	f.variable(*sc, name, cutWord(w, len(name)+1))
-	sc.assigns = append(sc.assigns, w.text)
-}
-
-// env follows env, whose -S takes a line of further arguments.
-func (f *finder) env(sc scope, words []word, i int) {
-	g := wrappers()["env"]
-	o := g.parse(words[1:])
-	if dir, ok := o.get("P"); ok { // BSD: where the command is looked for
-		f.blockAllow(sc, dir.text, "env looks for programs in another place")
-	}
-	line, ok := o.get("S split-string")
-	if !ok {
-		if len(o.rest) > 0 && o.rest[0].text == "-" {
-			words = append([]word{words[0]}, o.rest[1:]...)
-		}
-		f.wrapped(sc, "env", g, words, i)
-		return
-	}
-	if line.hole {
-		f.opaque(sc, line.text, "the arguments given to env -S are not known before it runs")
-	}
-	f.noteScript(sc, line.code()) // it has escapes of its own
-	split, err := Split(line.code())
-	if err != nil {
-		f.opaque(sc, line.text, "the arguments given to env -S cannot be read: %v", err)
-		return
-	}
-	again := []word{words[0]}
-	for _, s := range split {
-		again = append(again, word{text: s, hole: strings.Contains(s, "${"), script: s})
-	}
-	f.env(sc.in("env -S"), append(again, o.rest...), -1)
-}
-
 // scriptPerArgument follows a program each of whose arguments is a script.
 func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	g := wrappers()[name]
@@ -351,7 +198,12 @@ func (f *finder) parallel(sc scope, words []word) {
 		flags:    "0kmqtuvXxz",
 		values:   "aCDdEIjLNnPSs",
 		attached: "il",
-		long:     "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= sshlogin= sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run keep-order group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice citation quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain interactive compress files header= shebang wd= rpl=",
+		long: "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= " +
+			"max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= " +
+			"sshlogin= sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run " +
+			"keep-order group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice " +
+			"citation quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain " +
+			"interactive compress files header= shebang wd= rpl=",
 	}
 	o := g.parse(words[1:])
 	in := sc.in("parallel")
@@ -400,30 +252,6 @@ func (f *finder) parallel(sc scope, words []word) {
 		script.script = strings.ReplaceAll(script.script, mark, unknownVar)
 	}
 	f.script(in, script, syntax.LangBash, nil)
-}
-
-// subcommand follows programs that start others with one of their subcommands.
-func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, words []word) {
-	for i := 1; i < min(len(words), 6); i++ {
-		sub := words[i].text
-		g, ok := subs[sub]
-		if !ok {
-			continue
-		}
-		rest := words[i:]
-		if end := slices.IndexFunc(rest, isDashes); end > 0 && g.operands == 0 && !g.elsewhere {
-			f.call(sc.in(name+" "+sub), rest[end+1:])
-			return
-		}
-		if name == "nix" {
-			if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "-c" || w.text == "--command" }); end > 0 {
-				f.call(sc.in(name+" "+sub), rest[end+1:])
-			}
-			return
-		}
-		f.wrapped(sc, name+" "+sub, g, rest, -1)
-		return
-	}
 }
 
 // afterDashes follows programs that start what stands after --.
@@ -511,101 +339,6 @@ func (f *finder) screen(sc scope, name string, words []word) {
 	o := g.parse(words[1:])
 	if len(o.rest) > g.operands {
 		f.call(sc.in(name), o.rest[g.operands:])
-	}
-}
-
-// optionCommands looks into the options by which common programs are told to
-// start another.
-func (f *finder) optionCommands(sc scope, name string, words []word) {
-	names := commandOptions[name]
-	if names == "" && name != "ssh" {
-		return
-	}
-	in := sc.in(name)
-	for i := 1; i < len(words); i++ {
-		for opt := range strings.FieldsSeq(names) {
-			if value, ok := optionValue(words, i, opt, name != "tar"); ok {
-				f.script(in, value, syntax.LangBash, nil)
-			}
-		}
-		switch {
-		case name == "ssh", name == "scp", name == "sftp":
-			f.sshOption(in, words, i)
-		case name == "tar", name == "gtar", name == "bsdtar":
-			f.tarCheckpoint(in, words[i])
-		}
-	}
-}
-
-// optionValue returns the value of the option opt if words[i] is that option:
-// the next word, what follows --name=, or with attached what follows -x.
-func optionValue(words []word, i int, opt string, attached bool) (word, bool) {
-	w := words[i]
-	switch {
-	case w.text == opt && i+1 < len(words):
-		return words[i+1], true
-	case len(opt) > 2 && strings.HasPrefix(w.text, opt+"="):
-		return cutWord(w, len(opt)+1), true
-	case attached && len(opt) == 2 && len(w.text) > 2 && strings.HasPrefix(w.text, opt):
-		return cutWord(w, 2), true
-	}
-	return word{}, false
-}
-
-// tarCheckpoint looks into --checkpoint-action=exec=command.
-func (f *finder) tarCheckpoint(sc scope, w word) {
-	option := strings.HasPrefix(w.text, "--checkpoint-action") && strings.Contains(w.text, "=exec=")
-	if option || strings.HasPrefix(w.text, "exec=") {
-		f.script(sc, cutWord(w, strings.Index(w.text, "exec=")+len("exec=")), syntax.LangBash, nil)
-	}
-}
-
-// commandOptions are the options whose value is a command.
-var commandOptions = map[string]string{
-	"tar":       "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
-	"gtar":      "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
-	"bsdtar":    "--use-compress-program",
-	"rsync":     "-e --rsh",
-	"sort":      "--compress-program",
-	"split":     "--filter",
-	"rg":        "--pre --hostname-bin",
-	"man":       "-P --pager -H --html",
-	"zip":       "-TT --unzip-command",
-	"scp":       "-S",
-	"sftp":      "-S",
-	"fzf":       "--preview --bind",
-	"nodemon":   "-x --exec",
-	"watchexec": "-x",
-	"gcc":       "-wrapper",
-	"go":        "-exec -toolexec -vettool",
-	"vagrant":   "-c --command",
-	"gcloud":    "--command",
-	"pip":       "--editor",
-	"wget":      "--use-askpass",
-	"restic":    "--password-command",
-	"cpio":      "--rsh-command",
-}
-
-// sshOption looks into -o Name=command.
-func (f *finder) sshOption(sc scope, words []word, i int) {
-	w := words[i]
-	switch {
-	case w.text == "-o" && i+1 < len(words):
-		w = words[i+1]
-	case strings.HasPrefix(w.text, "-o"):
-		w = cutWord(w, 2)
-	default:
-		return
-	}
-	name, _, ok := strings.Cut(w.text, "=")
-	if !ok {
-		if name, _, ok = strings.Cut(w.text, " "); !ok {
-			return
-		}
-	}
-	switch strings.ToLower(strings.TrimSpace(name)) {
-	case "proxycommand", "localcommand", "knownhostscommand", "remotecommand":
-		f.script(sc.in("-o "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
 

@@ -80,3 +80,14 @@ func textsOf(words []word) []string {
 	}
 	return out
 }
+
+func IsSystemProgram(path string) bool {
+	return slices.ContainsFunc(systemFolders, func(dir string) bool {
+		rest, ok := strings.CutPrefix(path, dir)
+		return ok && rest != "" && !strings.Contains(rest, "/")
+	})
+}
+
+// systemFolders are where programs come from that only an administrator
+// installs.
+var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}
