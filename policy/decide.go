@@ -217,7 +217,8 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	case j.Decision == rules.Allow && j.LiftsSandbox:
 		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
 	case j.Decision == rules.Allow:
-		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
+		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox",
+			Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
 	case j.Decision == rules.Prompt:
@@ -297,7 +298,8 @@ func (p *Policy) bySandbox(a Action) Decision {
 	}
 	for _, name := range slices.Concat(a.Reads, a.Writes) {
 		if why := unsafeWindowsPath(name, p.Workspace); why != "" {
-			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why), Hint: "give the path of a file on a drive"}
+			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why),
+				Hint: "give the path of a file on a drive"}
 		}
 	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
@@ -546,7 +548,8 @@ func (p *Policy) protected(root, w string) (string, bool) {
 // that stays read-only.
 func (p *Policy) ReadOnlyName(root, w string) bool {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
-	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool { return matchesNames(parts, strings.Split(sub, "/")) })
+	return slices.ContainsFunc(p.ReadOnlySubpaths,
+		func(sub string) bool { return matchesNames(parts, strings.Split(sub, "/")) })
 }
 
 // matchesNames reports whether parts begins with what the parts of a pattern name.
@@ -597,7 +600,8 @@ func (a Action) In(workspace string) Action {
 	a.Dir = abs(a.Dir)
 	a.Reads, a.Writes = list(a.Reads), list(a.Writes)
 	if a.Additional != nil {
-		a.Additional = &Additional{Network: a.Additional.Network, Write: list(a.Additional.Write), Read: list(a.Additional.Read)}
+		a.Additional = &Additional{Network: a.Additional.Network, Write: list(a.Additional.Write),
+			Read: list(a.Additional.Read)}
 	}
 	return a
 }

@@ -80,7 +80,8 @@ func (p *Policy) decideDownstream(a Action) Decision {
 		return d
 	}
 	d.Reason = why
-	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]", a.Server)
+	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]",
+		a.Server)
 	if a.Request {
 		table := fmt.Sprintf("[mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
 		d.Hint = "the user can allow it with approval_mode = \"approve\" in " + table

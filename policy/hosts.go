@@ -89,7 +89,8 @@ func parsePattern(raw string) (hostPattern, error) {
 		return p, nil
 	}
 	if strings.Contains(name, "*") {
-		return p, &hostname.Error{Host: raw, Why: `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
+		return p, &hostname.Error{Host: raw,
+			Why: `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
 	}
 	if strings.Contains(name, "://") {
 		return p, &hostname.Error{Host: raw, Why: "give the host alone, without a scheme"}
@@ -98,7 +99,8 @@ func parsePattern(raw string) (hostPattern, error) {
 	if host, err := hostname.Parse(name); err == nil {
 		p.host = host
 	} else if p.host, p.port, err = hostname.ParseWithPort(name, 0); err != nil {
-		if _, perr := hostname.Parse(strings.TrimRight(name, ":0123456789")); perr != nil || !strings.Contains(name, ":") {
+		if _, perr := hostname.Parse(strings.TrimRight(name, ":0123456789")); perr != nil ||
+			!strings.Contains(name, ":") {
 			_, err = hostname.Parse(name)
 		}
 		return p, &hostname.Error{Host: raw, Why: err.(*hostname.Error).Why}
@@ -208,14 +210,16 @@ type HostDecision struct {
 // are another question, see [Hosts.DecideAddress].
 func (h Hosts) Decide(rs *rules.Rules, t HostTarget) HostDecision {
 	if p := match(h.Deny, t.Host, t.Port, true); p != "" {
-		return HostDecision{Reason: fmt.Sprintf("it is on the list of denied hosts (%s)", p), Rule: p, Hint: "go on without it"}
+		return HostDecision{Reason: fmt.Sprintf("it is on the list of denied hosts (%s)", p), Rule: p,
+			Hint: "go on without it"}
 	}
 	var prompt *rules.Match
 	for _, protocol := range t.speaks() {
 		m := rs.Network(t.Host, protocol)
 		switch m.Decision {
 		case rules.Forbidden:
-			return HostDecision{Reason: "a rule forbids it" + ofRule(m.Strictest()), Rule: m.Strictest().String(), Hint: "go on without it"}
+			return HostDecision{Reason: "a rule forbids it" + ofRule(m.Strictest()), Rule: m.Strictest().String(),
+				Hint: "go on without it"}
 		case rules.Prompt:
 			prompt = m.Strictest()
 		}
@@ -229,7 +233,8 @@ func (h Hosts) Decide(rs *rules.Rules, t HostTarget) HostDecision {
 	if p := match(h.Allow, t.Host, t.Port, false); p != "" {
 		return HostDecision{Verdict: Allow, Reason: "it is on the list of allowed hosts", Rule: p}
 	}
-	return HostDecision{Reason: "it is not on the list of allowed hosts", Hint: "the user can allow it with the rule " + NetworkRuleLine(t)}
+	return HostDecision{Reason: "it is not on the list of allowed hosts",
+		Hint: "the user can allow it with the rule " + NetworkRuleLine(t)}
 }
 
 func ofRule(m *rules.Match) string {
@@ -241,7 +246,8 @@ func ofRule(m *rules.Match) string {
 
 // NetworkRuleLine returns the line of a rule file that allows t.
 func NetworkRuleLine(t HostTarget) string {
-	return fmt.Sprintf("network_rule(host=%s, protocol=%s, decision=\"allow\")", syntax.Quote(t.Host, false), syntax.Quote(t.Protocol, false))
+	return fmt.Sprintf("network_rule(host=%s, protocol=%s, decision=\"allow\")", syntax.Quote(t.Host, false),
+		syntax.Quote(t.Protocol, false))
 }
 
 // DecideAddress says whether t, which may be reached, may be reached at addr.
@@ -260,14 +266,16 @@ func (h Hosts) DecideAddress(rs *rules.Rules, t HostTarget, addr netip.Addr, own
 	if why == "" && own {
 		why = "an address of this machine"
 	}
-	if why == "" || h.listed(rs, at, t.Host == literal) || addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rs, t, true) {
+	if why == "" || h.listed(rs, at, t.Host == literal) ||
+		addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rs, t, true) {
 		return HostDecision{Verdict: Allow}
 	}
 	reason := fmt.Sprintf("it leads to %s, %s", literal, why)
 	if t.Host == literal {
 		reason = "it is " + why
 	}
-	return HostDecision{Reason: reason, Hint: fmt.Sprintf("only an entry for the address itself, %q, allows that", literal)}
+	return HostDecision{Reason: reason,
+		Hint: fmt.Sprintf("only an entry for the address itself, %q, allows that", literal)}
 }
 
 // listed reports whether the very host of t is listed or has a rule that

@@ -47,7 +47,8 @@ func (p Places) Special(word, sub string, access Access) ([]PathRule, error) {
 			paths[0] = p.SlashTmp
 		}
 	default:
-		return nil, &ValueError{What: "place", Value: word, Known: strings.Join(SpecialNames, ", ") + ", a path that begins with / or ~/"}
+		return nil, &ValueError{What: "place", Value: word,
+			Known: strings.Join(SpecialNames, ", ") + ", a path that begins with / or ~/"}
 	}
 	if sub != "" && sub != "." {
 		return nil, fmt.Errorf("%s has no paths below it in a profile", word)

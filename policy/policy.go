@@ -136,7 +136,8 @@ func ParseMode(s string) (Mode, error) {
 	case "danger-full-access":
 		return DangerFullAccess, nil
 	}
-	return ReadOnly, &ValueError{What: "sandbox mode", Value: s, Known: "read-only, workspace-write, danger-full-access"}
+	return ReadOnly, &ValueError{What: "sandbox mode", Value: s,
+		Known: "read-only, workspace-write, danger-full-access"}
 }
 
 // A ValueError is a word that none of the known ones matches.

@@ -67,7 +67,8 @@ func (r *Rules) Judge(argv []string) Judgment {
 		j.Reason = j.strictest()
 		return j
 	}
-	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque), func(o shell.Opaque) bool { return isCovered(o.Origin, cover) })
+	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque),
+		func(o shell.Opaque) bool { return isCovered(o.Origin, cover) })
 	possible := slices.IndexFunc(j.Matches, func(m CommandMatch) bool { return m.Rule.Possible })
 	switch hidden := hides(opaque); {
 	case possible >= 0:
@@ -192,7 +193,8 @@ func (j *Judgment) strictest() string {
 		if j.Decision == Forbidden {
 			verb = "forbids"
 		}
-		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb, shell.Join(m.Rule.Prefix))
+		return fmt.Sprintf("`%s`: %s:%d %s commands starting with `%s`", command, m.Rule.File, m.Rule.Line, verb,
+			shell.Join(m.Rule.Prefix))
 	}
 	return ""
 }
@@ -236,7 +238,8 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 			cover[i] = len(first)
 		}
 	}
-	if first == nil || shell.TooBroad(first) || slices.ContainsFunc(first, func(s string) bool { return !utf8.ValidString(s) }) {
+	if first == nil || shell.TooBroad(first) ||
+		slices.ContainsFunc(first, func(s string) bool { return !utf8.ValidString(s) }) {
 		return nil, false
 	}
 	return slices.Clone(first), true
@@ -245,7 +248,8 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 // acceptable reports whether the model's proposal is the beginning of a
 // command and narrow enough.
 func acceptable(wanted, argv []string) bool {
-	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) && !shell.TooBroad(wanted)
+	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) &&
+		!shell.TooBroad(wanted)
 }
 
 // PrefixRuleLine returns the line of a rule file that gives commands starting with
@@ -256,7 +260,8 @@ func PrefixRuleLine(prefix []string, decision string) string {
 	for i, p := range prefix {
 		quoted[i] = syntax.Quote(p, false)
 	}
-	return fmt.Sprintf("prefix_rule(pattern=[%s], decision=%s)", strings.Join(quoted, ", "), syntax.Quote(decision, false))
+	return fmt.Sprintf("prefix_rule(pattern=[%s], decision=%s)", strings.Join(quoted, ", "),
+		syntax.Quote(decision, false))
 }
 
 // liftsWith reports whether an allow for prefix is one that lifts the sandbox

@@ -119,7 +119,8 @@ func (p *ruleParser) here(thread *starlark.Thread) position {
 // asked whatever it says.
 var reviewers = []string{"", "user", "auto_review"}
 
-func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var pattern starlark.Value
 	var decision, justification, match, notMatch, unless, reviewer starlark.Value
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
@@ -175,7 +176,8 @@ func (p *ruleParser) check(ex ruleExamples) error {
 	return nil
 }
 
-func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var name string
 	var list starlark.Iterable
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name, "paths", &list); err != nil {
@@ -206,10 +208,12 @@ func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, arg
 	return starlark.None, nil
 }
 
-func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var host, protocol, decision string
 	var justification starlark.Value
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision, "justification?", &justification)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision,
+		"justification?", &justification)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +223,8 @@ func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, a
 	}
 	var ok bool
 	if rule.protocol, ok = parseProtocol(protocol); !ok {
-		return nil, fmt.Errorf("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)", protocol)
+		return nil, fmt.Errorf("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)",
+			protocol)
 	}
 	if decision == "deny" {
 		decision = "forbidden"
@@ -234,10 +239,12 @@ func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, a
 	return starlark.None, nil
 }
 
-func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var server, tool, decision, justification starlark.Value
 	var wanted *starlark.Dict
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "server", &server, "tool", &tool, "args?", &wanted, "decision?", &decision, "justification?", &justification)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "server", &server, "tool", &tool, "args?", &wanted,
+		"decision?", &decision, "justification?", &justification)
 	if err != nil {
 		return nil, err
 	}
@@ -384,7 +391,8 @@ func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 		}
 		for i, alternatives := range pattern {
 			if !slices.ContainsFunc(u[i], func(s string) bool { return slices.Contains(alternatives, s) }) {
-				return nil, fmt.Errorf("an unless pattern must begin like the rule's pattern (%s)", strings.Join(u[i], "|"))
+				return nil, fmt.Errorf("an unless pattern must begin like the rule's pattern (%s)",
+					strings.Join(u[i], "|"))
 			}
 		}
 		out = append(out, u)

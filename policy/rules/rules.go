@@ -311,11 +311,13 @@ func matchPrefix(pattern [][]string, c shell.Command, name string) fit {
 		if !unknown || i == 0 {
 			return fitsNot
 		}
-		if !h.Many && !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
+		if !h.Many && !slices.ContainsFunc(alternatives,
+			func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
 			return fitsNot
 		}
 		if h.Many {
-			if h.Prefix != "" && !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
+			if h.Prefix != "" &&
+				!slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
 				return fitsNot
 			}
 			return mayFit // what follows can stand anywhere
@@ -339,7 +341,8 @@ func (r *Rules) Network(host, protocol string) Evaluation {
 	protocol, _ = parseProtocol(protocol)
 	for _, n := range r.networks {
 		if n.host == host && n.protocol == protocol {
-			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host}, Justification: n.justification, File: n.File, Line: n.Line})
+			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host},
+				Justification: n.justification, File: n.File, Line: n.Line})
 		}
 	}
 	return out
@@ -358,7 +361,8 @@ func (r *Rules) Tool(server, tool string, args json.RawMessage) Evaluation {
 			continue
 		}
 		if t.fits(args) {
-			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification, File: t.File, Line: t.Line})
+			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification,
+				File: t.File, Line: t.Line})
 		}
 	}
 	return out

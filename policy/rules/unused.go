@@ -42,7 +42,8 @@ func (r *Rules) Unused(there func(program string) bool, servers []string) []Unus
 		}
 	}
 	for _, t := range r.tools {
-		if !slices.ContainsFunc(append(slices.Clone(servers), ""), func(name string) bool { return anyGlob(t.servers, name) }) {
+		if !slices.ContainsFunc(append(slices.Clone(servers), ""),
+			func(name string) bool { return anyGlob(t.servers, name) }) {
 			add(t.position, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
 		}
 	}

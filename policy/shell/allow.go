@@ -27,7 +27,9 @@ func harmlessAssigns(assigns []string) bool {
 	return !slices.ContainsFunc(assigns, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
 		switch name {
-		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE":
+		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+			"CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED",
+			"PYTHONDONTWRITEBYTECODE":
 			return false
 		}
 		return !strings.HasPrefix(name, "LC_")
@@ -90,4 +92,5 @@ func IsSystemProgram(path string) bool {
 
 // systemFolders are where programs come from that only an administrator
 // installs.
-var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}
+var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/",
+	"/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}

@@ -63,74 +63,76 @@ func wholeProgram(name string) string {
 	return ""
 }
 
+// A dangerCheck returns why a program with these arguments is destructive, or "".
+type dangerCheck func(args []string) string
+
 // dangers are the programs that are destructive with some arguments.
-var dangers = sync.OnceValue(func() map[string]func(args []string) string {
-	return map[string]func(args []string) string{
-		"rm":       rmDanger,
-		"grm":      rmDanger,
-		"find":     findDanger,
-		"gfind":    findDanger,
-		"git":      gitDanger,
-		"dd":       ddDanger,
-		"gdd":      ddDanger,
-		"chmod":    recursive("changes the permissions of a whole tree"),
-		"chown":    recursive("changes the owner of a whole tree"),
-		"chgrp":    recursive("changes the group of a whole tree"),
-		"chattr":   recursive("changes the attributes of a whole tree"),
-		"setfacl":  recursive("changes the permissions of a whole tree"),
-		"kill":     killDanger,
-		"pkill":    pkillDanger,
-		"tee":      func(args []string) string { return diskAmong(args) },
-		"cp":       diskTarget,
-		"mv":       mvDanger,
-		"rsync":    rsyncDanger,
-		"fdisk":    unlessListing("changes the partitions of a disk", "-l", "--list"),
-		"sfdisk":   unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
-		"sgdisk":   unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
-		"gdisk":    unlessListing("changes the partitions of a disk", "-l"),
-		"parted":   unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
-		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk", "randomdisk", "secureerase", "apfs", "reformat"),
-		"hdparm": func(args []string) string {
-			return ifPrefix(args, "erases a disk", "--security-erase", "--trim-sector")
-		},
-		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey", "lukskillslot"),
-		"zfs":        first("destroys a file system", "destroy", "rollback"),
-		"zpool":      first("destroys a pool", "destroy", "labelclear"),
-		"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
-		"init":       first("stops the machine", "0", "6"),
-		"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
-		"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
-		"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-		"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-		"nft":        first("removes firewall rules", "flush", "delete"),
-		"docker":     containerDanger,
-		"podman":     containerDanger,
-		"nerdctl":    containerDanger,
-		"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
-		"oc":         first("deletes what runs in a cluster", "delete"),
-		"helm":       first("removes a release", "uninstall", "delete"),
-		"terraform":  terraformDanger,
-		"tofu":       terraformDanger,
-		"terragrunt": terraformDanger,
-		"pulumi":     first("destroys a stack", "destroy"),
-		"aws":        awsDanger,
-		"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
-		"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
-		"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
-		"gh":         ghDanger,
-		"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
-		"npm":        first("removes a published package", "unpublish"),
-		"cargo":      first("withdraws a published package", "yank"),
-		"gem":        first("withdraws a published package", "yank"),
-		"hg":         hgDanger,
-		"svn":        first("throws changes away", "revert"),
-		"format":     func([]string) string { return "formats a disk" },
-		"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-		"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-		"rd":         func(args []string) string { return ifFold(args, "deletes a whole tree", "/s") },
-		"Remove-Item": func(args []string) string {
-			return ifFold(args, "deletes without asking", "-recurse", "-force", "-r", "-fo")
-		},
+var dangers = sync.OnceValue(func() map[string]dangerCheck {
+	return map[string]dangerCheck{
+		"rm":      rmDanger,
+		"grm":     rmDanger,
+		"find":    anyOf("deletes all that it finds", "-delete"),
+		"gfind":   anyOf("deletes all that it finds", "-delete"),
+		"git":     gitDanger,
+		"dd":      ddDanger,
+		"gdd":     ddDanger,
+		"chmod":   recursive("changes the permissions of a whole tree"),
+		"chown":   recursive("changes the owner of a whole tree"),
+		"chgrp":   recursive("changes the group of a whole tree"),
+		"chattr":  recursive("changes the attributes of a whole tree"),
+		"setfacl": recursive("changes the permissions of a whole tree"),
+		"kill":    killDanger,
+		"pkill":   pkillDanger,
+		"tee":     diskAmong,
+		"cp":      diskTarget,
+		"mv":      mvDanger,
+		"rsync":   anyPrefix("deletes what the source does not have", "--delete", "--del", "--remove-source-files"),
+		"fdisk":   unlessListing("changes the partitions of a disk", "-l", "--list"),
+		"sfdisk":  unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
+		"sgdisk":  unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
+		"gdisk":   unlessListing("changes the partitions of a disk", "-l"),
+		"parted":  unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
+		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk",
+			"randomdisk", "secureerase", "apfs", "reformat"),
+		"hdparm": anyPrefix("erases a disk", "--security-erase", "--trim-sector"),
+		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey",
+			"lukskillslot"),
+		"zfs":   first("destroys a file system", "destroy", "rollback"),
+		"zpool": first("destroys a pool", "destroy", "labelclear"),
+		"btrfs": sequence("deletes a subvolume", "subvolume", "delete"),
+		"init":  first("stops the machine", "0", "6"),
+		"systemctl": first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue",
+			"emergency"),
+		"crontab":     anyOf("removes every timed job", "-r", "-ri", "-ir"),
+		"iptables":    anyOf("removes firewall rules", "-F", "--flush", "-X"),
+		"ip6tables":   anyOf("removes firewall rules", "-F", "--flush", "-X"),
+		"nft":         first("removes firewall rules", "flush", "delete"),
+		"docker":      containerDanger,
+		"podman":      containerDanger,
+		"nerdctl":     containerDanger,
+		"kubectl":     first("deletes what runs in a cluster", "delete", "drain"),
+		"oc":          first("deletes what runs in a cluster", "delete"),
+		"helm":        first("removes a release", "uninstall", "delete"),
+		"terraform":   terraformDanger,
+		"tofu":        terraformDanger,
+		"terragrunt":  terraformDanger,
+		"pulumi":      first("destroys a stack", "destroy"),
+		"aws":         awsDanger,
+		"gcloud":      anyOf("deletes cloud resources", "delete"),
+		"gsutil":      anyOf("deletes cloud files", "rm", "rb"),
+		"az":          anyOf("deletes cloud resources", "delete", "purge"),
+		"gh":          ghDanger,
+		"redis-cli":   anyFold("empties a database", "flushall", "flushdb"),
+		"npm":         first("removes a published package", "unpublish"),
+		"cargo":       first("withdraws a published package", "yank"),
+		"gem":         first("withdraws a published package", "yank"),
+		"hg":          hgDanger,
+		"svn":         first("throws changes away", "revert"),
+		"format":      func([]string) string { return "formats a disk" },
+		"del":         anyFold("deletes without asking", "/f", "/s", "/q"),
+		"erase":       anyFold("deletes without asking", "/f", "/s", "/q"),
+		"rd":          anyFold("deletes a whole tree", "/s"),
+		"Remove-Item": anyFold("deletes without asking", "-recurse", "-force", "-r", "-fo"),
 	}
 })
 
@@ -142,10 +144,6 @@ func rmDanger(args []string) string {
 		return "deletes a whole tree"
 	}
 	return ""
-}
-
-func findDanger(args []string) string {
-	return ifAny(args, "deletes all that it finds", "-delete")
 }
 
 func ddDanger(args []string) string {
@@ -163,7 +161,8 @@ func killDanger(args []string) string {
 	}
 	for i, a := range args {
 		signal := i == 0 && strings.HasPrefix(a, "-") && len(args) > 1
-		if a == "-1" && !signal || a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
+		if a == "-1" && !signal ||
+			a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
 			return "ends every process that it may"
 		}
 	}
@@ -196,10 +195,6 @@ func diskTarget(args []string) string {
 	return ""
 }
 
-func rsyncDanger(args []string) string {
-	return ifPrefix(args, "deletes what the source does not have", "--delete", "--del", "--remove-source-files")
-}
-
 func diskAmong(args []string) string {
 	if slices.ContainsFunc(args, isDisk) {
 		return "writes over a disk"
@@ -213,7 +208,8 @@ func isDisk(path string) bool {
 	if !ok {
 		return false
 	}
-	for _, kind := range []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "dm-", "md", "loop", "mem", "kmem", "port"} {
+	for _, kind := range []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "dm-",
+		"md", "loop", "mem", "kmem", "port"} {
 		if strings.HasPrefix(dev, kind) {
 			return true
 		}
@@ -223,9 +219,10 @@ func isDisk(path string) bool {
 
 func containerDanger(args []string) string {
 	for _, pair := range [][]string{
-		{"system", "prune"}, {"volume", "rm"}, {"volume", "prune"}, {"image", "prune"}, {"container", "prune"}, {"builder", "prune"}, {"network", "prune"},
+		{"system", "prune"}, {"volume", "rm"}, {"volume", "prune"}, {"image", "prune"}, {"container", "prune"},
+		{"builder", "prune"}, {"network", "prune"},
 	} {
-		if why := sequenceOf(args, "removes containers, images or volumes", pair...); why != "" {
+		if why := sequence("removes containers, images or volumes", pair...)(args); why != "" {
 			return why
 		}
 	}
@@ -257,11 +254,10 @@ func terraformDanger(args []string) string {
 }
 
 func awsDanger(args []string) string {
-	if why := sequenceOf(args, "deletes cloud files", "s3", "rb"); why != "" {
-		return why
-	}
-	if why := sequenceOf(args, "deletes cloud files", "s3", "rm"); why != "" {
-		return why
+	for _, sub := range []string{"rb", "rm"} {
+		if why := sequence("deletes cloud files", "s3", sub)(args); why != "" {
+			return why
+		}
 	}
 	if slices.Contains(args, "s3") && slices.Contains(args, "sync") && slices.Contains(args, "--delete") {
 		return "deletes cloud files"
@@ -276,7 +272,7 @@ func awsDanger(args []string) string {
 
 func ghDanger(args []string) string {
 	for _, what := range []string{"repo", "release", "secret", "gist", "run", "cache", "label", "variable", "issue"} {
-		if why := sequenceOf(args, "deletes things on GitHub", what, "delete"); why != "" {
+		if why := sequence("deletes things on GitHub", what, "delete")(args); why != "" {
 			return why
 		}
 	}
@@ -334,39 +330,32 @@ func subcommandOf(args []string) (string, []string) {
 	return "", nil
 }
 
-// ifAny returns why if one of the arguments is one of options.
-func ifAny(args []string, why string, options ...string) string {
-	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) }) {
-		return why
-	}
-	return ""
+// anyOf returns a check for an argument that is one of options.
+func anyOf(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) })
+	})
 }
 
-// ifPrefix returns why if one of the arguments begins like one of options.
-func ifPrefix(args []string, why string, options ...string) string {
-	for _, a := range args {
-		for _, o := range options {
-			if strings.HasPrefix(a, o) {
-				return why
-			}
-		}
-	}
-	return ""
+// anyFold is anyOf for options in any case; options are in lower case.
+func anyFold(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, strings.ToLower(a)) })
+	})
 }
 
-// ifFold is ifAny for options of which the case does not matter.
-func ifFold(args []string, why string, options ...string) string {
-	for _, a := range args {
-		if slices.Contains(options, strings.ToLower(a)) {
-			return why
-		}
-	}
-	return ""
+// anyPrefix returns a check for an argument that begins with one of options.
+func anyPrefix(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool {
+			return slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(a, o) })
+		})
+	})
 }
 
 // first returns a check for the first argument that is neither an option nor
 // the value of one.
-func first(why string, wanted ...string) func([]string) string {
+func first(why string, wanted ...string) dangerCheck {
 	return func(args []string) string {
 		for i, a := range args {
 			if strings.HasPrefix(a, "-") {
@@ -383,28 +372,31 @@ func first(why string, wanted ...string) func([]string) string {
 	}
 }
 
-// sequenceOf checks for words that follow each other, options aside.
-func sequenceOf(args []string, why string, wanted ...string) string {
-	var plain []string
-	for _, a := range args {
-		if !strings.HasPrefix(a, "-") {
-			plain = append(plain, a)
+// sequence returns a check for words that follow each other, ignoring options.
+func sequence(why string, wanted ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		var plain []string
+		for _, a := range args {
+			if !strings.HasPrefix(a, "-") {
+				plain = append(plain, a)
+			}
 		}
-	}
-	for i := 0; i+len(wanted) <= len(plain); i++ {
-		if slices.Equal(plain[i:i+len(wanted)], wanted) {
-			return why
+		for i := 0; i+len(wanted) <= len(plain); i++ {
+			if slices.Equal(plain[i:i+len(wanted)], wanted) {
+				return true
+			}
 		}
-	}
-	return ""
+		return false
+	})
 }
 
-func recursive(why string) func([]string) string {
+// recursive returns a check for the option -R.
+func recursive(why string) dangerCheck {
 	return when(why, func(args []string) bool { return hasFlag(args, 'R', "recursive") })
 }
 
 // when returns a check that gives why if the arguments are like that.
-func when(why string, like func(args []string) bool) func([]string) string {
+func when(why string, like func(args []string) bool) dangerCheck {
 	return func(args []string) string {
 		if like(args) {
 			return why
@@ -414,9 +406,9 @@ func when(why string, like func(args []string) bool) func([]string) string {
 }
 
 // unlessListing returns a check for programs that only list with some options.
-func unlessListing(why string, listing ...string) func([]string) string {
+func unlessListing(why string, listing ...string) dangerCheck {
 	return func(args []string) string {
-		if len(args) == 0 || ifAny(args, why, listing...) != "" {
+		if len(args) == 0 || anyOf(why, listing...)(args) != "" {
 			return ""
 		}
 		return why

@@ -19,17 +19,15 @@ func gitDanger(args []string) string {
 }
 
 // gitDangers are the subcommands of git that lose work with some arguments.
-var gitDangers = sync.OnceValue(func() map[string]func(args []string) string {
+var gitDangers = sync.OnceValue(func() map[string]dangerCheck {
 	const discards, rewrites = "throws changes away", "rewrites or deletes history"
-	always := func(why string) func([]string) string { return func([]string) string { return why } }
-	return map[string]func(args []string) string{
-		"push":     pushDanger,
-		"checkout": checkoutDanger,
-		"stash":    first("throws stashed changes away", "drop", "clear"),
-		"reflog":   first("forgets where commits are", "expire", "delete"),
-		"gc": func(args []string) string {
-			return ifPrefix(args, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
-		},
+	always := func(why string) dangerCheck { return func([]string) string { return why } }
+	return map[string]dangerCheck{
+		"push":          pushDanger,
+		"checkout":      checkoutDanger,
+		"stash":         first("throws stashed changes away", "drop", "clear"),
+		"reflog":        first("forgets where commits are", "expire", "delete"),
+		"gc":            anyPrefix("deletes commits that nothing refers to", "--prune=now", "--prune=all"),
 		"prune":         always(rewrites),
 		"filter-branch": always(rewrites),
 		"filter-repo":   always(rewrites),

@@ -76,7 +76,8 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 			}
 		}
 	}
-	if p.Exp != nil && p.Param != nil && p.Exp.Word != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
+	if p.Exp != nil && p.Param != nil && p.Exp.Word != nil &&
+		(p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
 		f.remember(p.Param.Value, f.word(sc, p.Exp.Word), false)
 	}
 }

@@ -105,12 +105,14 @@ func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptD
 
 // opaque names something that stays unknown.
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), Origin: sc.Origin})
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+		Origin: sc.Origin})
 }
 
 // blockAllow names something that keeps an allow from covering the call.
 func (f *finder) blockAllow(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(), NoAllow: true, Origin: sc.Origin})
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+		NoAllow: true, Origin: sc.Origin})
 }
 
 func (f *finder) addOpaque(o Opaque) {
@@ -243,7 +245,8 @@ func (f *finder) programName(sc scope, words []word) (string, bool) {
 		}
 		name := ProgramName(w.text)
 		if sub, ok := strings.CutPrefix(name, "git-"); ok {
-			f.call(sc.reinterpreted(name), append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
+			f.call(sc.reinterpreted(name),
+				append([]word{{text: "git", pos: w.pos}, {text: sub, pos: w.pos}}, words[1:]...))
 		}
 		return name, true
 	}

@@ -64,7 +64,8 @@ func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 		if value.hole || value.text != "" && value.text != "true" && value.text != "false" {
 			f.script(sc.in("git "+key), value, syntax.LangBash, nil)
 		}
-	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."), key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
+	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."),
+		key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
 		f.blockAllow(sc, w.text, "git takes code from %s", value.text)
 	}
 }
@@ -90,9 +91,12 @@ func (f *finder) gitAlias(sc scope, value word, rest []word) {
 // gitCommandKey reports whether the value of a git setting is a command.
 func gitCommandKey(key string) bool {
 	switch key {
-	case "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.askpass", "core.gitproxy", "core.alternaterefscommand",
-		"diff.external", "sequence.editor", "interactive.difffilter", "gpg.program", "gpg.ssh.program", "gpg.x509.program", "gpg.ssh.defaultkeycommand",
-		"uploadpack.packobjectshook", "credential.helper", "sendemail.smtpserver", "sendemail.tocmd", "sendemail.cccmd", "web.browser", "help.browser", "man.viewer", "instaweb.httpd", "browser.path":
+	case "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.askpass", "core.gitproxy",
+		"core.alternaterefscommand",
+		"diff.external", "sequence.editor", "interactive.difffilter", "gpg.program", "gpg.ssh.program",
+		"gpg.x509.program", "gpg.ssh.defaultkeycommand",
+		"uploadpack.packobjectshook", "credential.helper", "sendemail.smtpserver", "sendemail.tocmd",
+		"sendemail.cccmd", "web.browser", "help.browser", "man.viewer", "instaweb.httpd", "browser.path":
 		return true
 	}
 	section, rest, _ := strings.Cut(key, ".")
@@ -100,9 +104,11 @@ func gitCommandKey(key string) bool {
 	switch section {
 	case "pager":
 		return true
-	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer", "guitool", "hook":
+	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer",
+		"guitool", "hook":
 		switch name {
-		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack", "uploadpack", "path", "vcs":
+		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
+			"uploadpack", "path", "vcs":
 			return true
 		}
 	}

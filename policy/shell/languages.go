@@ -27,7 +27,8 @@ func (f *finder) makeTool(sc scope, name string, words []word) {
 			f.blockAllow(sc, t, "make runs its recipes with another shell")
 		case ok:
 			f.makeText(in, t)
-		case (t == "-f" || t == "--file" || t == "--makefile") && i+2 < len(words) && isStdin(words[i+2]), t == "-f-", t == "--file=-":
+		case (t == "-f" || t == "--file" || t == "--makefile") && i+2 < len(words) && isStdin(words[i+2]),
+			t == "-f-", t == "--file=-":
 			f.opaque(sc, texts(words), "make reads its Makefile from standard input")
 			if sc.stdin.kind == inputText {
 				f.makeText(in, sc.stdin.word.code())
@@ -66,7 +67,8 @@ func (f *finder) recipes(sc scope, text string) {
 
 // awk looks for the ways in which an awk program starts commands.
 func (f *finder) awk(sc scope, name string, words []word) {
-	g := wrapper{flags: "hVcCtSOPrbnNIks", values: "fFvEielLDWpo", long: "file= field-separator= assign= source= exec= include= load="}
+	g := wrapper{flags: "hVcCtSOPrbnNIks", values: "fFvEielLDWpo",
+		long: "file= field-separator= assign= source= exec= include= load="}
 	o := g.parse(words[1:])
 	var programs []word
 	file, isFile := o.get("f file E exec")
@@ -135,7 +137,8 @@ func awkBare(s string) string {
 
 // sed looks for the e command and flag, which run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
-	g := wrapper{flags: "nErsuzb", values: "efl", attached: "i", long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
+	g := wrapper{flags: "nErsuzb", values: "efl", attached: "i",
+		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
 	o := g.parse(words[1:])
 	if _, ok := o.get("sandbox"); ok {
 		return
@@ -254,7 +257,8 @@ func (f *finder) editor(sc scope, name string, words []word) {
 	for i, w := range words[1:] {
 		text := ""
 		switch t := w.text; {
-		case (t == "-c" || t == "--cmd" || t == "--eval" || t == "-eval" || t == "-S" || t == "--execute") && i+2 < len(words):
+		case (t == "-c" || t == "--cmd" || t == "--eval" || t == "-eval" || t == "-S" || t == "--execute") &&
+			i+2 < len(words):
 			text = words[i+2].text
 		case strings.HasPrefix(t, "+") && strings.Trim(t[1:], "0123456789") != "" && !strings.HasPrefix(t, "+/"):
 			text = t[1:]

@@ -91,7 +91,8 @@ func programsOf(list []*syntax.Stmt, depth int) []string {
 // echoOutput returns what echo prints.
 func echoOutput(args []word) word {
 	escapes := false
-	for len(args) > 0 && !args[0].hole && len(args[0].text) > 1 && strings.Trim(args[0].text[1:], "neE") == "" && args[0].text[0] == '-' {
+	for len(args) > 0 && !args[0].hole && len(args[0].text) > 1 && strings.Trim(args[0].text[1:], "neE") == "" &&
+		args[0].text[0] == '-' {
 		escapes = escapes || strings.Contains(args[0].text, "e")
 		args = args[1:]
 	}

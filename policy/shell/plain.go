@@ -105,7 +105,8 @@ func cutPlainWord(src string) (w, rest string, ok bool) {
 
 func plainQuoted(text string, quote byte) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r > '~' || r < ' ' && r != '\t' && r != '\n' || strings.ContainsRune("$`\\", r) || r == '!' && quote == '"'
+		return r > '~' || r < ' ' && r != '\t' && r != '\n' || strings.ContainsRune("$`\\", r) ||
+			r == '!' && quote == '"'
 	})
 }
 

@@ -347,7 +347,8 @@ func (f *finder) netcat(sc scope, name string, words []word) {
 	in := sc.in(name)
 	for i, w := range words[1:] {
 		switch t := w.text; {
-		case name != "socat" && (t == "-e" || t == "-c" || t == "--exec" || t == "--sh-exec" || t == "--lua-exec") && i+2 < len(words):
+		case name != "socat" &&
+			(t == "-e" || t == "-c" || t == "--exec" || t == "--sh-exec" || t == "--lua-exec") && i+2 < len(words):
 			f.script(in, words[i+2], syntax.LangBash, nil)
 		case name == "socat":
 			kind, rest, ok := strings.Cut(t, ":")

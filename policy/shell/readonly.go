@@ -38,8 +38,10 @@ func (c Command) ReadOnly() bool {
 var onlyRead = map[string]bool{
 	":": true, "[": true, "basename": true, "cat": true, "cd": true, "cmp": true, "comm": true, "cut": true,
 	"df": true, "dirname": true, "du": true, "echo": true, "expr": true, "false": true, "fold": true, "grep": true,
-	"egrep": true, "fgrep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true, "nl": true, "nproc": true,
-	"numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true, "realpath": true, "rev": true, "seq": true,
+	"egrep": true, "fgrep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true, "nl": true,
+	"nproc":  true,
+	"numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true, "realpath": true, "rev": true,
+	"seq":     true,
 	"sha1sum": true, "sha256sum": true, "sha512sum": true, "stat": true, "strings": true, "tac": true, "tail": true,
 	"test": true, "tr": true, "true": true, "type": true, "uname": true, "wc": true, "which": true, "whoami": true,
 }
@@ -53,7 +55,8 @@ var readOnlyIf = map[string]func(args []string) bool{
 		return len(args) > 1 && (args[0] == "-v" || args[0] == "-V")
 	},
 	"date": func(args []string) bool {
-		return !hasFlag(args, 's', "set") && !slices.ContainsFunc(args, func(a string) bool { return a != "" && strings.Trim(a, "0123456789.") == "" })
+		return !hasFlag(args, 's', "set") &&
+			!slices.ContainsFunc(args, func(a string) bool { return a != "" && strings.Trim(a, "0123456789.") == "" })
 	},
 	"diff": func(args []string) bool {
 		return !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--output") })
@@ -63,7 +66,8 @@ var readOnlyIf = map[string]func(args []string) bool{
 	"rg":     rgReads,
 	"sed":    sedReads,
 	"sort": func(args []string) bool {
-		return !hasFlag(args, 'o', "output") && !hasFlag(args, 'T', "temporary-directory") && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--c") })
+		return !hasFlag(args, 'o', "output") && !hasFlag(args, 'T', "temporary-directory") &&
+			!slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--c") })
 	},
 	"uniq": func(args []string) bool {
 		// A second operand is the file that uniq writes.
@@ -93,7 +97,8 @@ func rgReads(args []string) bool {
 		switch {
 		case a == "--":
 			return true
-		case strings.HasPrefix(a, "--pre"), strings.HasPrefix(a, "--hostname-bin"), strings.HasPrefix(a, "--search-zip"):
+		case strings.HasPrefix(a, "--pre"), strings.HasPrefix(a, "--hostname-bin"),
+			strings.HasPrefix(a, "--search-zip"):
 			return strings.HasPrefix(a, "--pretty")
 		case len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.Contains(a, "z"):
 			return false
@@ -106,5 +111,6 @@ var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
 
 // sedReads takes sed -n N,Mp with at most one file.
 func sedReads(args []string) bool {
-	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) && (len(args) < 3 || !strings.HasPrefix(args[2], "-"))
+	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
+		(len(args) < 3 || !strings.HasPrefix(args[2], "-"))
 }

@@ -19,7 +19,8 @@ var shells = map[string]syntax.LangVariant{
 	"sh": syntax.LangPOSIX, "dash": syntax.LangPOSIX, "ash": syntax.LangPOSIX,
 	"bash": syntax.LangBash, "rbash": syntax.LangBash,
 	"zsh": syntax.LangZsh, "rzsh": syntax.LangZsh,
-	"ksh": syntax.LangMirBSDKorn, "mksh": syntax.LangMirBSDKorn, "ksh93": syntax.LangMirBSDKorn, "oksh": syntax.LangMirBSDKorn, "pdksh": syntax.LangMirBSDKorn,
+	"ksh": syntax.LangMirBSDKorn, "mksh": syntax.LangMirBSDKorn, "ksh93": syntax.LangMirBSDKorn,
+	"oksh": syntax.LangMirBSDKorn, "pdksh": syntax.LangMirBSDKorn,
 }
 
 // shell follows a shell to the script it is given.

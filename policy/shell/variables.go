@@ -33,14 +33,20 @@ func (f *finder) variable(sc scope, name string, value word) {
 // start.
 func commandVar(name string) bool {
 	switch name {
-	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PROXY_COMMAND",
-		"SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "HGEDITOR", "SVN_EDITOR", "BROWSER",
+	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF",
+		"GIT_ASKPASS", "GIT_PROXY_COMMAND",
+		"SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "HGEDITOR",
+		"SVN_EDITOR", "BROWSER",
 		"PROMPT_COMMAND", "LESSOPEN", "LESSCLOSE", "RSYNC_RSH", "CVS_RSH", "FZF_DEFAULT_COMMAND",
-		"GH_PAGER", "GH_EDITOR", "GH_BROWSER", "SYSTEMD_PAGER", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER", "BAT_PAGER", "DELTA_PAGER",
-		"CC", "CXX", "CPP", "LD", "AR", "FC", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "MAKE", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER":
+		"GH_PAGER", "GH_EDITOR", "GH_BROWSER", "SYSTEMD_PAGER", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER",
+		"BAT_PAGER", "DELTA_PAGER",
+		"CC", "CXX", "CPP", "LD", "AR", "FC", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "MAKE",
+		"CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER":
 		return true
 	}
-	return strings.HasPrefix(name, "CARGO_") && (strings.HasSuffix(name, "_RUNNER") || strings.HasSuffix(name, "_LINKER") || strings.HasSuffix(name, "_WRAPPER"))
+	return strings.HasPrefix(name, "CARGO_") &&
+		(strings.HasSuffix(name, "_RUNNER") || strings.HasSuffix(name, "_LINKER") ||
+			strings.HasSuffix(name, "_WRAPPER"))
 }
 
 // isPrompt reports whether a shell expands the variable each time it prints it.
@@ -63,7 +69,8 @@ func holdsCode(name string, value word) bool {
 	if !ok {
 		return strings.HasPrefix(name, "BASH_FUNC_") || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
 	}
-	return value.hole || len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
+	return value.hole || len(parts) == 0 ||
+		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
 // loadsCode reports whether a variable decides which files programs load code
@@ -75,7 +82,8 @@ func loadsCode(name string) bool {
 		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
 		"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
 		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
-		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
+		"GIT_CONFIG_SYSTEM",
 		"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
 		"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL":
 		return true

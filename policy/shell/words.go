@@ -124,7 +124,8 @@ func (b *builder) word(w *syntax.Word) {
 func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
 	v, ok := before.(*syntax.ParamExp)
 	lit, ok2 := p.(*syntax.Lit)
-	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" || !syntax.ValidName("_"+lit.Value[:1]) {
+	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" ||
+		!syntax.ValidName("_"+lit.Value[:1]) {
 		return p
 	}
 	b.addHole("", true)
@@ -354,7 +355,8 @@ func (b *builder) addWord(a word) {
 
 // plain reports whether p is $name and nothing more.
 func plain(p *syntax.ParamExp) bool {
-	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
+	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil &&
+		p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
 }
 
 // isAll reports whether an index is @ or *.

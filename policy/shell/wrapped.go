@@ -22,7 +22,8 @@ func wrapperOf(name string) (wrapper, bool) {
 }
 
 // gnuNames are the wrappers that macOS users have with a g before the name.
-var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "stdbuf": true, "xargs": true, "chroot": true, "time": true}
+var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "stdbuf": true, "xargs": true,
+	"chroot": true, "time": true}
 
 // loader is the dynamic loader, which runs the program it is given.
 var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", noCommand: "list verify"}
@@ -93,7 +94,8 @@ func (f *finder) xargs(sc scope, o options, rest []word) []word {
 	}
 	replace, ok := o.get("I i replace J")
 	if !ok {
-		return append(rest[:len(rest):len(rest)], word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts})
+		return append(rest[:len(rest):len(rest)],
+			word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts})
 	}
 	if replace.text == "" {
 		replace.text = "{}"
@@ -109,7 +111,8 @@ func withHoles(words []word, mark string, guesses []string) []word {
 		if !ok || w.hole {
 			continue
 		}
-		out[i] = word{text: w.text, pos: w.pos, hole: true, prefix: before, script: before + unknownVar + strings.ReplaceAll(after, mark, unknownVar)}
+		out[i] = word{text: w.text, pos: w.pos, hole: true, prefix: before,
+			script: before + unknownVar + strings.ReplaceAll(after, mark, unknownVar)}
 		for _, g := range guesses {
 			out[i].guesses = append(out[i].guesses, strings.ReplaceAll(w.text, mark, strings.TrimSpace(g)))
 		}
@@ -174,7 +177,8 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 			return
 		}
 		if name == "nix" {
-			if end := slices.IndexFunc(rest, func(w word) bool { return w.text == "-c" || w.text == "--command" }); end > 0 {
+			if end := slices.IndexFunc(rest,
+				func(w word) bool { return w.text == "-c" || w.text == "--command" }); end > 0 {
 				f.call(sc.in(name+" "+sub), rest[end+1:])
 			}
 			return

@@ -177,9 +177,10 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"proot":      {values: "rbqkw0RS", long: "rootfs= bind= qemu= cwd= kill-on-exit"},
 		"caffeinate": {flags: "disum", values: "tw", through: true},
 		"arch":       {values: "ed", long: "x86_64 arm64 arm64e i386"},
-		"setarch":    {flags: "BF3LRSTXZv", operands: 1, attached: "", long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show"},
-		"linux32":    {flags: "BF3LRSTXZv"},
-		"linux64":    {flags: "BF3LRSTXZv"},
+		"setarch": {flags: "BF3LRSTXZv", operands: 1, attached: "",
+			long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show"},
+		"linux32": {flags: "BF3LRSTXZv"},
+		"linux64": {flags: "BF3LRSTXZv"},
 		"flock": {
 			flags:  "sexnuoFvh",
 			values: "wEc",
