@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// isShellCall reports whether argv is a shell with options and a script, as a
+// RunsScript reports whether argv is SHELL -c SCRIPT or SHELL -lc SCRIPT, as a
 // shell tool starts it.
 func RunsScript(argv []string) bool {
 	if len(argv) != 3 {
@@ -15,14 +15,15 @@ func RunsScript(argv []string) bool {
 	return ok && (argv[1] == "-c" || argv[1] == "-lc")
 }
 
-// known reports whether an allow may cover the command: what it is given is
-// known, file names apart.
+// Allowable reports whether an allow rule may cover the command: all of its
+// arguments are known, except for file name patterns, and the variables set for
+// it are harmless.
 func (c Command) Allowable() bool {
 	return harmlessAssigns(c.Assigns) && !slices.ContainsFunc(c.Holes, func(h Hole) bool { return !h.Glob })
 }
 
-// harmlessAssigns reports whether the variables set for a command are ones
-// that change its output at most.
+// harmlessAssigns reports whether the variables set for a command change nothing
+// but its output.
 func harmlessAssigns(assigns []string) bool {
 	return !slices.ContainsFunc(assigns, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
@@ -36,7 +37,7 @@ func harmlessAssigns(assigns []string) bool {
 	})
 }
 
-// tooBroad reports whether a prefix would permit any command whatever.
+// TooBroad reports whether a rule for the prefix would permit arbitrary commands.
 func TooBroad(prefix []string) bool {
 	name := ProgramName(prefix[0])
 	if len(prefix) == 1 {
@@ -83,6 +84,8 @@ func textsOf(words []word) []string {
 	return out
 }
 
+// IsSystemProgram reports whether path is a program in a folder that only an
+// administrator can change, such as /usr/bin.
 func IsSystemProgram(path string) bool {
 	return slices.ContainsFunc(systemFolders, func(dir string) bool {
 		rest, ok := strings.CutPrefix(path, dir)
@@ -90,7 +93,6 @@ func IsSystemProgram(path string) bool {
 	})
 }
 
-// systemFolders are where programs come from that only an administrator
-// installs.
+// systemFolders are the folders of programs that only an administrator installs.
 var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/",
 	"/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}

@@ -1,11 +1,3 @@
-// Package shell finds the commands in a call of a shell: through wrappers, nested
-// scripts and the options of programs that run others.
-//
-//	found := shell.Find([]string{"bash", "-lc", "sudo git push"})
-//	// found.Find has bash, sudo and git push; found.Opaque what cannot be read
-//
-// What it finds is evidence, not proof: shells differ. [Found.Plain] reports the
-// scripts that leave no room for doubt.
 package shell
 
 import (

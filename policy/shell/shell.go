@@ -1,3 +1,13 @@
+// Package shell finds the commands that a call runs: through wrappers such as
+// sudo, in scripts given to shells, and in the options of programs that run
+// others.
+//
+//	found := shell.Find([]string{"bash", "-lc", "sudo git push"})
+//	// found.Commands lists bash, sudo and git push;
+//	// found.Opaque lists what could not be analyzed
+//
+// What it finds is evidence, not proof: shells differ. [Found.Plain] reports
+// whether the scripts leave no room for doubt.
 package shell
 
 import (
@@ -7,15 +17,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Found is what [Find] sees in a call.
+// Found is the result of [Find].
 type Found struct {
-	// Find are in the order in which they stand in the text, a wrapper
-	// before what it wraps.
+	// Commands are in the order of the text, a wrapper before the command
+	// that it wraps.
 	Commands []Command `json:"commands"`
-	// Opaque names what stays unknown.
+	// Opaque lists the parts that could not be analyzed.
 	Opaque []Opaque `json:"opaque,omitempty"`
-	// Writes are the files that redirections open for writing. /dev/null and
-	// the standard streams are left out.
+	// Writes are the files that redirections open for writing, without
+	// /dev/null and the standard streams.
 	Writes []Write `json:"writes,omitempty"`
 
 	scripts []string // the texts given to shells on this machine
@@ -23,23 +33,23 @@ type Found struct {
 
 // A Command is one simple command: a program or builtin with its arguments.
 type Command struct {
-	// Argv has quotes removed and escapes resolved. An argument whose value
-	// is not known stands there as it is written, and Holes names it.
+	// Argv has quotes removed and escapes resolved. An argument whose value is
+	// unknown is given as it is written, and listed in Holes.
 	Argv  []string `json:"argv"`
 	Holes []Hole   `json:"holes,omitempty"`
-	// Path is how the command was reached, outermost first, such as
-	// "bash -c > $( ) > xargs". The call's own argv has "".
+	// Path says how the command was reached, outermost first, such as
+	// "bash -c > $( ) > xargs". It is "" for the call's own argv.
 	Path string `json:"path,omitempty"`
 	// Assigns are the variables set for this command alone, as NAME=value.
 	Assigns []string `json:"assigns,omitempty"`
-	// Writes are the targets of its redirections, and of those around it.
+	// Writes are the targets of its redirections and of those around it.
 	Writes []string `json:"writes,omitempty"`
-	// Through is set for a command that does nothing but start the commands
-	// that follow it, such as `bash -c` with a text that was read in full.
+	// Through is set for a command that only starts the commands listed after
+	// it, such as `bash -c` with a script that was analyzed completely.
 	Through bool `json:"through,omitempty"`
-	// Derived is set for a second reading of a command: `git push` for
-	// `git -C dir push`, or a variable replaced by what was assigned to it.
-	// It is there to be refused; it is never needed for an allow.
+	// Derived is set for an alternative reading of a command: `git push` for
+	// `git -C dir push`, or a variable replaced by a value assigned to it.
+	// Restricting rules apply to it; an allow does not need to cover it.
 	Derived bool `json:"derived,omitempty"`
 
 	// Elsewhere is set for a command that runs on another machine or in a
@@ -50,29 +60,29 @@ type Command struct {
 	Origin
 }
 
-// An Origin is the command in whose words something was found.
+// An Origin identifies the command in whose words something was found.
 type Origin struct {
-	Parent int `json:"-"` // one more than its index in Found.Commands; 0 for none
-	Word   int `json:"-"` // the first of its words that belongs to what was found
+	Parent int `json:"-"` // its index in Found.Commands plus one; 0 for none
+	Word   int `json:"-"` // index of the first word that belongs to the find
 }
 
 // A Hole is an argument that is not known before the command runs.
 type Hole struct {
 	Index  int    `json:"index"`            // in Argv
 	Prefix string `json:"prefix,omitempty"` // what it begins with
-	Many   bool   `json:"many,omitempty"`   // it can become any number of arguments, or none
-	// Glob is set where the hole is a file name pattern: the names come from
-	// the disk, not from another command.
+	Many   bool   `json:"many,omitempty"`   // it can become any number of arguments, including none
+	// Glob is set if the hole is a file name pattern: the values are names of
+	// files.
 	Glob bool `json:"glob,omitempty"`
 }
 
-// Opaque is a part of a call that cannot be resolved.
+// Opaque is a part of a call that cannot be analyzed.
 type Opaque struct {
 	Reason string `json:"reason"`
-	Source string `json:"source,omitempty"` // the text in question, cut to a line
+	Source string `json:"source,omitempty"` // the text in question, as one line of limited length
 	Path   string `json:"path,omitempty"`
-	// NoAllow is set where no command is hidden, but none may be permitted
-	// either: a variable changes which code the programs load.
+	// NoAllow is set if the part hides no command, but changes what the commands
+	// do, such as a variable by which programs load other code.
 	NoAllow bool `json:"no_allow,omitempty"`
 
 	Origin
@@ -81,24 +91,23 @@ type Opaque struct {
 // A Write is a file that a redirection opens for writing.
 type Write struct {
 	Target string `json:"target"`
-	Known  bool   `json:"known"` // Target is the path itself, not the text it comes from
+	Known  bool   `json:"known"` // Target is the path itself, not an expression
 	Append bool   `json:"append,omitempty"`
 	Path   string `json:"path,omitempty"`
 }
 
-// Find returns every simple command in what argv would run: argv itself,
-// and what stands inside it, through wrappers such as sudo or xargs and in
-// scripts given to shells.
+// Find returns every simple command that argv would run: argv itself, and the
+// commands inside it, through wrappers such as sudo or xargs and in scripts
+// given to shells.
 //
-// It reads text only. A file that a command runs, a script or a Makefile, is
-// not looked into and not opaque: the command that runs it is what rules
-// judge. Text that is data, a comment, a quoted argument or a heredoc given to
-// cat, holds no commands.
+// It analyzes text only. A file that a command runs, such as a script or a
+// Makefile, is neither read nor opaque: rules judge the command that runs it.
+// Data contains no commands: comments, quoted arguments, heredocs given to cat.
 func Find(argv []string) (found Found) {
 	f := finder{}
 	defer func() {
 		if p := recover(); p != nil {
-			// A fault in the parser must not end the gate, nor let a script through.
+			// A bug in the parser must neither crash the gate nor let a script pass.
 			f.opaque(scope{}, Join(argv), "bug: reading it failed: %v", p)
 			found = f.found
 		}
@@ -111,9 +120,10 @@ func Find(argv []string) (found Found) {
 	return f.found
 }
 
-// String returns argv as one line of text, quoted where a shell needs it.
+// String returns [Join] of the command's words.
 func (c Command) String() string { return Join(c.Argv) }
 
+// Join returns argv as one line, quoted where a shell needs it.
 func Join(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, a := range argv {
@@ -126,7 +136,7 @@ func Join(argv []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// hole returns the hole at index i of Argv.
+// Hole returns the hole at index i of Argv, if there is one.
 func (c Command) Hole(i int) (Hole, bool) {
 	for _, h := range c.Holes {
 		if h.Index == i {
@@ -136,8 +146,8 @@ func (c Command) Hole(i int) (Hole, bool) {
 	return Hole{}, false
 }
 
-// programName returns what a program is known by: its file name, without the
-// suffix that Windows adds.
+// ProgramName returns the name of a program: the last element of its path,
+// without the suffix that Windows adds.
 func ProgramName(arg string) string {
 	if i := strings.LastIndexAny(arg, `/\`); i >= 0 {
 		arg = arg[i+1:]
