@@ -13,39 +13,40 @@ import (
 
 // A Judgment is what the rules say about a whole call.
 type Judgment struct {
-	// Decision is Allow only if every command of the call is permitted,
-	// nothing is opaque and nothing is written by redirection. It is Prompt
-	// also where something is opaque and a rule restricts commands.
+	// Decision is Allow only if every command of the call is permitted, nothing
+	// is opaque and no redirection writes a file. It is also Prompt if something
+	// is opaque and there are restricting rules.
 	Decision Decision `json:"decision,omitempty"`
-	// LiftsSandbox is set where what permits the call lifts the sandbox, too: rules
-	// name every command, wrappers included, and every script is plain.
+	// LiftsSandbox is set if the call may run outside the sandbox: rules permit
+	// every command, including wrappers, and every script is plain, see
+	// [shell.Found.Plain].
 	LiftsSandbox bool `json:"-"`
-	// Reason says in one line why, or is empty when no rule speaks.
+	// Reason explains the decision in one line; "" if no rule applies.
 	Reason string `json:"reason,omitempty"`
-	// Matches are the commands that rules speak of, in the order of the text.
+	// Matches are the commands to which rules apply, in the order of the text.
 	Matches []CommandMatch `json:"matchedRules"`
-	// Found is everything that the call holds.
+	// Found is everything that was found in the call.
 	Found shell.Found `json:"found"`
 	// Dangers are the destructive commands.
 	Dangers []Danger `json:"dangers,omitempty"`
 }
 
-// A CommandMatch is one rule that speaks of one command of the call.
+// A CommandMatch is one rule that applies to one command of the call.
 type CommandMatch struct {
 	Command []string `json:"command"`
 	Path    string   `json:"path,omitempty"` // how the command was reached
 	Rule    Match    `json:"prefixRuleMatch"`
 }
 
-// A Danger is a destructive command of a call and why it is one.
+// A Danger is a destructive command of a call.
 type Danger struct {
 	Command []string `json:"command"`
 	Path    string   `json:"path,omitempty"`
 	Reason  string   `json:"reason"`
 }
 
-// Judge returns what the rules say about everything that argv would run. It
-// works on nil rules too: commands, opaque parts and dangers are listed then.
+// Judge evaluates the rules for everything that argv would run. Nil rules work
+// too: commands, opaque parts and dangers are listed all the same.
 func (r *Rules) Judge(argv []string) Judgment {
 	j := Judgment{Found: shell.Find(argv), Matches: []CommandMatch{}}
 	for _, c := range j.Found.Commands {
@@ -60,7 +61,7 @@ func (r *Rules) Judge(argv []string) Judgment {
 		if j.Decision == Allow {
 			j.Reason = "it is permitted as a whole by " + whole.String()
 			j.LiftsSandbox = j.Found.Plain()
-			return j // a person has said yes to this very text
+			return j // a person has approved this very text
 		}
 	}
 	if j.Decision > Allow {
@@ -89,9 +90,9 @@ func (r *Rules) Judge(argv []string) Judgment {
 	return j
 }
 
-// judgeCommands looks up each command. It returns how many words of each are
-// named by an allow, whether all that need one have one, and whether also those
-// have one that only start others.
+// judgeCommands evaluates the rules for each command. It returns how many words
+// of each command an allow names, whether all commands that need an allow have
+// one, and whether those that only start others have one too.
 func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) {
 	cover = make([]int, len(j.Found.Commands))
 	listed, permitted, named := false, true, true
@@ -130,15 +131,15 @@ func isCovered(o shell.Origin, cover []int) bool {
 	return o.Parent > 0 && cover[o.Parent-1] > o.Word
 }
 
-// covered returns how many words of a command are named by an allow: by a rule
-// for it, or by one for the command that it stands in, as `sudo apt update` is
-// covered by a rule for ["sudo", "apt"] but not by one for ["sudo"].
+// covered returns how many words of a command an allow names: a rule for the
+// command, or for the one that contains it. A rule for ["sudo", "apt"] covers
+// `sudo apt update`, a rule for ["sudo"] does not.
 func covered(found Evaluation, i int, commands []shell.Command, cover []int) int {
 	c := commands[i]
 	if isCovered(c.Origin, cover) {
 		outer := commands[c.Parent-1]
 		if outer.Argv[c.Word] != c.Argv[0] {
-			return len(c.Argv) // it stands in a script, which is named as a whole
+			return len(c.Argv) // it is part of a script, which is named as a whole
 		}
 		return min(len(c.Argv), cover[c.Parent-1]-c.Word)
 	}
@@ -154,12 +155,12 @@ func covered(found Evaluation, i int, commands []shell.Command, cover []int) int
 	return most
 }
 
-// hides returns the first opaque part that can hide a command, or -1.
+// hides returns the index of the first part that can hide a command, or -1.
 func hides(opaque []shell.Opaque) int {
 	return slices.IndexFunc(opaque, func(o shell.Opaque) bool { return !o.NoAllow })
 }
 
-// wholeScript returns the rule whose pattern is argv word by word.
+// wholeScript returns the strictest rule whose pattern is exactly argv.
 func (r *Rules) wholeScript(argv []string) (Match, bool) {
 	var found Match
 	if r == nil || len(argv) < 2 || !shell.RunsScript(argv) {
@@ -176,7 +177,7 @@ func (r *Rules) wholeScript(argv []string) (Match, bool) {
 	return found, found.Decision != NoDecision
 }
 
-// strictest returns the reason of the strictest match.
+// strictest returns the reason given by the first match with j's decision.
 func (j *Judgment) strictest() string {
 	for _, m := range j.Matches {
 		if m.Rule.Decision != j.Decision || m.Rule.Possible {
@@ -245,16 +246,16 @@ func (r *Rules) ProposePrefix(argv []string, wanted []string) ([]string, bool) {
 	return slices.Clone(first), true
 }
 
-// acceptable reports whether the model's proposal is the beginning of a
-// command and narrow enough.
+// acceptable reports whether a command begins with the model's proposal, and it
+// is narrow enough.
 func acceptable(wanted, argv []string) bool {
 	return len(wanted) > 0 && len(wanted) <= len(argv) && slices.Equal(wanted, argv[:len(wanted)]) &&
 		!shell.TooBroad(wanted)
 }
 
-// PrefixRuleLine returns the line of a rule file that gives commands starting with
-// prefix a decision: allow, prompt or forbidden. It has no newline. Words that
-// are not valid UTF-8 cannot be written.
+// PrefixRuleLine returns the line of a rule file, without newline, that decides
+// about commands starting with prefix: allow, prompt or forbidden. The words
+// must be valid UTF-8.
 func PrefixRuleLine(prefix []string, decision string) string {
 	quoted := make([]string, len(prefix))
 	for i, p := range prefix {
@@ -264,8 +265,8 @@ func PrefixRuleLine(prefix []string, decision string) string {
 		syntax.Quote(decision, false))
 }
 
-// liftsWith reports whether an allow for prefix is one that lifts the sandbox
-// from a command of the call.
+// LiftsSandboxWith reports whether an allow for prefix would lift the sandbox from
+// a command of the call.
 func (j Judgment) LiftsSandboxWith(prefix []string) bool {
 	return j.Found.Plain() && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
 		direct := c.Parent == 0 || shell.RunsScript(j.Found.Commands[c.Parent-1].Argv)
@@ -273,7 +274,8 @@ func (j Judgment) LiftsSandboxWith(prefix []string) bool {
 	})
 }
 
-// strictest returns the first match that has the ruling of the whole.
+// Strictest returns the first match that has the decision of the whole, or an
+// empty one.
 func (m Evaluation) Strictest() *Match {
 	for i := range m.Matches {
 		if m.Matches[i].Decision == m.Decision {

@@ -14,10 +14,10 @@ import (
 	"toolgate/policy/shell"
 )
 
-// A Error is a fault in a rule file.
+// An Error is a fault in a rule file.
 type Error struct {
 	File string
-	Line int // 0 when the fault has no line
+	Line int // 0 if the fault has no line
 	Msg  string
 }
 
@@ -41,8 +41,7 @@ const maxRuleSteps = 5_000_000
 //	tool_rule(server="github", tool="delete_*", args={"repo": "x"}, decision="forbidden")
 //
 // A decision is allow (the default of prefix_rule), prompt or forbidden. The
-// examples of match and not_match are checked. Every fault is a *[Error];
-// there are no rules then.
+// examples in match and not_match are checked. The error is a *[Error].
 func Parse(name string, src []byte) (*Rules, error) {
 	p := ruleParser{file: name, rules: &Rules{}}
 	thread := &starlark.Thread{
@@ -71,7 +70,7 @@ func Parse(name string, src []byte) (*Rules, error) {
 	return p.rules, nil
 }
 
-// ruleError turns what Starlark reports into a Error.
+// ruleError converts an error of Starlark to an [Error].
 func ruleError(name string, err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -104,8 +103,7 @@ type ruleParser struct {
 	examples []ruleExamples
 }
 
-// ruleExamples are the examples of one rule, checked when the file is read
-// whole.
+// ruleExamples are the examples of one rule, checked after the whole file is read.
 type ruleExamples struct {
 	rule       prefixRule
 	match, not [][]string
@@ -115,8 +113,8 @@ func (p *ruleParser) here(thread *starlark.Thread) position {
 	return position{p.file, int(thread.CallFrame(1).Pos.Line)}
 }
 
-// reviewers are the values of Codex's reviewer argument. Here a person is
-// asked whatever it says.
+// reviewers are the values of Codex's reviewer argument. They have no effect: a
+// person is asked in any case.
 var reviewers = []string{"", "user", "auto_review"}
 
 func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
@@ -157,7 +155,7 @@ func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, ar
 	return starlark.None, nil
 }
 
-// check tries the examples of a rule on the rule alone.
+// check checks the examples of a rule against that rule alone.
 func (p *ruleParser) check(ex ruleExamples) error {
 	alone := Rules{prefixes: []prefixRule{ex.rule}, hosts: p.rules.hosts}
 	fault := func(format string, args ...any) error {
@@ -370,8 +368,8 @@ func patternOf(v starlark.Value) ([][]string, error) {
 	return out, nil
 }
 
-// exceptionsOf reads the patterns of unless. One that the rule could never
-// meet is a mistake of the writer.
+// exceptionsOf reads the patterns of unless. One that can never match together
+// with the rule's pattern is an error.
 func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 	if isNone(v) {
 		return nil, nil
@@ -400,8 +398,8 @@ func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 	return out, nil
 }
 
-// examplesOf reads example commands: lists of words, or lines split as a
-// shell splits them.
+// examplesOf reads example commands: lists of words, or lines that are split as
+// by a shell.
 func examplesOf(v starlark.Value) ([][]string, error) {
 	if isNone(v) {
 		return nil, nil
@@ -443,7 +441,7 @@ func exampleOf(v starlark.Value) ([]string, error) {
 	return argv, err
 }
 
-// argOf reads what a tool_rule wants of an argument.
+// argOf reads a tool_rule's pattern for an argument.
 func argOf(name string, v starlark.Value) (argPattern, error) {
 	if d, ok := v.(*starlark.Dict); ok {
 		p := argPattern{object: make(map[string]argPattern)}
@@ -486,7 +484,7 @@ func argOf(name string, v starlark.Value) (argPattern, error) {
 	return p, nil
 }
 
-// parseProtocol returns the protocol by its one name.
+// parseProtocol returns the normal name of a protocol.
 func parseProtocol(s string) (string, bool) {
 	switch s {
 	case "http", "https", "socks5_tcp", "socks5_udp":
@@ -497,8 +495,8 @@ func parseProtocol(s string) (string, bool) {
 	return s, false
 }
 
-// parseHost returns a host name or address as rules compare it: lower case,
-// without port, brackets or a final dot.
+// parseHost returns a host name or address in normal form: lower case, without
+// port, brackets or final dot.
 func parseHost(raw string) (string, error) {
 	host := strings.TrimSpace(raw)
 	if strings.ContainsAny(host, "/?#") {
@@ -523,18 +521,18 @@ func parseHost(raw string) (string, error) {
 		return "", errors.New("network_rule host cannot contain whitespace")
 	}
 	if one, err := hostname.Parse(host); err == nil {
-		return one, nil // the form in which the proxy compares
+		return one, nil // the form that the proxy compares
 	}
 	return host, nil
 }
 
-// isPort reports whether s is a colon and a number.
+// isPort reports whether s is a colon followed by digits.
 func isPort(s string) bool {
 	digits, ok := strings.CutPrefix(s, ":")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// startsAtDrive reports whether path is an absolute one of Windows.
+// startsAtDrive reports whether path is an absolute Windows path.
 func startsAtDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\')
 }

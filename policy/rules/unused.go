@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// An Unused is a rule that has no effect, and why.
+// An Unused is a rule that has no effect.
 type Unused struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Why  string `json:"why"`
 }
 
-func (i Unused) String() string { return fmt.Sprintf("%s:%d: %s", i.File, i.Line, i.Why) }
+func (u Unused) String() string { return fmt.Sprintf("%s:%d: %s", u.File, u.Line, u.Why) }
 
-// Unused returns the rules that can never have an effect. There reports whether a
-// program, by name or by path, can be started here; servers are the names of
-// those that are configured. A restricting rule for a program that is not there
-// is not idle: it may come.
-func (r *Rules) Unused(there func(program string) bool, servers []string) []Unused {
+// Unused returns the rules that can never have an effect. Exists reports whether a
+// program, given by name or path, is installed; servers are the names of the
+// configured ones. A restricting rule for a program that is not installed counts
+// as used: the program may be installed later.
+func (r *Rules) Unused(exists func(program string) bool, servers []string) []Unused {
 	if r == nil {
 		return nil
 	}
-	var idle []Unused
+	var unused []Unused
 	add := func(s position, format string, args ...any) {
-		idle = append(idle, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
+		unused = append(unused, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
 	}
 	for i, p := range r.prefixes {
 		if by := r.shadow(i); by >= 0 {
@@ -37,7 +37,7 @@ func (r *Rules) Unused(there func(program string) bool, servers []string) []Unus
 			add(p.position, "it has no effect: %s:%d %s", s.File, s.Line, what)
 			continue
 		}
-		if p.decision == Allow && !slices.ContainsFunc(p.pattern[0], there) {
+		if p.decision == Allow && !slices.ContainsFunc(p.pattern[0], exists) {
 			add(p.position, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
 		}
 	}
@@ -47,11 +47,10 @@ func (r *Rules) Unused(there func(program string) bool, servers []string) []Unus
 			add(t.position, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
 		}
 	}
-	return idle
+	return unused
 }
 
-// shadow returns the rule whose word holds wherever rule i speaks, -1 when
-// there is none.
+// shadow returns the index of a rule that decides wherever rule i applies, or -1.
 func (r *Rules) shadow(i int) int {
 	p := r.prefixes[i]
 	for j, s := range r.prefixes {
@@ -59,7 +58,7 @@ func (r *Rules) shadow(i int) int {
 			continue
 		}
 		if s.decision == p.decision && (j > i || len(s.pattern) != len(p.pattern)) {
-			continue // the first of two that are alike stays; a wider one may have another reason
+			continue // keep the first of two equal rules, and one with a reason of its own
 		}
 		if covers(s.pattern, p.pattern) {
 			return j
@@ -68,8 +67,7 @@ func (r *Rules) shadow(i int) int {
 	return -1
 }
 
-// covers reports whether every command that fits the second pattern fits the
-// first.
+// covers reports whether every command that matches narrow matches wide.
 func covers(wide, narrow [][]string) bool {
 	if len(wide) > len(narrow) {
 		return false
