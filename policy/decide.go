@@ -215,8 +215,8 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	case j.Decision == rules.Allow && j.LiftsSandbox:
 		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
 	case j.Decision == rules.Allow:
-		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox",
-			Rule: d.Rule})
+		why := j.Reason + ", but it is not plain enough to lift the sandbox"
+		return p.inside(a, Decision{Reason: why, Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
 	case j.Decision == rules.Prompt:
@@ -295,8 +295,11 @@ func (p *Policy) bySandbox(a Action) Decision {
 	}
 	for _, name := range slices.Concat(a.Reads, a.Writes) {
 		if why := unsafeWindowsPath(name, p.Workspace); why != "" {
-			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why),
-				Hint: "give the path of a file on a drive"}
+			return Decision{
+				Profile: inside,
+				Reason:  fmt.Sprintf("%s %s", name, why),
+				Hint:    "give the path of a file on a drive",
+			}
 		}
 	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
@@ -359,7 +362,7 @@ func (p *Policy) unconfinedRead(a Action) Decision {
 		if why == "" {
 			continue
 		}
-		reason := fmt.Sprintf("it would read %s, %s (this system cannot enforce the sandbox, see `toolgate doctor`)", name, why)
+		reason := fmt.Sprintf("it would read %s, %s (%s)", name, why, noSandboxHere)
 		return p.Ask(SandboxQuestion, Decision{Profile: NoSandbox, Reason: reason})
 	}
 	d := Decision{Verdict: Allow, Profile: NoSandbox, Reason: "it only reads"}
@@ -387,11 +390,13 @@ func (p *Policy) whyNotUnasked(name string) string {
 	return ""
 }
 
+const noSandboxHere = "this system cannot enforce the sandbox, see `toolgate doctor`"
+
 // unconfined asks about a call on a system without a sandbox.
 func (p *Policy) unconfined() Decision {
 	d := p.Ask(SandboxQuestion, Decision{
 		Profile: NoSandbox,
-		Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
+		Reason:  noSandboxHere,
 		Hint:    "only --sandbox danger-full-access runs it unasked",
 	})
 	d.OnceOnly = true
@@ -544,8 +549,9 @@ func (p *Policy) protected(root, w string) (string, bool) {
 // root.
 func (p *Policy) ReadOnlyName(root, w string) bool {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
-	return slices.ContainsFunc(p.ReadOnlySubpaths,
-		func(sub string) bool { return matchesNames(parts, strings.Split(sub, "/")) })
+	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool {
+		return matchesNames(parts, strings.Split(sub, "/"))
+	})
 }
 
 // matchesNames reports whether the first parts match the parts of a pattern,
@@ -596,8 +602,9 @@ func (a Action) In(workspace string) Action {
 	a.Dir = abs(a.Dir)
 	a.Reads, a.Writes = list(a.Reads), list(a.Writes)
 	if a.Additional != nil {
-		a.Additional = &Additional{Network: a.Additional.Network, Write: list(a.Additional.Write),
-			Read: list(a.Additional.Read)}
+		more := *a.Additional
+		more.Write, more.Read = list(more.Write), list(more.Read)
+		a.Additional = &more
 	}
 	return a
 }
@@ -632,8 +639,8 @@ func Key(kind string, parts ...any) string {
 	return kind + string(b)
 }
 
-// widens reports whether a call that the sandbox denied is asked about again.
-// Under on-request it is the model that asks, under never nobody.
+// Widens reports whether a person is asked to run a call outside the sandbox after
+// the sandbox denied it. Under on-request the model has to request that.
 func (p *Policy) Widens() bool {
 	return p.Approval == Untrusted || p.Approval == Granular && p.Granular.SandboxApproval
 }
