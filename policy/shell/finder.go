@@ -8,50 +8,50 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds on what is looked at. What lies beyond them is opaque.
+// Limits of the analysis. What exceeds them is opaque.
 const (
-	maxScriptDepth = 40        // scripts and wrappers inside each other
-	maxNesting     = 1000      // brackets open at once in one script
-	maxScriptBytes = 256 << 10 // text parsed for one call, all scripts together
-	maxCommands    = 5000      // commands listed for one call
-	maxWords       = 512       // words that one word may become by brace expansion
-	maxSource      = 200       // bytes of text quoted where something is not known
-	maxGuess       = 4 << 10   // bytes of a value guessed for a variable
-	maxOpaque      = 100       // opaque parts listed for one call
-	maxSteps       = 200_000   // statements, words and parts of words looked at for one call
+	maxScriptDepth = 40        // nested scripts and wrappers
+	maxNesting     = 1000      // nested brackets in one script
+	maxScriptBytes = 256 << 10 // script text parsed per call
+	maxCommands    = 5000      // commands listed per call
+	maxWords       = 512       // words from one brace expansion
+	maxSource      = 200       // bytes of text quoted in an Opaque
+	maxGuess       = 4 << 10   // bytes of a variable's possible value
+	maxOpaque      = 100       // opaque parts listed per call
+	maxSteps       = 200_000   // statements, words and parts of words analyzed per call
 )
 
-// A finder collects what one call holds.
+// A finder analyzes one call.
 type finder struct {
 	found   Found
 	bytes   int             // of script text parsed so far
 	full    bool            // maxCommands was reached
-	steps   int             // done so far
-	seen    map[string]bool // script texts walked already
+	steps   int             // taken so far
+	seen    map[string]bool // script texts analyzed already
 	parsers map[syntax.LangVariant]*syntax.Parser
 
-	vars      map[string][]string // literal values assigned to each variable, by any script of the call
-	unsure    map[string]bool     // variables that were also given something else
+	vars      map[string][]string // literal values assigned to each variable, in any script of the call
+	unsure    map[string]bool     // variables that were also assigned unknown values
 	funcs     map[string]*function
-	funcNames []string // in the order of their definition
+	funcNames []string // in the order of definition
 	aliases   map[string]string
-	files     map[string]word // text of the files that the call writes
-	input     input           // what exec < file made the standard input of the script
+	files     map[string]word // text of files that the call writes
+	input     input           // standard input set by exec < file
 }
 
-// A function is a shell function and the place that defines it.
+// A function is a shell function and the scope that defines it.
 type function struct {
 	bodies []*syntax.Stmt
 	scope  scope
-	called bool // with all of its bodies
-	left   int  // bodies looked into without a call
+	called bool // all bodies were analyzed in a call
+	left   int  // bodies analyzed without a call
 }
 
-// A scope is where in the call the finder is. It is copied, not shared.
+// A scope is the finder's position in the call. It is copied, not shared.
 type scope struct {
 	at        *pathStep
-	src       string // text of the script, for quoting parts of it
-	args      []word // positional parameters from $0 on; nil when not known
+	src       string // text of the script, to quote parts of it
+	args      []word // positional parameters from $0 on; nil if not known
 	stdin     input
 	assigns   []string
 	writes    []string
@@ -95,13 +95,14 @@ func (sc scope) in(label string) scope {
 
 func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptDepth }
 
-// opaque names something that stays unknown.
+// opaque adds an [Opaque].
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
 	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
 		Origin: sc.Origin})
 }
 
-// blockAllow names something that keeps an allow from covering the call.
+// blockAllow adds an [Opaque] that hides no command but keeps an allow from covering
+// the call.
 func (f *finder) blockAllow(sc scope, source, reason string, args ...any) {
 	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
 		NoAllow: true, Origin: sc.Origin})
@@ -113,7 +114,7 @@ func (f *finder) addOpaque(o Opaque) {
 		if !slices.Contains(f.found.Opaque, o) {
 			f.found.Opaque = append(f.found.Opaque, o)
 		}
-	case n == maxOpaque: // what is left out may be worse than all before it
+	case n == maxOpaque: // those left out may be worse
 		f.found.Opaque = append(f.found.Opaque, Opaque{Reason: "more in it is not known than is listed"})
 	}
 }
@@ -130,7 +131,7 @@ func cut(s string) string {
 	return s
 }
 
-// outOfSteps reports whether the work on the call has gone on for too long.
+// outOfSteps counts a step and reports whether the limit is reached.
 func (f *finder) outOfSteps(sc scope) bool {
 	f.steps++
 	if f.steps == maxSteps {
@@ -139,7 +140,7 @@ func (f *finder) outOfSteps(sc scope) bool {
 	return f.steps >= maxSteps
 }
 
-// call takes in one simple command.
+// call analyzes one simple command: it lists the command and what it starts.
 func (f *finder) call(sc scope, words []word) {
 	if len(words) == 0 || f.outOfSteps(sc) {
 		return
@@ -170,7 +171,7 @@ func (f *finder) call(sc scope, words []word) {
 	f.dispatch(sc, name, words, i)
 }
 
-// placed returns words with their positions, for what is found in them.
+// placed returns words with their positions set.
 func placed(words []word) []word {
 	fresh := false
 	for n := range words {
@@ -178,15 +179,15 @@ func placed(words []word) []word {
 			continue
 		}
 		if !fresh {
-			words, fresh = slices.Clone(words), true // others still look at them
+			words, fresh = slices.Clone(words), true // the slice is shared
 		}
 		words[n].pos = n
 	}
 	return words
 }
 
-// markThrough marks command i as one that only starts what is listed after it. A
-// program that lies just anywhere may do more than its name says.
+// markThrough sets [Command.Through] of command i, unless its program may not be the
+// one that its name suggests.
 func (f *finder) markThrough(i int) {
 	if i < 0 {
 		return
@@ -198,7 +199,7 @@ func (f *finder) markThrough(i int) {
 	}
 }
 
-// emit lists one command and returns its index, or -1 when the list is full.
+// emit lists one command and returns its index, or -1 if the list is full.
 func (f *finder) emit(sc scope, words []word) int {
 	if len(f.found.Commands) >= maxCommands {
 		if !f.full {
@@ -227,12 +228,12 @@ func (f *finder) emit(sc scope, words []word) int {
 	return len(f.found.Commands) - 1
 }
 
-// programName returns the program that words run. When that is not known it says so
-// and looks at what else the words can be.
+// programName returns the name of the program that words run. If it is not known,
+// it adds an [Opaque] and analyzes other possible readings.
 func (f *finder) programName(sc scope, words []word) (string, bool) {
 	w := words[0]
 	if !w.hole {
-		if len(w.text) > 1 && w.text[0] == '=' { // zsh puts the program's path for =name
+		if len(w.text) > 1 && w.text[0] == '=' { // zsh expands =name to the program's path
 			f.call(sc.reinterpreted(w.text), append([]word{{text: w.text[1:], pos: w.pos}}, words[1:]...))
 		}
 		name := ProgramName(w.text)
@@ -246,14 +247,14 @@ func (f *finder) programName(sc scope, words []word) (string, bool) {
 		f.dispatch(sc, name, words, -1)
 	}
 	if !w.many {
-		// "$dir/bin/git" runs something called git, wherever that is.
+		// "$dir/bin/git" runs a program called git.
 		if i := strings.LastIndexByte(w.text, '/'); i >= 0 && !strings.ContainsAny(w.text[i:], "$`*?[") {
 			return ProgramName(w.text), true
 		}
 	}
 	f.opaque(sc, texts(words), "the command's name is not known before it runs")
 	if len(w.guesses) == 0 {
-		// An empty variable leaves the rest of the word, or the words after it.
+		// If the variable is empty, the rest of the word or the next word is the name.
 		rest := words[1:]
 		if w.bare != "" {
 			rest = append([]word{{text: w.bare, pos: w.pos}}, rest...)
@@ -265,15 +266,15 @@ func (f *finder) programName(sc scope, words []word) (string, bool) {
 	return "", false
 }
 
-// reinterpreted returns the scope for another reading of a command.
+// reinterpreted returns the scope for an alternative reading of a command.
 func (sc scope) reinterpreted(label string) scope {
 	sc = sc.in(label)
 	sc.derived = true
 	return sc
 }
 
-// callWithGuesses calls words again with the values that the text suggests for
-// variables, so that `x=push; git $x` is seen.
+// callWithGuesses analyzes words with possible values of their variables, to find
+// git push in `x=push; git $x`.
 func (f *finder) callWithGuesses(sc scope, words []word) {
 	most := 0
 	for _, w := range words {
@@ -299,7 +300,7 @@ func (f *finder) callWithGuesses(sc scope, words []word) {
 	}
 }
 
-// callFunction follows a call of a function that the script defines.
+// callFunction analyzes the body of a called function that the script defines.
 func (f *finder) callFunction(sc scope, words []word) bool {
 	fn := f.funcs[words[0].text]
 	if fn == nil || words[0].hole {
@@ -320,8 +321,8 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 	return true
 }
 
-// callAlias follows a call of an alias that the script defines. A shell that
-// does not expand aliases runs the name itself, which is listed too.
+// callAlias analyzes the text of a called alias that the script defines. The name
+// itself is listed too, since not every shell expands aliases.
 func (f *finder) callAlias(sc scope, words []word) {
 	text, ok := f.aliases[words[0].text]
 	if !ok || words[0].hole || !f.firstTime("alias", words[0].text, sc) {
@@ -335,12 +336,12 @@ func (f *finder) callAlias(sc scope, words []word) {
 	f.script(sc.reinterpreted("alias "+words[0].text), aliased, syntax.LangBash, nil)
 }
 
-// firstTime reports whether text is met for the first time in the same
-// circumstances, which bounds the work on scripts that repeat themselves.
+// firstTime reports whether text is analyzed for the first time in an equal scope.
+// That bounds the work on repetitive scripts.
 func (f *finder) firstTime(kind, text string, sc scope) bool {
 	from := sc.Origin
 	if sc.derived {
-		from = Origin{} // no allow is looked for
+		from = Origin{} // no allow is needed
 	}
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s\x00%t\x00%v\x00%d\x00%s\x00", kind, sc.derived, from, sc.stdin.kind, sc.stdin.word.text)

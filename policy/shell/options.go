@@ -6,8 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// optionCommands looks into the options by which common programs are told to
-// start another.
+// optionCommands analyzes the options by which common programs start another.
 func (f *finder) optionCommands(sc scope, name string, words []word) {
 	names := commandOptions[name]
 	if names == "" && name != "ssh" {
@@ -44,7 +43,7 @@ func optionValue(words []word, i int, opt string, attached bool) (word, bool) {
 	return word{}, false
 }
 
-// tarCheckpoint looks into --checkpoint-action=exec=command.
+// tarCheckpoint analyzes --checkpoint-action=exec=command.
 func (f *finder) tarCheckpoint(sc scope, w word) {
 	option := strings.HasPrefix(w.text, "--checkpoint-action") && strings.Contains(w.text, "=exec=")
 	if option || strings.HasPrefix(w.text, "exec=") {
@@ -78,7 +77,7 @@ var commandOptions = map[string]string{
 	"cpio":      "--rsh-command",
 }
 
-// sshOption looks into -o Name=command.
+// sshOption analyzes -o Name=command.
 func (f *finder) sshOption(sc scope, words []word, i int) {
 	w := words[i]
 	switch {
@@ -101,17 +100,17 @@ func (f *finder) sshOption(sc scope, words []word, i int) {
 	}
 }
 
-// An option is one that a command was given.
+// An option is one option of a command line.
 type option struct {
 	name  string // without dashes
 	value word
 }
 
-// options is a command line taken apart.
+// options is a parsed command line.
 type options struct {
 	list    []option
-	rest    []word // what follows the options
-	unknown string // the first option that the grammar does not have
+	rest    []word // the words after the options
+	unknown string // the first option that is not in the grammar
 }
 
 // get returns the value of the last option that has one of the names.
@@ -126,7 +125,7 @@ func (o options) get(names string) (word, bool) {
 	return word{}, false
 }
 
-// parse takes the options off args.
+// parse splits args into options and other words.
 func (g wrapper) parse(args []word) options {
 	var o options
 	var operands []word
@@ -156,8 +155,8 @@ func (g wrapper) parse(args []word) options {
 	return o
 }
 
-// longOption takes --name, --name=value or --name value off args. GNU programs
-// accept a name that is cut short.
+// longOption parses --name, --name=value or --name value and returns the rest of
+// args. GNU programs accept abbreviated names.
 func (g wrapper) longOption(o *options, args []word) []word {
 	name, value, attached := strings.Cut(strings.TrimPrefix(args[0].text, "--"), "=")
 	match := ""
@@ -206,7 +205,7 @@ func cutWord(w word, n int) word {
 	return out
 }
 
-// shortOptions takes a cluster such as -xzf file off args.
+// shortOptions parses a cluster such as -xzf file and returns the rest of args.
 func (g wrapper) shortOptions(o *options, args []word) []word {
 	cluster, rest := args[0].text, args[1:]
 	for i := 1; i < len(cluster); i++ {

@@ -12,7 +12,7 @@ import (
 func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	for _, w := range words[1:] {
 		if w.proc != nil {
-			sc.danger = "" // the word's own <( ) was checked with the word
+			sc.danger = "" // the contents of <( ) were checked with the word
 		}
 	}
 	if f.runsScripts(sc, name, words, i) {
@@ -31,8 +31,8 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	}
 }
 
-// runsScripts follows the programs that do nothing but run scripts or code, and
-// reports whether words are a call of one.
+// runsScripts follows programs that only run scripts or code. It reports whether
+// name is one of them.
 func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	if lang, ok := shells[shellName(name)]; ok {
 		f.shell(sc, name, lang, words, i)
@@ -52,8 +52,7 @@ func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	return false
 }
 
-// builtin follows the builtins of shells. It reports whether name is one that
-// it knows.
+// builtin follows shell builtins. It reports whether name is one of them.
 func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
 	switch name {
 	case "eval":
@@ -76,7 +75,7 @@ func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
 	return true
 }
 
-// starter follows the programs that start others in a way of their own. It
+// starter follows programs that start others and have a syntax of their own. It
 // reports whether name is one of them.
 func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 	switch name {
@@ -117,8 +116,8 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 	return true
 }
 
-// language follows the programs that can start commands from a language of
-// their own. It reports whether name is one of them.
+// language follows programs whose own language can start commands. It reports
+// whether name is one of them.
 func (f *finder) language(sc scope, name string, words []word) bool {
 	switch name {
 	case "make", "gmake", "nmake", "bmake":
@@ -140,7 +139,7 @@ func (f *finder) language(sc scope, name string, words []word) bool {
 
 func isDashes(w word) bool { return w.text == "--" }
 
-// scriptPerArgument follows a program each of whose arguments is a script.
+// scriptPerArgument follows a program whose arguments are scripts.
 func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	g := wrappers()[name]
 	o := g.parse(words[1:])
@@ -154,7 +153,7 @@ func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	}
 }
 
-// find follows the commands that find starts for what it finds.
+// find follows find to the commands that it starts.
 func (f *finder) find(sc scope, name string, words []word) {
 	for i := 1; i < len(words); i++ {
 		switch words[i].text {
@@ -169,6 +168,7 @@ func (f *finder) find(sc scope, name string, words []word) {
 	}
 }
 
+// fd follows fd to the command that it starts.
 func (f *finder) fd(sc scope, name string, words []word) {
 	for i := 1; i < len(words); i++ {
 		t := words[i].text
@@ -191,8 +191,8 @@ func (f *finder) fd(sc scope, name string, words []word) {
 	}
 }
 
-// parallel follows GNU parallel: the words before ::: are a script, or else
-// scriptPerArgument argument is one.
+// parallel follows GNU parallel: the words before ::: are a script, or if there are
+// none, each argument is one.
 func (f *finder) parallel(sc scope, words []word) {
 	g := wrapper{
 		flags:    "0kmqtuvXxz",
@@ -254,7 +254,7 @@ func (f *finder) parallel(sc scope, words []word) {
 	f.script(in, script, syntax.LangBash, nil)
 }
 
-// afterDashes follows programs that start what stands after --.
+// afterDashes follows programs that start the words after --.
 func (f *finder) afterDashes(sc scope, name string, words []word) {
 	end := slices.IndexFunc(words, isDashes)
 	if end < 0 {
@@ -265,12 +265,12 @@ func (f *finder) afterDashes(sc scope, name string, words []word) {
 	f.call(in, words[end+1:])
 }
 
-// unknownWrapper follows a program that is not known here but whose arguments look
-// like those of a wrapper: `NAME run … -- command`.
+// unknownWrapper follows an unknown program whose arguments look like those of a
+// wrapper: `NAME run … -- command`.
 func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 	switch name {
 	case "cargo", "dotnet", "bazel", "go", "gradle", "swift", "stack", "cabal", "mix", "git":
-		return // what they run gets the arguments
+		return // the arguments are for the program that they build
 	}
 	if subcommands()[name] != nil || wrappers()[name] != (wrapper{}) {
 		return
@@ -302,8 +302,8 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 	}
 }
 
-// guessCommandStart follows wrappers whose options are too many to know: each
-// argument that is no option may be the command.
+// guessCommandStart follows wrappers with too many options to know: any argument
+// that is not an option may be the command.
 func (f *finder) guessCommandStart(sc scope, name string, words []word) {
 	if len(words) < 2 {
 		return
@@ -318,7 +318,7 @@ func (f *finder) guessCommandStart(sc scope, name string, words []word) {
 	}
 }
 
-// deferred names the commands whose work is done by another process, later.
+// deferred follows programs that have another process run commands later.
 func (f *finder) deferred(sc scope, name string, words []word) {
 	if name == "crontab" && slices.ContainsFunc(words, func(w word) bool { return w.text == "-l" }) {
 		return
@@ -331,6 +331,7 @@ func (f *finder) deferred(sc scope, name string, words []word) {
 	}
 }
 
+// screen follows terminal multiplexers to the command that they start.
 func (f *finder) screen(sc scope, name string, words []word) {
 	g := wrapper{flags: "dDmrRxXUAailnoOqvOwN", values: "acehLpsStT", attached: ""}
 	if name != "screen" {
@@ -342,7 +343,7 @@ func (f *finder) screen(sc scope, name string, words []word) {
 	}
 }
 
-// netcat looks for the program that a connection is handed to.
+// netcat follows netcat and socat to the program that serves the connection.
 func (f *finder) netcat(sc scope, name string, words []word) {
 	in := sc.in(name)
 	for i, w := range words[1:] {

@@ -21,11 +21,11 @@ func wrapperOf(name string) (wrapper, bool) {
 	return g, ok && name != "env"
 }
 
-// gnuNames are the wrappers that macOS users have with a g before the name.
+// gnuNames are the wrappers that Homebrew installs with the prefix g.
 var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "stdbuf": true, "xargs": true,
 	"chroot": true, "time": true}
 
-// loader is the dynamic loader, which runs the program it is given.
+// loader is the dynamic loader, which runs a program.
 var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", noCommand: "list verify"}
 
 // wrapped follows a wrapper to the command it starts.
@@ -68,7 +68,7 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	f.wrappedCommand(sc, in, g, o, rest)
 }
 
-// wrappedCommand takes in the words after a wrapper's options and operands.
+// wrappedCommand analyzes the words after a wrapper's options and operands.
 func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word) {
 	if g.extraArgs {
 		words = f.xargs(sc, o, words)
@@ -80,13 +80,13 @@ func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word
 	f.call(in, words)
 }
 
-// runsWords reports whether watch was told to start its words as they are.
+// runsWords reports whether watch has the option to start its words as they are.
 func runsWords(o options) bool {
 	_, ok := o.get("x exec")
 	return ok
 }
 
-// xargs returns the command that xargs starts, with what it reads left open.
+// xargs returns the command that xargs starts, with holes for its input.
 func (f *finder) xargs(sc scope, o options, rest []word) []word {
 	var texts []string
 	if sc.stdin.kind == inputText && !sc.stdin.word.hole {
@@ -103,7 +103,7 @@ func (f *finder) xargs(sc scope, o options, rest []word) []word {
 	return withHoles(rest, replace.text, texts)
 }
 
-// withHoles returns words with each mark replaced by something not known.
+// withHoles returns words with a hole for each mark.
 func withHoles(words []word, mark string, guesses []string) []word {
 	out := slices.Clone(words)
 	for i, w := range out {
@@ -125,18 +125,18 @@ func isAssign(w word) bool {
 	return ok && syntax.ValidName(name)
 }
 
-// envAssign takes in NAME=value given to env or sudo.
+// envAssign analyzes NAME=value given to env or sudo.
 func (f *finder) envAssign(sc *scope, w word) {
 	name, _, _ := strings.Cut(w.text, "=")
 	f.variable(*sc, name, cutWord(w, len(name)+1))
 	sc.assigns = append(sc.assigns, w.text)
 }
 
-// env follows env, whose -S takes a line of further arguments.
+// env follows env, whose option -S is a line of further arguments.
 func (f *finder) env(sc scope, words []word, i int) {
 	g := wrappers()["env"]
 	o := g.parse(words[1:])
-	if dir, ok := o.get("P"); ok { // BSD: where the command is looked for
+	if dir, ok := o.get("P"); ok { // BSD: the search path
 		f.blockAllow(sc, dir.text, "env looks for programs in another place")
 	}
 	line, ok := o.get("S split-string")
@@ -150,7 +150,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 	if line.hole {
 		f.opaque(sc, line.text, "the arguments given to env -S are not known before it runs")
 	}
-	f.noteScript(sc, line.code()) // it has escapes of its own
+	f.noteScript(sc, line.code()) // -S has escapes of its own
 	split, err := Split(line.code())
 	if err != nil {
 		f.opaque(sc, line.text, "the arguments given to env -S cannot be read: %v", err)
@@ -163,7 +163,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 	f.env(sc.in("env -S"), append(again, o.rest...), -1)
 }
 
-// subcommand follows programs that start others with one of their subcommands.
+// subcommand follows programs with a subcommand that starts others.
 func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, words []word) {
 	for i := 1; i < min(len(words), 6); i++ {
 		sub := words[i].text

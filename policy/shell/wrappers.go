@@ -4,28 +4,28 @@ import (
 	"sync"
 )
 
-// A wrapper is a program that starts another one named by its arguments. The
-// zero value has no options and takes the command as its first argument.
+// A wrapper is the grammar of a program that starts another one named by its
+// arguments. The zero value has no options; its first argument is the command.
 type wrapper struct {
 	flags    string // short options without a value
 	values   string // short options with a value, attached or next
-	attached string // short options with a value that is attached or absent
-	long     string // long options, with = where the next argument may be the value
+	attached string // short options with an optional, attached value
+	long     string // long options; a = for each value they take
 
-	assigns   bool   // NAME=value may stand before the command
+	assigns   bool   // NAME=value may precede the command
 	operands  int    // arguments between the options and the command
-	script    string // options whose value is a script for sh, without dashes
-	joined    bool   // the command's words are joined and given to sh
-	extraArgs bool   // the command gets more arguments than are written here
-	noCommand string // options with which it starts nothing, without dashes
-	through   bool   // it changes nothing about the command but how it is started
+	script    string // options whose value is a shell script, without dashes
+	joined    bool   // the command's words are joined to a shell script
+	extraArgs bool   // the command gets further arguments
+	noCommand string // options with which it starts no command, without dashes
+	through   bool   // it changes only how the command is started
 	permute   bool   // options may follow operands
 	elsewhere bool   // the command runs on another machine or in a container
 }
 
-// wrappers is the grammar of the programs that start others. Like the other
-// large tables here it is made when it is first asked for: a process that
-// judges nothing, as the first one of a sandbox, starts without it.
+// wrappers are the programs that start others. Like the other large tables here,
+// it is built on first use, to keep it out of the start-up time of processes that
+// do not need it.
 var wrappers = sync.OnceValue(func() map[string]wrapper {
 	return map[string]wrapper{
 		"env": {
@@ -288,8 +288,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 	}
 })
 
-// subcommands is the grammar of programs that start others with one of their
-// subcommands.
+// subcommands are the subcommands that start other programs.
 var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 	return map[string]map[string]wrapper{
 		"adb": {"shell": {joined: true, elsewhere: true}},
