@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// expandBraces returns the words that a word with brace expressions stands
-// for, or false when there are too many.
+// expandBraces returns the words to which a word with brace expressions expands, or
+// false if there are too many.
 func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {
 	out := []*syntax.Word{{}}
 	for _, p := range w.Parts {
@@ -34,7 +34,7 @@ func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {
 	return out, true
 }
 
-// braceElems returns what one brace expression can be.
+// braceElems returns the alternatives of one brace expression.
 func braceElems(br *syntax.BraceExp) ([]*syntax.Word, bool) {
 	if br.Sequence {
 		return braceSequence(br)

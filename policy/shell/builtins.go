@@ -23,7 +23,7 @@ func (f *finder) eval(sc scope, words []word, i int) {
 	}
 }
 
-// sourceFile follows source to the text it reads, when that is no file.
+// sourceFile follows source to the text that it reads, if that is in the call.
 func (f *finder) sourceFile(sc scope, name string, words []word) {
 	if len(words) < 2 {
 		return
@@ -101,7 +101,7 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 	}
 }
 
-// set notes the positional parameters that a script gives itself.
+// set remembers the positional parameters that a script sets.
 func (f *finder) set(words []word) {
 	for i, w := range words[1:] {
 		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
@@ -118,8 +118,8 @@ func (f *finder) set(words []word) {
 	}
 }
 
-// evaluatedIndexes looks for substitutions in the array indexes that a builtin
-// evaluates though they are quoted.
+// evaluatedIndexes analyzes array indexes, which some builtins evaluate even if they
+// are quoted.
 func (f *finder) evaluatedIndexes(sc scope, name string, words []word) {
 	for _, w := range words[1:] {
 		if !w.hole && strings.Contains(w.text, "[") {

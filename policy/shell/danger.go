@@ -37,7 +37,7 @@ func asksForHelp(args []string) bool {
 	return len(args) == 1 && (args[0] == "--help" || args[0] == "--version")
 }
 
-// wholeProgram returns why a program is destructive whatever its arguments.
+// wholeProgram returns why a program is destructive with any arguments, or "".
 func wholeProgram(name string) string {
 	switch name {
 	case "shred", "wipe", "srm", "scrub", "blkdiscard":
@@ -202,7 +202,7 @@ func diskAmong(args []string) string {
 	return ""
 }
 
-// isDisk reports whether a path is that of a disk.
+// isDisk reports whether a path is a disk or memory device.
 func isDisk(path string) bool {
 	dev, ok := strings.CutPrefix(path, "/dev/")
 	if !ok {
@@ -298,15 +298,15 @@ func hgDanger(args []string) string {
 	return ""
 }
 
-// hasFlag reports whether args have a short flag, in a cluster too, or a long
-// one. What follows -- is not a flag.
+// hasFlag reports whether args contain a short flag, alone or in a cluster, or a long
+// one, before any --.
 func hasFlag(args []string, short byte, long string) bool {
 	for _, a := range args {
 		switch {
 		case a == "--":
 			return false
 		case strings.HasPrefix(a, "--"):
-			// GNU programs take a long option that is cut short.
+			// GNU programs accept abbreviated long options.
 			name, _, _ := strings.Cut(a[2:], "=")
 			if long != "" && len(name) >= 3 && strings.HasPrefix(long, name) {
 				return true
@@ -320,7 +320,7 @@ func hasFlag(args []string, short byte, long string) bool {
 	return false
 }
 
-// subcommandOf returns the first argument that is no option, and the rest.
+// subcommandOf returns the first argument that is not an option, and those after it.
 func subcommandOf(args []string) (string, []string) {
 	for i, a := range args {
 		if !strings.HasPrefix(a, "-") {
@@ -365,7 +365,7 @@ func first(why string, wanted ...string) dangerCheck {
 				return why
 			}
 			if i == 0 || !strings.HasPrefix(args[i-1], "-") || strings.Contains(args[i-1], "=") {
-				break // else it may be the value of an option
+				break // otherwise it may be the value of an option
 			}
 		}
 		return ""
@@ -395,7 +395,7 @@ func recursive(why string) dangerCheck {
 	return when(why, func(args []string) bool { return hasFlag(args, 'R', "recursive") })
 }
 
-// when returns a check that gives why if the arguments are like that.
+// when returns a check that returns why if the condition holds for the arguments.
 func when(why string, like func(args []string) bool) dangerCheck {
 	return func(args []string) string {
 		if like(args) {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// unescape removes backslashes. Within quotes only those before one of the
-// characters in special count; an escaped newline vanishes either way.
+// unescape removes backslashes: all of them, or if special is not empty, those before
+// one of its characters. An escaped newline is removed in any case.
 func unescape(s, special string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -79,8 +79,8 @@ func ansiC(s string) string {
 	return text
 }
 
-// number writes the character whose code begins s and returns how many digits
-// that took.
+// number writes the character whose code is at the start of s and returns the number
+// of digits.
 func number(b *strings.Builder, s string, base, most int, unicode bool) int {
 	n := 0
 	for n < len(s) && n < most && digit(s[n]) < base {

@@ -6,7 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// substitutionsIn looks for substitutions within a node that is not a command.
+// substitutionsIn analyzes the substitutions in a node that is not a command.
 func (f *finder) substitutionsIn(sc scope, node syntax.Node) {
 	switch n := node.(type) {
 	case nil:
@@ -23,7 +23,7 @@ func (f *finder) substitutionsIn(sc scope, node syntax.Node) {
 	f.substitutions(sc, node)
 }
 
-// substitutions walks a node for what inside looks for.
+// substitutions walks a node for substitutionsIn.
 func (f *finder) substitutions(sc scope, node syntax.Node) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if f.outOfSteps(sc) {
@@ -63,7 +63,7 @@ func isText(p syntax.WordPart) bool {
 	return false
 }
 
-// paramExp notes the expansions that run code found in a variable's value.
+// paramExp analyzes expansions that run code in a variable's value.
 func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 	if p.Flags != nil && strings.Contains(p.Flags.Value, "e") { // zsh
 		f.opaque(sc, sc.source(p), "the value is expanded again, which can run commands")
@@ -82,8 +82,8 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 	}
 }
 
-// arithmetic looks into an expression. An array index in a quoted text is
-// evaluated too, and can hold a substitution.
+// arithmetic analyzes an expression. Array indexes in quoted text are evaluated too
+// and can contain substitutions.
 func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	if node == nil {
 		return
@@ -97,15 +97,14 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	})
 }
 
-// subscript looks into a text such as a[$(id)], which some builtins evaluate.
+// subscript analyzes a text such as a[$(id)], which some builtins evaluate.
 func (f *finder) subscript(sc scope, text string) {
 	if _, index, ok := strings.Cut(text, "["); ok {
 		f.expanded(sc.in("[ ]"), strings.TrimSuffix(index, "]"))
 	}
 }
 
-// expanded looks for substitutions in a text that is expanded later, as if it
-// stood in double quotes.
+// expanded analyzes a text that is expanded later, as if it were in double quotes.
 func (f *finder) expanded(sc scope, text string) {
 	if !strings.Contains(text, "$(") && !strings.Contains(text, "`") || nestsDeep(text) {
 		return

@@ -7,10 +7,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A script that one command of a call writes and another runs is in the call,
-// so it is looked into like one in a heredoc.
+// A script that one command of a call writes and another runs is analyzed like one
+// in a heredoc.
 
-// maxFiles is how many written files are remembered.
+// maxFiles limits the number of written files that are remembered.
 const maxFiles = 32
 
 // writtenFile remembers the text of a file that the call writes.
@@ -39,7 +39,7 @@ func (f *finder) fileText(w word) (word, bool) {
 	return text, ok
 }
 
-// runWrittenFile follows a command that is a file written before: ./deploy.sh.
+// runWrittenFile follows a command that is a file which the call wrote: ./deploy.sh.
 func (f *finder) runWrittenFile(sc scope, words []word) {
 	if !strings.Contains(words[0].text, "/") {
 		return

@@ -45,7 +45,7 @@ func (f *finder) git(sc scope, words []word) {
 	f.gitSub(sc, o.rest)
 }
 
-// gitConfig looks at one -c name=value.
+// gitConfig analyzes one -c name=value.
 func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 	key, _, ok := strings.Cut(w.text, "=")
 	if !ok {
@@ -70,7 +70,7 @@ func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 	}
 }
 
-// gitAlias looks into an alias: !script, or words for git.
+// gitAlias analyzes an alias: !script, or words for git.
 func (f *finder) gitAlias(sc scope, value word, rest []word) {
 	if script, ok := strings.CutPrefix(value.text, "!"); ok {
 		value.text, value.script = script, strings.TrimPrefix(value.script, "!")
@@ -115,7 +115,7 @@ func gitCommandKey(key string) bool {
 	return false
 }
 
-// gitSub looks into the subcommands of git that start commands.
+// gitSub analyzes the subcommands of git that start commands.
 func (f *finder) gitSub(sc scope, words []word) {
 	sub := words[0].text
 	in := sc.in("git " + sub)
@@ -141,7 +141,7 @@ func (f *finder) gitSub(sc scope, words []word) {
 	}
 }
 
-// gitTransport looks into a URL such as ext::command.
+// gitTransport analyzes a URL such as ext::command.
 func (f *finder) gitTransport(sc scope, w word) {
 	before, _, ok := strings.Cut(w.text, "ext::")
 	if ok && (before == "" || strings.HasSuffix(before, "=")) {
@@ -164,7 +164,7 @@ func (f *finder) foreach(sc scope, words []word) {
 	}
 }
 
-// gitSet looks at the setting that git config writes.
+// gitSet analyzes the setting that git config writes.
 func (f *finder) gitSet(sc scope, words []word) {
 	var plain []word
 	for _, w := range words {

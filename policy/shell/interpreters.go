@@ -9,13 +9,13 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// An interpreter is a program that takes code in another language.
+// An interpreter is a program that runs code in another language.
 type interpreter struct {
 	code   string // short options whose value is code
-	long   string // long ones
+	long   string // long options whose value is code
 	values string // short options with another value
 	sub    string // subcommands whose first argument is code
-	stdin  bool   // without a file it reads code from its input
+	stdin  bool   // without a file, it reads code from standard input
 }
 
 var interpreters = sync.OnceValue(func() map[string]interpreter {
@@ -88,8 +88,8 @@ func languageName(name string) string {
 	return name
 }
 
-// interpreter marks code in another language as opaque, and lists the commands
-// that stand in it as plain text.
+// interpreter marks code in another language as opaque, and lists commands that are
+// literals in it.
 func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
 	inner := sc.in(name)
 	rest := words[1:]
@@ -125,21 +125,21 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 	}
 }
 
-// isInterpreterOption reports whether a word is an option, or a part that is
-// not known behind the beginning of one.
+// isInterpreterOption reports whether a word is an option, or a hole that begins like
+// one.
 func isInterpreterOption(w word) bool {
 	known := !w.hole || w.prefix != ""
 	return known && len(w.text) > 1 && w.text[0] == '-' && w.text != "--"
 }
 
-// opaqueCode marks text as code that is not looked into.
+// opaqueCode marks text as code that is not analyzed.
 func (f *finder) opaqueCode(sc, inner scope, name, text string) {
 	f.opaque(sc, text, "%s code is not looked into", name)
 	f.code(inner, text)
 }
 
-// codeFromInput follows an interpreter with these operands that reads its code
-// from standard input or a process substitution, if it does.
+// codeFromInput follows an interpreter that reads its code from standard input or a
+// process substitution, judging by its operands.
 func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
 	if len(operands) > 0 {
 		first := operands[0]
@@ -153,7 +153,7 @@ func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
 	f.codeInput(sc, name, words)
 }
 
-// codeOf returns the code that an option carries.
+// codeOf returns the code that is the value of an option.
 func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 	t := w.text
 	if long, ok := strings.CutPrefix(t, "--"); ok || in.code == "" {
@@ -188,7 +188,7 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 	return word{}, false
 }
 
-// codeInput names code that an interpreter reads from its input.
+// codeInput analyzes the code that an interpreter reads from standard input.
 func (f *finder) codeInput(sc scope, name string, words []word) {
 	if sc.stdin.kind == inputNone {
 		sc.stdin = f.input
@@ -207,8 +207,8 @@ func (f *finder) codeInput(sc scope, name string, words []word) {
 	}
 }
 
-// shellLike reads code for a shell whose language is not parsed as if it were
-// bash, for what can be seen that way.
+// shellLike parses code for a shell of another language as bash, to find at least
+// some of its commands.
 func (f *finder) shellLike(sc scope, name string, code word) {
 	if isOtherShell(languageName(name)) {
 		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
@@ -227,9 +227,9 @@ var (
 	codePipes = lazyregexp.New(`\|\s*"([^"]*)"|"([^"]*)"\s*\|\s*getline`)
 )
 
-// code lists the commands that stand as literal text in code of another
-// language: system("…"), ["git", "push"] and the like. It cannot see all of
-// them; the code is opaque whatever is found.
+// code lists the commands that are literals in code of another language:
+// system("…"), ["git", "push"] and the like. It cannot find all of them, so the
+// code is opaque in any case.
 func (f *finder) code(sc scope, text string) {
 	if len(text) > maxScriptBytes {
 		return
@@ -253,8 +253,8 @@ func (f *finder) code(sc scope, text string) {
 	}
 }
 
-// maybeScript looks into a text that may be a script and may be anything else, so
-// that a fault in it says nothing.
+// maybeScript analyzes a text that may or may not be a script; syntax errors are
+// ignored.
 func (f *finder) maybeScript(sc scope, src string) {
 	if stmts, err := f.parse(src, syntax.LangBash); err == nil && f.firstTime("quiet", src, sc) {
 		f.noteScript(sc, src)

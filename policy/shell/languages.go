@@ -8,7 +8,7 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// makeTool looks at variables and text given to make on its command line.
+// makeTool analyzes the variables and text on the command line of make.
 func (f *finder) makeTool(sc scope, name string, words []word) {
 	in := sc.in(name)
 	for i, w := range words[1:] {
@@ -40,7 +40,7 @@ func (f *finder) makeTool(sc scope, name string, words []word) {
 
 var makeShell = lazyregexp.New(`\$[({]shell\s+([^()]*(?:\([^()]*\)[^()]*)*)[)}]`)
 
-// makeText looks into $(shell …) and NAME!=… of a Makefile's text.
+// makeText analyzes $(shell …) and NAME!=… in the text of a Makefile.
 func (f *finder) makeText(sc scope, text string) {
 	for _, m := range makeShell.FindAllStringSubmatch(text, -1) {
 		f.source(sc.in("$(shell )"), strings.ReplaceAll(m[1], "$$", "$"), syntax.LangPOSIX, nil)
@@ -52,7 +52,7 @@ func (f *finder) makeText(sc scope, text string) {
 	}
 }
 
-// recipes looks into the recipe lines of a Makefile.
+// recipes analyzes the recipe lines of a Makefile.
 func (f *finder) recipes(sc scope, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		recipe, ok := strings.CutPrefix(line, "\t")
@@ -65,7 +65,7 @@ func (f *finder) recipes(sc scope, text string) {
 	}
 }
 
-// awk looks for the ways in which an awk program starts commands.
+// awk analyzes awk programs, which can start commands.
 func (f *finder) awk(sc scope, name string, words []word) {
 	g := wrapper{flags: "hVcCtSOPrbnNIks", values: "fFvEielLDWpo",
 		long: "file= field-separator= assign= source= exec= include= load="}
@@ -107,11 +107,11 @@ var (
 	awkWrites = lazyregexp.New(`\bprintf?\b[^;}\n]*>`)
 )
 
-// awkBare returns an awk program without the content of its strings, regular
-// expressions and comments.
+// awkBare returns an awk program without the contents of strings, regular expressions
+// and comments.
 func awkBare(s string) string {
 	var b strings.Builder
-	last := byte('(') // the last character that counts
+	last := byte('(') // the last character that is not white space
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -135,7 +135,7 @@ func awkBare(s string) string {
 	return b.String()
 }
 
-// sed looks for the e command and flag, which run commands.
+// sed analyzes sed programs: the e command and the e flag run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
 	g := wrapper{flags: "nErsuzb", values: "efl", attached: "i",
 		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
@@ -164,8 +164,8 @@ func (f *finder) sed(sc scope, name string, words []word) {
 	}
 }
 
-// sedRuns reports whether a sed program has an e command or an s with the e
-// flag, and returns the text that it would run, as far as it stands there.
+// sedRuns reports whether a sed program has an e command or an s with the e flag, and
+// returns the text that it runs, as far as it is known.
 func sedRuns(program string) (string, bool) {
 	s := program
 	for s != "" {
@@ -194,7 +194,7 @@ func sedRuns(program string) (string, bool) {
 		case 'a', 'i', 'c', 'r', 'R', 'w', 'W', 'b', 't', 'T', ':', '#':
 			line := ""
 			line, s, _ = strings.Cut(s, "\n")
-			for strings.HasSuffix(line, `\`) { // the text goes on
+			for strings.HasSuffix(line, `\`) { // the text continues
 				line, s, _ = strings.Cut(s, "\n")
 			}
 		default:
@@ -252,7 +252,7 @@ func sedParts(s string) (parts []string, rest string) {
 	return parts, rest
 }
 
-// editor looks at the commands given to an editor on its command line.
+// editor analyzes the commands on the command line of an editor.
 func (f *finder) editor(sc scope, name string, words []word) {
 	for i, w := range words[1:] {
 		text := ""
@@ -276,7 +276,7 @@ func (f *finder) editor(sc scope, name string, words []word) {
 	}
 }
 
-// shellEscapes looks for the shell escapes of interactive programs.
+// shellEscapes analyzes the shell escapes of interactive programs.
 func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	in := sc.in(name)
 	list := make([]string, 0, len(words))
@@ -298,7 +298,7 @@ func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	}
 }
 
-// afterExclamation looks into what an editor hands to the shell with !.
+// afterExclamation analyzes the text that an editor passes to the shell with !.
 func (f *finder) afterExclamation(sc scope, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if _, script, ok := strings.Cut(line, "!"); ok && script != "" {

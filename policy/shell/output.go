@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// output returns what a statement prints, as far as it is an echo of literals
-// or a heredoc passed on by cat.
+// output returns the output of a statement: known text for an echo of literals or
+// a heredoc passed on by cat, otherwise a pipe.
 func (f *finder) output(sc scope, s *syntax.Stmt) input {
 	pipe := input{kind: inputPipe, from: programs(s, maxPipe)}
 	c, ok := s.Cmd.(*syntax.CallExpr)
@@ -21,7 +21,7 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 		return pipe
 	}
 	for _, r := range s.Redirs {
-		quiet := finder{steps: f.steps} // what is in it was listed already
+		quiet := finder{steps: f.steps} // its commands are listed already
 		quiet.redirect(&sc, r)
 		f.steps = quiet.steps
 	}
@@ -41,7 +41,7 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 	return pipe
 }
 
-// outputOf is output for a list of statements, such as that of <( ).
+// outputOf is output for a list of statements, such as in <( ).
 func (f *finder) outputOf(sc scope, list []*syntax.Stmt) input {
 	if len(list) == 1 {
 		return f.output(sc, list[0])
@@ -53,11 +53,11 @@ func (f *finder) outputOf(sc scope, list []*syntax.Stmt) input {
 	return in
 }
 
-// maxPipe is how far back a pipe is looked at for where its text comes from.
+// maxPipe is how many programs of a pipe are followed back to its source.
 const maxPipe = 8
 
-// programs returns the names of the programs in a statement, last first, and
-// the words that may be programs which they start.
+// programs returns the names of the programs in a statement, last first, with words
+// that may be programs that they start.
 func programs(s *syntax.Stmt, depth int) []string {
 	if depth == 0 {
 		return nil
@@ -104,7 +104,7 @@ func echoOutput(args []word) word {
 	})
 }
 
-// printfOutput returns what printf prints, for the formats that only pass text on.
+// printfOutput returns what printf prints, for formats that pass text unchanged.
 func printfOutput(args []word) word {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
@@ -128,7 +128,7 @@ func printfOutput(args []word) word {
 	return concat(parts, "")
 }
 
-// printfOnce goes through a format once. It knows the verbs that pass text on.
+// printfOnce applies a format once. It reports false for verbs that change text.
 func printfOnce(parts, args []word, format string) ([]word, []word, bool) {
 	for format != "" {
 		text, rest, verb := strings.Cut(format, "%")

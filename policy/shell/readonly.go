@@ -91,7 +91,7 @@ func findReads(args []string) bool {
 	})
 }
 
-// rgReads keeps out the options by which rg starts other programs.
+// rgReads rejects the options by which rg starts other programs.
 func rgReads(args []string) bool {
 	for _, a := range args {
 		switch {
@@ -109,7 +109,7 @@ func rgReads(args []string) bool {
 
 var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
 
-// sedReads takes sed -n N,Mp with at most one file.
+// sedReads accepts sed -n N,Mp with at most one file.
 func sedReads(args []string) bool {
 	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
 		(len(args) < 3 || !strings.HasPrefix(args[2], "-"))

@@ -7,23 +7,23 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// An input is what a command reads from its standard input.
+// An input is the standard input of a command.
 type input struct {
 	kind inputKind
 	word word     // the text, for inputText
-	from []string // the programs that write into the pipe, for inputPipe
+	from []string // the programs that write to the pipe, for inputPipe
 }
 
 type inputKind int
 
 const (
-	inputNone inputKind = iota // what the call itself has: nothing
+	inputNone inputKind = iota // the call's own input, which is empty
 	inputText                  // a heredoc, a here-string, an echo
 	inputPipe                  // what other commands print
 	inputFile                  // a file
 )
 
-// redirect takes in one redirection: what a command reads, what it writes.
+// redirect analyzes one redirection.
 func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	f.substitutionsIn(*sc, r.Word)
 	stdin := r.N == nil || r.N.Value == "0"
@@ -42,7 +42,7 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 			sc.stdin = f.fileInput(*sc, r.Word)
 		}
 	case syntax.DplIn:
-		// <&3 reads from something opened elsewhere.
+		// <&3 reads from a descriptor opened elsewhere.
 		if stdin && sc.stdin.kind == inputNone {
 			sc.stdin = input{kind: inputPipe, from: []string{"<&" + f.word(*sc, r.Word).text}}
 		}
@@ -57,7 +57,7 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	}
 }
 
-// fileInput returns what `< file` feeds to a command.
+// fileInput returns the input of `< file`.
 func (f *finder) fileInput(sc scope, w *syntax.Word) input {
 	word := f.word(sc, w)
 	if word.proc != nil {
@@ -69,7 +69,7 @@ func (f *finder) fileInput(sc scope, w *syntax.Word) input {
 	return input{kind: inputFile}
 }
 
-// writesText remembers what a statement such as cat > file <<EOF writes.
+// writesText remembers the text that a statement such as cat > file <<EOF writes.
 func (f *finder) writesText(sc scope, s *syntax.Stmt) {
 	for _, r := range s.Redirs {
 		switch r.Op {
@@ -87,7 +87,7 @@ func isDescriptor(s string) bool {
 	return strings.Trim(s, "0123456789") == "" || s == "p"
 }
 
-// write notes a file that a redirection opens for writing.
+// write adds a file that a redirection opens for writing.
 func (f *finder) write(sc *scope, w word, more bool) {
 	if !w.hole {
 		switch w.text {
@@ -98,14 +98,14 @@ func (f *finder) write(sc *scope, w word, more bool) {
 			return
 		}
 	}
-	if w.proc != nil { // > >(tee …): the command in it was looked at
+	if w.proc != nil { // > >(tee …): its command is analyzed already
 		return
 	}
 	sc.writes = append(sc.writes, w.text)
 	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.at.String()})
 }
 
-// heredoc returns the text of a heredoc as the command reads it.
+// heredoc returns the text of a heredoc after expansions.
 func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
 	if r.Hdoc == nil {
 		return word{}

@@ -14,7 +14,7 @@ func shellName(name string) string {
 	return name
 }
 
-// shells are the programs that run scripts, with their dialect.
+// shells are the programs that run shell scripts, with their dialects.
 var shells = map[string]syntax.LangVariant{
 	"sh": syntax.LangPOSIX, "dash": syntax.LangPOSIX, "ash": syntax.LangPOSIX,
 	"bash": syntax.LangBash, "rbash": syntax.LangBash,
@@ -51,7 +51,7 @@ func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []w
 	}
 }
 
-// shellOptions is the command line of a shell taken apart.
+// shellOptions is the parsed command line of a shell.
 type shellOptions struct {
 	inline   bool   // -c: the first operand is the script
 	stdin    bool   // -s: the script is read from standard input
@@ -60,8 +60,8 @@ type shellOptions struct {
 	rest     []word // the operands
 }
 
-// shellOptions takes the options off the call of a shell. It looks into the
-// files that they make the shell read.
+// shellOptions parses the command line of a shell. It analyzes startup files that
+// the options name.
 func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, words []word) shellOptions {
 	o := shellOptions{plain: true, rest: words[1:]}
 	for len(o.rest) > 0 {
@@ -96,12 +96,12 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 	return o
 }
 
-// mayBeOption reports whether a word that is not known may be an option.
+// mayBeOption reports whether a hole may be an option.
 func mayBeOption(w word) bool {
 	return w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-')
 }
 
-// startupFile looks into a startup file that is a process substitution.
+// startupFile analyzes a startup file that is a process substitution.
 func (f *finder) startupFile(sc scope, name string, lang syntax.LangVariant, shell, operands []word) {
 	if len(operands) > 0 && operands[0].proc != nil {
 		sc.stdin = f.outputOf(sc, operands[0].proc.Stmts)
@@ -109,7 +109,7 @@ func (f *finder) startupFile(sc scope, name string, lang syntax.LangVariant, she
 	}
 }
 
-// cluster takes in short options such as -xc, and the values of o and O.
+// cluster parses short options such as -xc, with the values of o and O.
 func (o *shellOptions) cluster(text string) {
 	o.inline = o.inline || text[0] == '-' && strings.Contains(text, "c")
 	o.stdin = o.stdin || strings.Contains(text, "s")
@@ -125,7 +125,7 @@ func isStdin(w word) bool {
 	return false
 }
 
-// stdinScript looks into the script that a shell reads from its input.
+// stdinScript analyzes the script that a shell reads from standard input.
 func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, args []word, i int) {
 	in := sc.in(name + " <")
 	text := sc.stdin
@@ -149,15 +149,15 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 	}
 }
 
-// endanger marks the command that sc looks into when it runs what the programs
-// in from print.
+// endanger marks sc's parent command as dangerous if running the output of the
+// programs in from is.
 func (f *finder) endanger(sc scope, from []string) {
 	if why := piped(from); why != "" && sc.Parent > 0 {
 		f.found.Commands[sc.Parent-1].danger = why
 	}
 }
 
-// piped returns why running what the programs in from print is destructive.
+// piped returns why running the output of the programs in from is dangerous, or "".
 func piped(from []string) string {
 	for _, p := range from {
 		switch p {
@@ -170,8 +170,8 @@ func piped(from []string) string {
 	return ""
 }
 
-// su follows su, whose user's shell gets the arguments after the user. It
-// reports whether that was all: runuser -u starts a command.
+// su follows su to the shell that gets the arguments after the user. It reports
+// false for runuser -u, which starts a command instead.
 func (f *finder) su(sc scope, name string, words []word) bool {
 	g := wrappers()["su"]
 	g.values += "u"

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// script looks into a text that is given to a shell. args are its positional
+// script analyzes a script that is given to a shell. Args are its positional
 // parameters from $0 on.
 func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []word) {
 	src := text.text
@@ -28,14 +28,14 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 	f.source(sc, src, lang, args)
 }
 
-// noteScript notes a text that a shell is given.
+// noteScript remembers the text of a script, for [Found.Plain].
 func (f *finder) noteScript(sc scope, src string) {
 	if !sc.elsewhere {
 		f.found.scripts = append(f.found.scripts, src)
 	}
 }
 
-// source looks into a script.
+// source analyzes the text of a script.
 func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []word) {
 	f.noteScript(sc, src)
 	sc.src, sc.args = src, args
@@ -57,8 +57,8 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 	}
 	stmts, err := f.parse(src, lang)
 	if err == nil && lang == syntax.LangPOSIX && readDifferently(src) {
-		// sh is a plain POSIX shell on one system and bash on another: read
-		// it both ways.
+		// sh is a plain POSIX shell on some systems and bash on others: parse
+		// it as both.
 		f.stmts(sc, stmts)
 		stmts, err = f.parse(src, syntax.LangBash)
 	}
@@ -75,8 +75,8 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 	f.leftFunctions()
 }
 
-// readDifferently reports whether a script holds what a plain POSIX shell and
-// bash both accept, and take for different things: [[ is a command to one.
+// readDifferently reports whether a script contains text that a plain POSIX shell
+// and bash both accept but interpret differently: [[ is a command to the former.
 func readDifferently(src string) bool {
 	for _, s := range []string{"[[", "$'", "$\"", "$[", "&>", "|&"} {
 		if strings.Contains(src, s) {
@@ -86,9 +86,8 @@ func readDifferently(src string) bool {
 	return false
 }
 
-// nestsDeep reports whether brackets are nested so deep that parsing them
-// would take long. It does not know quotes; no script that people write comes
-// near.
+// nestsDeep reports whether brackets are nested so deeply that parsing would take
+// too long. It ignores quotes, since real scripts do not come near the limit.
 func nestsDeep(src string) bool {
 	depth := 0
 	for i := range len(src) {
@@ -105,8 +104,8 @@ func nestsDeep(src string) bool {
 	return false
 }
 
-// parse returns the statements of src up to the first fault: a shell runs
-// those before it meets the fault.
+// parse returns the statements of src up to the first syntax error, and the error:
+// a shell runs those statements first.
 func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, error) {
 	p := f.parsers[lang]
 	if p == nil {
@@ -120,7 +119,7 @@ func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, err
 	var fault error
 	for s, err := range p.StmtsSeq(strings.NewReader(src)) {
 		if err != nil {
-			fault = err // the loop goes on: the parser does not stand being left
+			fault = err // do not break: the parser must run to its end
 		} else if s != nil {
 			stmts = append(stmts, s)
 		}
@@ -138,9 +137,9 @@ func parseFault(err error) string {
 	return err.Error()
 }
 
-// leftFunctions looks into the functions that nothing called so far.
+// leftFunctions analyzes the functions that nothing has called.
 func (f *finder) leftFunctions() {
-	for i := 0; i < len(f.funcNames); i++ { // a body may define more
+	for i := 0; i < len(f.funcNames); i++ { // a body may define further ones
 		fn := f.funcs[f.funcNames[i]]
 		body := fn.scope.in(f.funcNames[i] + "()")
 		body.args = nil
@@ -158,7 +157,7 @@ func (f *finder) stmts(sc scope, list []*syntax.Stmt) {
 	}
 }
 
-// stmt takes in a statement: its redirections and its command.
+// stmt analyzes a statement: its redirections and its command.
 func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	if f.outOfSteps(sc) {
 		return
@@ -167,7 +166,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		f.opaque(sc, sc.source(s), "commands are nested too deep to follow")
 		return
 	}
-	sc.writes = slices.Clip(sc.writes) // what is added is this statement's own
+	sc.writes = slices.Clip(sc.writes) // appending must not change the caller's slice
 	for _, r := range s.Redirs {
 		f.redirect(&sc, r)
 	}
@@ -194,7 +193,7 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	}
 }
 
-// compound takes in a command that is made of others.
+// compound analyzes a command that is made of others.
 func (f *finder) compound(sc scope, cmd syntax.Command) {
 	switch c := cmd.(type) {
 	case *syntax.BinaryCmd:
@@ -226,7 +225,7 @@ func (f *finder) compound(sc scope, cmd syntax.Command) {
 	}
 }
 
-// callExpr takes in a simple command with its assignments.
+// callExpr analyzes a simple command with its assignments.
 func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 	sc.assigns = slices.Clip(sc.assigns)
 	for _, a := range c.Assigns {
@@ -248,8 +247,8 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 	f.call(sc, words)
 }
 
-// assign takes in NAME=value. With keep it sets the variable for what
-// follows, else for one command.
+// assign analyzes NAME=value. With keep, the variable is set for the rest of the
+// script, otherwise for one command.
 func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	f.substitutionsIn(*sc, a.Value)
 	f.substitutionsIn(*sc, a.Array)
@@ -288,8 +287,8 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	}
 }
 
-// isAliasTable reports whether an array holds aliases or functions: a value
-// put into it becomes a command.
+// isAliasTable reports whether an array holds aliases or functions, so that its
+// values become commands.
 func isAliasTable(name string) bool {
 	switch name {
 	case "BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands":
@@ -298,7 +297,7 @@ func isAliasTable(name string) bool {
 	return false
 }
 
-// remember notes a value that a variable may have.
+// remember adds a possible value of a variable.
 func (f *finder) remember(name string, value word, more bool) {
 	if f.vars == nil {
 		f.vars, f.unsure = make(map[string][]string), make(map[string]bool)
@@ -362,8 +361,8 @@ func (f *finder) caseClause(sc scope, c *syntax.CaseClause) {
 	}
 }
 
-// funcDecl remembers a function. Its body is looked into where it is called,
-// with the arguments that it is given there.
+// funcDecl adds a function. Its body is analyzed for each call, with the arguments
+// of the call.
 func (f *finder) funcDecl(sc scope, c *syntax.FuncDecl) {
 	names := c.Names
 	if c.Name != nil {
@@ -412,7 +411,7 @@ func bomb(body syntax.Node, name string) bool {
 	return found
 }
 
-// declClause takes in export, local, declare and their like.
+// declClause analyzes export, local, declare and similar commands.
 func (f *finder) declClause(sc scope, c *syntax.DeclClause) {
 	words := []word{{text: c.Variant.Value}}
 	for _, a := range c.Args {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variable looks at a value that is given to a variable which programs act on.
+// variable analyzes the value of a variable, if programs act on it.
 func (f *finder) variable(sc scope, name string, value word) {
 	switch {
 	case commandVar(name):
@@ -29,8 +29,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 	}
 }
 
-// commandVar reports whether a variable's value is a command that programs
-// start.
+// commandVar reports whether the variable's value is a command that programs start.
 func commandVar(name string) bool {
 	switch name {
 	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF",
@@ -49,11 +48,12 @@ func commandVar(name string) bool {
 			strings.HasSuffix(name, "_WRAPPER"))
 }
 
-// isPrompt reports whether a shell expands the variable each time it prints it.
+// isPrompt reports whether the variable is a shell prompt, which is expanded when
+// it is printed.
 func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(name, "PS") }
 
-// codeVars are the variables whose value can hold commands, each with the
-// words in a value that do so; none stands for any value.
+// codeVars are the variables whose value can contain commands, each with the words
+// that indicate it; nil means any value can.
 var codeVars = map[string][]string{
 	"PERL5OPT": nil, "PERL5DB": nil, "RUBYOPT": nil, "LUA_INIT": nil, "NODE_OPTIONS": {"data:", "eval"},
 	"GIT_CONFIG_PARAMETERS": nil, "GIT_CONFIG_COUNT": nil,
@@ -63,7 +63,7 @@ var codeVars = map[string][]string{
 	"TAR_OPTIONS": {"exec", "command", "-I", "-F"}, "SHELLOPTS": {"xtrace"},
 }
 
-// holdsCode reports whether the value of a variable can hold commands.
+// holdsCode reports whether the value of a variable can contain commands.
 func holdsCode(name string, value word) bool {
 	parts, ok := codeVars[name]
 	if !ok {
@@ -73,9 +73,8 @@ func holdsCode(name string, value word) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
-// loadsCode reports whether a variable decides which files programs load code
-// from. That is no more hidden than a program that the call runs, but an allow
-// speaks of programs as they are without it.
+// loadsCode reports whether a variable decides from which files programs load code.
+// It hides no command, but an allow is for programs without such a variable.
 func loadsCode(name string) bool {
 	switch name {
 	case "PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",

@@ -7,26 +7,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word is one argument, as far as the text tells.
+// A word is one argument, as far as it is known.
 type word struct {
-	text   string // its value, or what stands in the text when that is not known
+	text   string // its value, or its source text if the value is not known
 	hole   bool   // the value is not known
-	many   bool   // a hole that can be any number of arguments
-	glob   bool   // a hole that is nothing but a file name pattern
-	prefix string // what a hole begins with
-	bare   string // a hole without its unknown parts
-	pos    int    // where it stands among the words of the command it was found in
+	many   bool   // for a hole: it can become any number of arguments
+	glob   bool   // for a hole: it is only a file name pattern
+	prefix string // for a hole: what it begins with
+	bare   string // for a hole: its text without unknown parts
+	pos    int    // its index among the words of the command it was found in
 
-	guesses []string          // values that a hole may have, from the text around it
+	guesses []string          // for a hole: possible values
 	proc    *syntax.ProcSubst // the process substitution that the word consists of
 	from    []string          // the programs whose output is part of it
 	script  string            // for a hole: its text as code, with unknown parts as variables
 }
 
-// unknownVar stands in code for a part that is not known.
+// unknownVar replaces an unknown part in code.
 const unknownVar = "${_}"
 
-// code returns the word as code that a shell would be given.
+// code returns the word as shell code.
 func (w word) code() string {
 	if w.hole {
 		return w.script
@@ -34,8 +34,8 @@ func (w word) code() string {
 	return w.text
 }
 
-// words resolves the words of a command: quotes, escapes, braces, positional
-// parameters that are known.
+// words resolves the words of a command: quotes, escapes, braces and known
+// positional parameters.
 func (f *finder) words(sc scope, in []*syntax.Word) []word {
 	out := make([]word, 0, len(in))
 	for _, w := range in {
@@ -44,7 +44,7 @@ func (f *finder) words(sc scope, in []*syntax.Word) []word {
 	return out
 }
 
-// word resolves one word that stays one, such as the target of a redirection.
+// word resolves a word that is not split, such as the target of a redirection.
 func (f *finder) word(sc scope, in *syntax.Word) word {
 	if in == nil {
 		return word{}
@@ -57,7 +57,7 @@ func (f *finder) word(sc scope, in *syntax.Word) word {
 	return b.out[0]
 }
 
-// fields appends what w becomes to out.
+// fields appends the fields of w to out.
 func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	if len(w.Parts) == 1 {
 		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[{") {
@@ -65,7 +65,7 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 		}
 	}
 	list := []*syntax.Word{w}
-	if split := *w; syntax.SplitBraces(&split) { // a copy: the tree is walked again
+	if split := *w; syntax.SplitBraces(&split) { // on a copy, since the tree is walked again
 		var ok bool
 		if list, ok = expandBraces(&split); !ok {
 			text := sc.source(w)
@@ -79,7 +79,7 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	return b.out
 }
 
-// source returns the text of node as it stands in the script.
+// source returns the source text of node.
 func (sc scope) source(node syntax.Node) string {
 	from, to := int(node.Pos().Offset()), int(node.End().Offset())
 	if from < 0 || to > len(sc.src) || from >= to {
@@ -88,7 +88,7 @@ func (sc scope) source(node syntax.Node) string {
 	return sc.src[from:to]
 }
 
-// A builder puts together the fields that one shell word becomes.
+// A builder builds the fields of one shell word.
 type builder struct {
 	f      *finder
 	sc     scope
@@ -119,8 +119,8 @@ func (b *builder) word(w *syntax.Word) {
 	b.end()
 }
 
-// longerName returns p, unless braces put it right behind a variable: in
-// $x{a,b} the names are xa and xb.
+// longerName returns p, unless brace expansion makes it part of the name of the
+// variable before it: $x{a,b} is $xa $xb.
 func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
 	v, ok := before.(*syntax.ParamExp)
 	lit, ok2 := p.(*syntax.Lit)
@@ -132,7 +132,7 @@ func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
 	return p
 }
 
-// end closes the field that is being built.
+// end ends the current field.
 func (b *builder) end() {
 	if !b.started {
 		b.cur = word{}
@@ -152,7 +152,7 @@ func (b *builder) end() {
 	b.cur, b.started, b.guesses = word{}, false, nil
 }
 
-// add appends text that is known.
+// add appends known text.
 func (b *builder) add(s string) {
 	b.started = true
 	b.text.WriteString(s)
@@ -163,7 +163,7 @@ func (b *builder) add(s string) {
 	}
 }
 
-// addHole appends a part that is not known, with the values it may have.
+// addHole appends an unknown part with its possible values.
 func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.started = true
 	b.cur.glob = false
@@ -188,7 +188,7 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.code.WriteString(unknownVar)
 }
 
-// prefixes returns what a field may be before its next part.
+// prefixes returns the possible values of a field so far.
 func prefixes(guesses []string, hole bool, text string) []string {
 	if hole {
 		return guesses
@@ -225,7 +225,7 @@ func (b *builder) part(p syntax.WordPart) {
 	}
 }
 
-// literal adds unquoted text: escapes are resolved, globs are not known.
+// literal adds unquoted text: it resolves escapes; patterns become holes.
 func (b *builder) literal(lit *syntax.Lit) {
 	glob := -1
 	if !b.single {
@@ -241,7 +241,7 @@ func (b *builder) literal(lit *syntax.Lit) {
 	b.cur.glob = !was
 }
 
-// expansion adds a part that a shell expands.
+// expansion adds an expansion.
 func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 	source := b.sc.source(p)
 	switch p := p.(type) {
@@ -273,7 +273,7 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 		return
 	}
 	if name == "IFS" && plain(p) && !quoted && len(b.f.vars["IFS"]) == 0 && !b.f.unsure["IFS"] {
-		// Unset in the script, it is white space, which ends the argument.
+		// If the script does not set it, it is white space and ends the field.
 		b.end()
 		return
 	}
@@ -281,7 +281,7 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 	b.addHole(source, many, b.f.values(b.sc, p, name)...)
 }
 
-// positional adds $1, "$@" and the like where the arguments are known.
+// positional adds $1, "$@" and the like, and reports whether they are known.
 func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool {
 	if b.sc.args == nil || !plain(p) {
 		return false
@@ -297,7 +297,7 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 			if i > 0 && !(name == "*" && quoted) {
 				b.end()
 			} else if i > 0 && (len(b.f.vars["IFS"]) > 0 || b.f.unsure["IFS"]) {
-				b.addHole("", false) // IFS says what stands between them
+				b.addHole("", false) // IFS is the separator
 			} else if i > 0 {
 				b.add(" ")
 			}
@@ -317,8 +317,8 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 	return true
 }
 
-// movedArg adds a positional parameter after shift or set: which argument it
-// is now is not known.
+// movedArg adds a positional parameter after shift or set, when it is not known which
+// argument it is.
 func (b *builder) movedArg(name string, quoted bool) bool {
 	n := 1
 	if name != "@" && name != "*" {
@@ -369,8 +369,8 @@ func isAll(x syntax.ArithmExpr) bool {
 	return lit == "@" || lit == "*"
 }
 
-// values returns what a variable may hold, from the assignments seen so far
-// and from the default in its expansion.
+// values returns the possible values of a variable: from assignments so far and from
+// the default in its expansion.
 func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	list := f.vars[name]
 	if p.Exp == nil || p.Exp.Word == nil {
@@ -389,7 +389,7 @@ func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	return list
 }
 
-// printed returns what a substitution prints when it is an echo of literals.
+// printed returns the output of a substitution if it is an echo of literals.
 func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
 	sc = sc.in("$( )")
 	if len(p.Stmts) != 1 || sc.tooDeep() {
@@ -402,8 +402,8 @@ func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
 	return []string{strings.TrimRight(in.word.text, "\n")}
 }
 
-// globAt returns where the first unquoted pattern character of a literal
-// stands, or -1.
+// globAt returns the index of the first unescaped pattern character of a literal,
+// or -1.
 func globAt(s string) int {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -420,7 +420,7 @@ func globAt(s string) int {
 	return -1
 }
 
-// concatWith is join with each known text changed by fn and end appended.
+// concatWith is concat with fn applied to each known text and end appended.
 func concatWith(list []word, end string, fn func(string) string) word {
 	list = append([]word(nil), list...)
 	for i := range list {
@@ -434,7 +434,7 @@ func concatWith(list []word, end string, fn func(string) string) word {
 	return w
 }
 
-// concat returns one word made of several, as eval, watch and ssh make it.
+// concat joins words to one, as eval, watch and ssh do.
 func concat(list []word, sep string) word {
 	var w word
 	var text, code strings.Builder
@@ -458,7 +458,7 @@ func concat(list []word, sep string) word {
 	return w
 }
 
-// joinGuesses returns what the joined words may be when each hole has a guess.
+// joinGuesses returns the possible values of joined words, if each hole has some.
 func joinGuesses(list []word, sep string) []string {
 	most := 0
 	for _, w := range list {
