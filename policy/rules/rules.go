@@ -310,15 +310,10 @@ func matchPrefix(pattern [][]string, c shell.Command, name string) fit {
 		if !unknown || i == 0 {
 			return fitsNot
 		}
-		if !h.Many && !slices.ContainsFunc(alternatives,
-			func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
+		if !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
 			return fitsNot
 		}
 		if h.Many {
-			if h.Prefix != "" &&
-				!slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
-				return fitsNot
-			}
 			return mayFit // the words after it may be at any position
 		}
 		result = mayFit

@@ -181,18 +181,19 @@ func (f *finder) gitSet(sc scope, words []word) {
 
 // gitOptions are the options of git's subcommands whose value is a command.
 var gitOptions = map[string]string{
-	"rebase":        "-x --exec",
-	"grep":          "-O --open-files-in-pager",
-	"difftool":      "-x --extcmd",
-	"clone":         "-u --upload-pack",
-	"fetch":         "--upload-pack",
-	"pull":          "--upload-pack",
-	"fetch-pack":    "--upload-pack --exec",
-	"ls-remote":     "--upload-pack --exec",
-	"push":          "--receive-pack --exec",
-	"send-pack":     "--receive-pack --exec",
-	"archive":       "--exec",
-	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter",
-	"send-email":    "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
-	"daemon":        "--access-hook",
+	"rebase":     "-x --exec",
+	"grep":       "-O --open-files-in-pager",
+	"difftool":   "-x --extcmd",
+	"clone":      "-u --upload-pack",
+	"fetch":      "--upload-pack",
+	"pull":       "--upload-pack",
+	"fetch-pack": "--upload-pack --exec",
+	"ls-remote":  "--upload-pack --exec",
+	"push":       "--receive-pack --exec",
+	"send-pack":  "--receive-pack --exec",
+	"archive":    "--exec",
+	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
+		"--msg-filter --commit-filter --tag-name-filter",
+	"send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
+	"daemon":     "--access-hook",
 }

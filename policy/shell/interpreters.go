@@ -220,7 +220,9 @@ func (f *finder) shellLike(sc scope, name string, code word) {
 }
 
 var (
-	codeCalls = lazyregexp.New("(?:system|popen|exec\\w*|spawn\\w*|call|check_call|check_output|run|Popen|getoutput|getstatusoutput|shell_exec|passthru|proc_open|sh|cmd|shell|do shell script)\\s*[({]?\\s*[fr]?(?:\"((?:[^\"\\\\]|\\\\.)*)\"|'((?:[^'\\\\]|\\\\.)*)')")
+	codeCalls = lazyregexp.New(`(?:system|popen|exec\w*|spawn\w*|call|check_call|check_output|run|Popen|getoutput|` +
+		`getstatusoutput|shell_exec|passthru|proc_open|sh|cmd|shell|do shell script)\s*[({]?\s*[fr]?` +
+		`(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')`)
 	codeTicks = lazyregexp.New("`([^`$]+)`|qx[{(/]([^})/]*)[})/]|%x[{(]([^})]*)[})]")
 	codeLists = lazyregexp.New(`[\[(]\s*((?:"[^"]*"|'[^']*')(?:\s*,\s*(?:"[^"]*"|'[^']*'))+)\s*[\])]`)
 	codeItems = lazyregexp.New(`"([^"]*)"|'([^']*)'`)

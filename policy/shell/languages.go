@@ -137,8 +137,13 @@ func awkBare(s string) string {
 
 // sed analyzes sed programs: the e command and the e flag run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
-	g := wrapper{flags: "nErsuzb", values: "efl", attached: "i",
-		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
+	g := wrapper{
+		flags:    "nErsuzb",
+		values:   "efl",
+		attached: "i",
+		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= " +
+			"sandbox posix debug follow-symlinks binary",
+	}
 	o := g.parse(words[1:])
 	if _, ok := o.get("sandbox"); ok {
 		return
@@ -286,10 +291,11 @@ func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	if sc.stdin.kind == inputText {
 		list = append(list, strings.Split(sc.stdin.word.code(), "\n")...)
 	}
+	escapes := []string{".shell ", ".system ", `\! `, `\!`, "shell ", "!", "system ", "platform shell "}
 	for _, t := range list {
 		trimmed := strings.TrimSpace(t)
-		for _, lead := range []string{".shell ", ".system ", `\! `, `\!`, "shell ", "!", "system ", "platform shell "} {
-			if rest, ok := strings.CutPrefix(trimmed, lead); ok && rest != "" {
+		for _, escape := range escapes {
+			if rest, ok := strings.CutPrefix(trimmed, escape); ok && rest != "" {
 				f.opaque(sc, t, "%s runs commands of its own language", name)
 				f.source(in, rest, syntax.LangBash, nil)
 				break

@@ -51,10 +51,13 @@ func (f *finder) tarCheckpoint(sc scope, w word) {
 	}
 }
 
+const tarOptions = "-I -F --to-command --use-compress-program --info-script --new-volume-script " +
+	"--rsh-command --rmt-command"
+
 // commandOptions are the options whose value is a command.
 var commandOptions = map[string]string{
-	"tar":       "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
-	"gtar":      "-I -F --to-command --use-compress-program --info-script --new-volume-script --rsh-command --rmt-command",
+	"tar":       tarOptions,
+	"gtar":      tarOptions,
 	"bsdtar":    "--use-compress-program",
 	"rsync":     "-e --rsh",
 	"sort":      "--compress-program",

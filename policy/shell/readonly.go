@@ -37,13 +37,12 @@ func (c Command) ReadOnly() bool {
 // onlyRead are the commands that only read, whatever their arguments.
 var onlyRead = map[string]bool{
 	":": true, "[": true, "basename": true, "cat": true, "cd": true, "cmp": true, "comm": true, "cut": true,
-	"df": true, "dirname": true, "du": true, "echo": true, "expr": true, "false": true, "fold": true, "grep": true,
-	"egrep": true, "fgrep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true, "nl": true,
-	"nproc":  true,
-	"numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true, "realpath": true, "rev": true,
-	"seq":     true,
-	"sha1sum": true, "sha256sum": true, "sha512sum": true, "stat": true, "strings": true, "tac": true, "tail": true,
-	"test": true, "tr": true, "true": true, "type": true, "uname": true, "wc": true, "which": true, "whoami": true,
+	"df": true, "dirname": true, "du": true, "echo": true, "egrep": true, "expr": true, "false": true,
+	"fgrep": true, "fold": true, "grep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true,
+	"nl": true, "nproc": true, "numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true,
+	"realpath": true, "rev": true, "seq": true, "sha1sum": true, "sha256sum": true, "sha512sum": true, "stat": true,
+	"strings": true, "tac": true, "tail": true, "test": true, "tr": true, "true": true, "type": true, "uname": true,
+	"wc": true, "which": true, "whoami": true,
 }
 
 // readOnlyIf are the commands that only read with some arguments.

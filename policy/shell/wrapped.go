@@ -26,7 +26,11 @@ var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "st
 	"chroot": true, "time": true}
 
 // loader is the dynamic loader, which runs a program.
-var loader = wrapper{long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= glibc-hwcaps-mask= list-diagnostics list-tunables", noCommand: "list verify"}
+var loader = wrapper{
+	long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= " +
+		"glibc-hwcaps-mask= list-diagnostics list-tunables",
+	noCommand: "list verify",
+}
 
 // wrapped follows a wrapper to the command it starts.
 func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) {

@@ -137,9 +137,8 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"exec":      {flags: "cl", values: "a", through: true},
 		"chroot":    {long: "userspec= groups= skip-chdir", operands: 1},
 		"unshare": {
-			flags:    "cfrimnpuUCTh",
-			values:   "RwSGl",
-			attached: "",
+			flags:  "cfrimnpuUCTh",
+			values: "RwSGl",
 			long: "mount uts ipc net pid user cgroup time fork map-user= map-group= map-users= map-groups= " +
 				"map-root-user map-current-user map-auto mount-proc mount-binfmt kill-child keep-caps " +
 				"propagation= setgroups= root= wd= setuid= setgid= monotonic= boottime= load-interp=",
@@ -177,8 +176,12 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"proot":      {values: "rbqkw0RS", long: "rootfs= bind= qemu= cwd= kill-on-exit"},
 		"caffeinate": {flags: "disum", values: "tw", through: true},
 		"arch":       {values: "ed", long: "x86_64 arm64 arm64e i386"},
-		"setarch": {flags: "BF3LRSTXZv", operands: 1, attached: "",
-			long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show"},
+		"setarch": {
+			flags:    "BF3LRSTXZv",
+			operands: 1,
+			long: "32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds " +
+				"sticky-timeouts read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list show",
+		},
 		"linux32": {flags: "BF3LRSTXZv"},
 		"linux64": {flags: "BF3LRSTXZv"},
 		"flock": {
@@ -266,7 +269,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"proxychains":  {flags: "q", values: "f"},
 		"proxychains4": {flags: "q", values: "f"},
 		"winpty":       {through: true},
-		"dotenv":       {values: "efcv", long: "env= file=", through: false},
+		"dotenv":       {values: "efcv", long: "env= file="},
 		"chronic":      {flags: "ev", through: true},
 		"npx": {
 			flags:  "yq",
@@ -278,11 +281,10 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"uvx":    {values: "pfi", long: "from= with= python="},
 		"tsocks": {through: true},
 		"nix-shell": {
-			values:    "pAIE",
-			flags:     "Q",
-			long:      "packages= run= command= pure keep= attr= expr= arg= argstr=",
-			script:    "run command",
-			noCommand: "",
+			values: "pAIE",
+			flags:  "Q",
+			long:   "packages= run= command= pure keep= attr= expr= arg= argstr=",
+			script: "run command",
 		},
 		"sshpass": {values: "pfde", flags: "v"},
 	}
