@@ -12,51 +12,50 @@ import (
 	"toolgate/policy/shell"
 )
 
-// A Policy is what the user allows. The zero value asks before everything,
-// writes nothing, and cannot be confined, so it asks before every command; a
-// nil Policy denies every call.
+// A Policy is what the user allows. The zero value asks before every command and
+// change. A nil Policy denies every call.
 type Policy struct {
 	Approval Approval
-	Granular Kinds // for the approval policy of that name
+	Granular QuestionKinds // applies if Approval is Granular
 	Mode     Mode
 
-	// Profiled names the permission profile in force, "" when the mode alone
-	// says what may be touched.
-	Profiled string
+	// ProfileName is the name of the permission profile in force, "" if there is
+	// only the mode.
+	ProfileName string
 
-	// Rules returns the user's rules in force; nil: there are none.
+	// Rules returns the user's current rules. If it is nil there are none.
 	Rules func() *rules.Rules
 
-	// Version returns what changes with everything that this policy was made
-	// from. An answer that comes late holds for the version it was asked under.
+	// Version returns a string that changes with the sources of this policy. A
+	// late answer is valid only for the version under which it was asked.
 	Version func() string
 
-	// Workspace is the absolute folder that relative paths count from.
+	// Workspace is the absolute folder that relative paths are relative to.
 	Workspace string
 
 	// WritableRoots are the folders that WorkspaceWrite may write.
 	WritableRoots []string
-	// SharedRoots are those of them that many programs share.
+	// SharedRoots lists the WritableRoots that other programs also use.
 	SharedRoots []string
 	// ReadOnlySubpaths are the names below each root that stay read-only.
 	ReadOnlySubpaths []string
-	// ReadRoots are the folders in which files are read unasked where nothing
-	// is enforced.
+	// ReadRoots are the folders in which files are read unasked if no sandbox
+	// can be enforced.
 	ReadRoots []string
 	// Hidden are paths that cannot be read, and ReadOnlyPaths paths that
 	// cannot be changed, moved or replaced.
 	Hidden, ReadOnlyPaths []string
-	// Paths is what single paths allow.
+	// Paths lists paths with other access than the mode gives.
 	Paths Paths
-	// Network is what commands may reach in WorkspaceWrite, and Hosts which
-	// hosts where it is [NetworkHosts].
+	// Network is what commands may reach in WorkspaceWrite. Hosts applies if it
+	// is [NetworkHosts].
 	Network Network
 	Hosts   Hosts
 
-	// Confines says that this system enforces Profile. Without it, and
-	// outside DangerFullAccess, whatever could change something is asked for
-	// each time.
-	Confines func() bool // nil: it does not
+	// Confines reports whether this system can enforce profiles. If it cannot,
+	// or Confines is nil, every call that could change something is asked
+	// about, except in DangerFullAccess.
+	Confines func() bool
 }
 
 func (p *Policy) ruleSet() *rules.Rules {
@@ -66,6 +65,7 @@ func (p *Policy) ruleSet() *rules.Rules {
 	return p.Rules()
 }
 
+// CurrentVersion returns [Policy.Version]'s result, or "".
 func (p *Policy) CurrentVersion() string {
 	if p.Version == nil {
 		return ""
@@ -73,6 +73,7 @@ func (p *Policy) CurrentVersion() string {
 	return p.Version()
 }
 
+// WorkspaceDir returns the workspace; "" for a nil Policy.
 func (p *Policy) WorkspaceDir() string {
 	if p == nil {
 		return ""
@@ -83,11 +84,11 @@ func (p *Policy) WorkspaceDir() string {
 // confines reports whether this system enforces profiles.
 func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
-// Profile returns what a call may touch when nobody was asked.
+// Profile returns the profile of a call that nobody was asked about.
 func (p *Policy) Profile() Profile {
-	f := Profile{Mode: p.Mode, Name: p.Profiled, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
-	if p.Profiled != "" {
-		f.Network = p.Network // a profile says it by itself
+	f := Profile{Mode: p.Mode, Name: p.ProfileName, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
+	if p.ProfileName != "" {
+		f.Network = p.Network // a permission profile sets it in any mode
 		if f.Network == NetworkHosts {
 			f.Hosts = p.Hosts
 		}
@@ -102,26 +103,25 @@ func (p *Policy) Profile() Profile {
 			f.Hosts = p.Hosts
 		}
 	case DangerFullAccess:
-		f = Profile{Mode: DangerFullAccess, Name: p.Profiled, Network: NetworkAll}
+		f = Profile{Mode: DangerFullAccess, Name: p.ProfileName, Network: NetworkAll}
 	}
 	return f
 }
 
-// A Decision is a verdict with its reason, and the profile to run under once
-// it is Allow or a person has said yes.
+// A Decision is a verdict with its reason, and the profile of the run if the
+// verdict is Allow or a person approves.
 type Decision struct {
-	Verdict Verdict
-	Reason  string // in plain words, for the person and the model
-	Hint    string // what would allow it, for a Deny
-	Profile Profile
-	Keys    []string // what a yes for the session covers
-	Each    bool     // a yes covers this one call only
-	Rule    string   // the rule that speaks of it first, with its place
-	Always  string   // the rule line that a yes for good would add, "" when none is offered
+	Verdict    Verdict
+	Reason     string // in plain words, for the person and the model
+	Hint       string // what would allow it, for a Deny
+	Profile    Profile
+	Keys       []string // what an approval for the session covers
+	OnceOnly   bool     // an approval covers this call only
+	Rule       string   // the first rule that applies, with its position
+	AlwaysRule string   // the rule line that "always" would add, "" if none is offered
 }
 
-// Decide says what may happen with a. Paths of a must be absolute, see
-// [Action.In].
+// Decide decides whether a may run. Its paths must be absolute, see [Action.In].
 func (p *Policy) Decide(a Action) Decision {
 	if p == nil {
 		return Decision{Reason: "no policy is in force"}
@@ -131,9 +131,8 @@ func (p *Policy) Decide(a Action) Decision {
 	return d
 }
 
-// decide puts together what the sandbox says and what the rules say: a rule
-// that forbids holds in every mode, one that permits lets out of the sandbox,
-// one that prompts asks.
+// decide combines the sandbox's decision with the rules': forbidden applies in
+// every mode, allow can lift the sandbox, prompt asks.
 func (p *Policy) decide(a Action) Decision {
 	if a.Downstream != nil && a.Downstream.Disabled {
 		lists := fmt.Sprintf("enabled_tools or disabled_tools of [mcp_servers.%s]", a.Server)
@@ -142,11 +141,11 @@ func (p *Policy) decide(a Action) Decision {
 	rs := p.ruleSet()
 	m := rs.Tool(a.Server, a.Tool, a.Arguments)
 	if a.As != "" {
-		if as := rs.Tool(a.Server, a.As, a.Arguments); as.Ruling > m.Ruling {
+		if as := rs.Tool(a.Server, a.As, a.Arguments); as.Decision > m.Decision {
 			m = as
 		}
 	}
-	if m.Ruling != rules.NoRule {
+	if m.Decision != rules.NoDecision {
 		return p.byToolRule(a, m)
 	}
 	if a.Server != "" {
@@ -158,43 +157,42 @@ func (p *Policy) decide(a Action) Decision {
 	return p.byRules(a, rs.Judge(a.Command))
 }
 
-// byToolRule decides a call that tool rules speak of.
-func (p *Policy) byToolRule(a Action, m rules.Matched) Decision {
+// byToolRule decides a call to which tool rules apply.
+func (p *Policy) byToolRule(a Action, m rules.Evaluation) Decision {
 	why := fmt.Sprintf("a rule for this tool (%s)", m.Matches[0])
 	d := Decision{Profile: p.Profile(), Rule: m.Matches[0].String()}
-	if m.Ruling == rules.Permitted && len(a.Command) > 0 {
+	if m.Decision == rules.Allow && len(a.Command) > 0 {
 		return p.commandByToolRule(a, d.Rule, why)
 	}
 	if a.Server != "" {
 		d = p.decideDownstream(a)
 	}
-	switch m.Ruling {
-	case rules.Permitted:
+	switch m.Decision {
+	case rules.Allow:
 		d.Verdict, d.Reason = Allow, why
 		if a.Server == "" {
-			d.Profile = Outside
+			d.Profile = NoSandbox
 		}
 		return d
-	case rules.Prompted:
+	case rules.Prompt:
 		d.Reason = why
-		return p.Ask(AboutRule, d)
+		return p.Ask(RuleQuestion, d)
 	}
 	return Decision{Reason: why + " forbids it", Rule: d.Rule, Hint: "do not try it in another way"}
 }
 
-// commandByToolRule decides a call that starts a command, where a tool rule
-// allows the call. It says nothing of what the command does: rules for commands
-// hold all the same, and only they lift the sandbox.
+// commandByToolRule decides a call that starts a command, if a tool rule allows
+// the call. Rules for commands still apply, and only they lift the sandbox.
 func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
 	j := p.ruleSet().Judge(a.Command)
-	if d := p.byRules(a, j); j.Ruling > rules.Permitted || j.Lifts {
+	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox {
 		return d
 	}
 	return p.inside(a, Decision{Reason: why, Rule: rule})
 }
 
-// inside lets a call run unasked that a rule allows, as d says, where the
-// sandbox confines it.
+// inside allows a call that a rule allows, inside the sandbox and with d's reason,
+// if the sandbox confines it.
 func (p *Policy) inside(a Action, d Decision) Decision {
 	by := p.bySandbox(a)
 	if by.Verdict == Allow || p.onlyUntrusted(a) {
@@ -212,38 +210,38 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 		d.Rule = j.Matches[0].Rule.String()
 	}
 	switch {
-	case j.Ruling == rules.Forbidden:
+	case j.Decision == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Ruling == rules.Permitted && j.Lifts:
-		return Decision{Verdict: Allow, Profile: Outside, Reason: j.Reason, Rule: d.Rule}
-	case j.Ruling == rules.Permitted:
-		return p.inside(a, Decision{Reason: j.Reason + ", but it is not plain enough to lift the sandbox", Rule: d.Rule})
+	case j.Decision == rules.Allow && j.LiftsSandbox:
+		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
+	case j.Decision == rules.Allow:
+		why := j.Reason + ", but it is not plain enough to lift the sandbox"
+		return p.inside(a, Decision{Reason: why, Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
-	case j.Ruling == rules.Prompted:
+	case j.Decision == rules.Prompt:
 		if d.Verdict == Ask {
 			j.Reason = d.Reason + "; and " + j.Reason
 		}
 		d.Reason, d.Hint = j.Reason, "go on without it or ask the user"
-		return p.Ask(AboutRule, d)
+		return p.Ask(RuleQuestion, d)
 	case d.Verdict == Ask && p.readsOnly(a, j.Found):
 		return Decision{Verdict: Allow, Profile: p.Profile(), Reason: "it is known to read only"}
 	case len(j.Dangers) > 0:
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
 		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
-		if ok && !d.Each && (d.Profile.Mode != DangerFullAccess || j.LiftsWith(prefix)) {
-			d.Always = rules.Line(prefix, rules.Permitted.String())
+		if ok && !d.OnceOnly && (d.Profile.Mode != DangerFullAccess || j.LiftsSandboxWith(prefix)) {
+			d.AlwaysRule = rules.PrefixRuleLine(prefix, rules.Allow.String())
 		}
 	}
 	return d
 }
 
-// dangerous asks about a command that destroys something, where nothing else
-// asks yet. Without a sandbox and without anybody to ask, the user has said
-// that everything runs.
+// dangerous asks about a destructive command that would otherwise run unasked.
+// With danger-full-access and never, the user wants everything to run.
 func (p *Policy) dangerous(d Decision, danger rules.Danger) Decision {
-	why := fmt.Sprintf("`%s` %s", shell.JoinArgv(danger.Command), danger.Reason)
+	why := fmt.Sprintf("`%s` %s", shell.Join(danger.Command), danger.Reason)
 	if d.Verdict == Ask {
 		d.Reason += ", and " + why
 		return d
@@ -252,18 +250,18 @@ func (p *Policy) dangerous(d Decision, danger rules.Danger) Decision {
 		return d
 	}
 	d.Reason, d.Hint = why, "use a safer way, or ask the user"
-	return p.Ask(AboutSandbox, d)
+	return p.Ask(SandboxQuestion, d)
 }
 
-// onlyUntrusted reports whether the only reason to ask is that nothing is
-// trusted: the sandbox confines the call.
+// onlyUntrusted reports whether the approval policy untrusted is the only reason
+// to ask, because the sandbox confines the call.
 func (p *Policy) onlyUntrusted(a Action) bool {
 	return p.Approval == Untrusted && p.confines() && p.Mode != DangerFullAccess &&
 		a.Permissions != RequireEscalated && a.Permissions != WithAdditional && len(a.Writes) == 0
 }
 
-// readsOnly reports whether the only reason to ask is that nothing is trusted,
-// and every command in the call is one that only reads.
+// readsOnly reports whether the approval policy untrusted is the only reason to
+// ask, and every command in the call only reads.
 func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 	if !p.onlyUntrusted(a) || len(f.Opaque) > 0 || len(f.Writes) > 0 {
 		return false
@@ -273,7 +271,9 @@ func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 		if c.Through {
 			continue
 		}
-		if len(c.Argv) == 0 || !c.Known() || !shell.KnownReadOnly(c.Argv) {
+		// A file name pattern counts as it is written.
+		asWritten := shell.Command{Argv: c.Argv}
+		if !c.Allowable() || !asWritten.ReadOnly() {
 			return false
 		}
 		listed = true
@@ -281,46 +281,50 @@ func (p *Policy) readsOnly(a Action, f shell.Found) bool {
 	return listed
 }
 
-// outside is no sandbox at all.
-var Outside = Profile{Mode: DangerFullAccess, Network: NetworkAll}
+// NoSandbox is the profile of a run outside the sandbox.
+var NoSandbox = Profile{Mode: DangerFullAccess, Network: NetworkAll}
 
-// bySandbox decides by what the call may touch, whatever rules say.
+// bySandbox decides by what the call would access, without rules.
 func (p *Policy) bySandbox(a Action) Decision {
 	inside := p.Profile()
 	if p.Mode == DangerFullAccess {
 		if p.Approval == Untrusted && !a.ReadOnly {
-			return Decision{Verdict: Ask, Profile: Outside, Reason: "the approval policy is untrusted"}
+			return Decision{Verdict: Ask, Profile: NoSandbox, Reason: "the approval policy is untrusted"}
 		}
-		return Decision{Verdict: Allow, Profile: Outside, Reason: "the sandbox mode is danger-full-access"}
+		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: "the sandbox mode is danger-full-access"}
 	}
 	for _, name := range slices.Concat(a.Reads, a.Writes) {
-		if why := oddPath(name, p.Workspace); why != "" {
-			return Decision{Profile: inside, Reason: fmt.Sprintf("%s %s", name, why), Hint: "give the path of a file on a drive"}
+		if why := unsafeWindowsPath(name, p.Workspace); why != "" {
+			return Decision{
+				Profile: inside,
+				Reason:  fmt.Sprintf("%s %s", name, why),
+				Hint:    "give the path of a file on a drive",
+			}
 		}
 	}
 	if a.Permissions == RequireEscalated && a.Session != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  "it types into a command that runs outside the sandbox",
 		})
 	}
 	if a.Permissions == RequireEscalated {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  "it asks to run outside the sandbox",
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if a.Permissions == WithAdditional && a.Additional != nil {
-		return p.Ask(AboutPermissions, Decision{
+		return p.Ask(PermissionsQuestion, Decision{
 			Profile: inside.with(*a.Additional),
 			Reason:  "it asks for more than the sandbox gives: " + a.Additional.String(),
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
 		})
 	}
 	if out, why := p.firstOutside(a.Writes); out != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  fmt.Sprintf("it would write %s, which the sandbox keeps read-only: %s", out, why),
 			Hint:    p.whereToWrite(),
 		})
@@ -329,8 +333,8 @@ func (p *Policy) bySandbox(a Action) Decision {
 		return p.unconfinedRead(a)
 	}
 	if secret := p.firstHidden(a.Reads); secret != "" {
-		return p.Ask(AboutSandbox, Decision{
-			Profile: Outside,
+		return p.Ask(SandboxQuestion, Decision{
+			Profile: NoSandbox,
 			Reason:  fmt.Sprintf("it would read %s, which %s", secret, p.whyHidden(secret)),
 		})
 	}
@@ -346,9 +350,9 @@ func (p *Policy) bySandbox(a Action) Decision {
 	return Decision{Verdict: Allow, Profile: inside, Reason: "the sandbox confines it (" + inside.String() + ")"}
 }
 
-// unconfinedRead decides a call that only reads, where nothing would confine
-// it. Its paths are words here, so what is read unasked is the workspace's,
-// and the worker sees to it that this is where they lead: [Profile.Within].
+// unconfinedRead decides a call that only reads, on a system without a sandbox.
+// Only files in the workspace are read unasked. The worker checks where the
+// paths lead on disk, see [Profile.Within].
 func (p *Policy) unconfinedRead(a Action) Decision {
 	if p.Paths.HidesSome() {
 		return p.unconfined()
@@ -358,10 +362,10 @@ func (p *Policy) unconfinedRead(a Action) Decision {
 		if why == "" {
 			continue
 		}
-		reason := fmt.Sprintf("it would read %s, %s (this system cannot enforce the sandbox, see `toolgate doctor`)", name, why)
-		return p.Ask(AboutSandbox, Decision{Profile: Outside, Reason: reason})
+		reason := fmt.Sprintf("it would read %s, %s (%s)", name, why, noSandboxHere)
+		return p.Ask(SandboxQuestion, Decision{Profile: NoSandbox, Reason: reason})
 	}
-	d := Decision{Verdict: Allow, Profile: Outside, Reason: "it only reads"}
+	d := Decision{Verdict: Allow, Profile: NoSandbox, Reason: "it only reads"}
 	if len(a.Reads) > 0 {
 		d.Profile.Within, d.Profile.Hidden = p.ReadRoots, p.Hidden
 		d.Reason = "it only reads, in the workspace"
@@ -369,8 +373,8 @@ func (p *Policy) unconfinedRead(a Action) Decision {
 	return d
 }
 
-// whyNotUnasked says why a path is not read unasked where nothing is enforced,
-// "" when it is. Whoever names a folder names all that lies in it.
+// whyNotUnasked returns why a path is not read unasked on a system without a
+// sandbox, or "". A folder includes everything in it.
 func (p *Policy) whyNotUnasked(name string) string {
 	for _, h := range p.Hidden {
 		if belowFolded(name, h) {
@@ -386,20 +390,22 @@ func (p *Policy) whyNotUnasked(name string) string {
 	return ""
 }
 
-// unconfined asks about a call that nothing would confine.
+const noSandboxHere = "this system cannot enforce the sandbox, see `toolgate doctor`"
+
+// unconfined asks about a call on a system without a sandbox.
 func (p *Policy) unconfined() Decision {
-	d := p.Ask(AboutSandbox, Decision{
-		Profile: Outside,
-		Reason:  "this system cannot enforce the sandbox, see `toolgate doctor`",
+	d := p.Ask(SandboxQuestion, Decision{
+		Profile: NoSandbox,
+		Reason:  noSandboxHere,
 		Hint:    "only --sandbox danger-full-access runs it unasked",
 	})
-	d.Each = true
+	d.OnceOnly = true
 	return d
 }
 
-// ask turns d into a question of a kind, or into a refusal when nobody may be
-// asked that.
-func (p *Policy) Ask(kind Kind, d Decision) Decision {
+// Ask turns d into a question of the kind, or into a denial if such questions are
+// not asked.
+func (p *Policy) Ask(kind QuestionKind, d Decision) Decision {
 	d.Verdict = Deny
 	switch {
 	case p.Approval == Never:
@@ -412,7 +418,7 @@ func (p *Policy) Ask(kind Kind, d Decision) Decision {
 	return d
 }
 
-// with returns f with one thing more.
+// with returns f with additional permissions.
 func (f Profile) with(more Additional) Profile {
 	if more.Network {
 		f.Network, f.Hosts = NetworkAll, Hosts{}
@@ -425,7 +431,7 @@ func (f Profile) with(more Additional) Profile {
 	f.ReadOnlyPaths = slices.Clip(f.ReadOnlyPaths)
 	for _, h := range f.Hidden {
 		if slices.ContainsFunc(more.Read, func(r string) bool { return Below(r, h) || Below(h, r) }) {
-			f.ReadOnlyPaths = append(f.ReadOnlyPaths, h) // to read it is not to write it
+			f.ReadOnlyPaths = append(f.ReadOnlyPaths, h) // readable, but not writable
 		} else {
 			hidden = append(hidden, h)
 		}
@@ -435,7 +441,7 @@ func (f Profile) with(more Additional) Profile {
 	return f
 }
 
-// with returns p with one thing more. What a pattern denies stays denied.
+// with returns p with additional permissions. Patterns still apply.
 func (p Paths) with(more Additional) Paths {
 	without := func(list, given []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(path string) bool {
@@ -471,9 +477,8 @@ func (p *Policy) whereToWrite() string {
 	return "what may be written lies below " + strings.Join(p.WritableRoots, ", ")
 }
 
-// firstOutside returns the first path that lies outside the writable roots or
-// under one of their read-only names, and why it may not be written. The test
-// is one of words: what a path leads to is the kernel's business.
+// firstOutside returns the first path that may not be written, and why. It
+// compares names only: where a path leads on disk is up to the kernel.
 func (p *Policy) firstOutside(writes []string) (out, why string) {
 	f := p.Profile()
 	for _, w := range writes {
@@ -505,7 +510,7 @@ func (p *Policy) firstHidden(reads []string) string {
 	return ""
 }
 
-// whyHidden says why path cannot be read.
+// whyHidden returns why path cannot be read.
 func (p *Policy) whyHidden(path string) string {
 	f := p.Profile()
 	f.Hidden = nil
@@ -515,7 +520,7 @@ func (p *Policy) whyHidden(path string) string {
 	return "the sandbox hides because credentials are kept there"
 }
 
-// rootOf returns the innermost writable root that w lies in.
+// rootOf returns the innermost writable root that contains w.
 func (p *Policy) rootOf(w string) (string, bool) {
 	best := ""
 	for _, root := range p.WritableRoots {
@@ -526,13 +531,13 @@ func (p *Policy) rootOf(w string) (string, bool) {
 	return best, best != ""
 }
 
-// protected reports whether w runs through a read-only name below root, at
-// any depth, and which. Case does not count: some file systems fold it.
+// protected reports whether w is or lies below a read-only name at any depth
+// below root, and which. It ignores case, as some file systems do.
 func (p *Policy) protected(root, w string) (string, bool) {
 	parts := splitBelow(w, root)
 	for i := range parts {
 		for _, sub := range p.ReadOnlySubpaths {
-			if names(parts[i:], strings.Split(sub, "/")) {
+			if matchesNames(parts[i:], strings.Split(sub, "/")) {
 				return strings.Join(parts[:i+1+strings.Count(sub, "/")], "/"), true
 			}
 		}
@@ -540,15 +545,18 @@ func (p *Policy) protected(root, w string) (string, bool) {
 	return "", false
 }
 
-// ReadOnlyName reports whether w is, or lies below, a name directly below root
-// that stays read-only.
+// ReadOnlyName reports whether w is or lies below a read-only name directly below
+// root.
 func (p *Policy) ReadOnlyName(root, w string) bool {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(w, root), "/"), "/")
-	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool { return names(parts, strings.Split(sub, "/")) })
+	return slices.ContainsFunc(p.ReadOnlySubpaths, func(sub string) bool {
+		return matchesNames(parts, strings.Split(sub, "/"))
+	})
 }
 
-// names reports whether parts begins with what the parts of a pattern name.
-func names(parts, pattern []string) bool {
+// matchesNames reports whether the first parts match the parts of a pattern,
+// ignoring case.
+func matchesNames(parts, pattern []string) bool {
 	if len(parts) < len(pattern) {
 		return false
 	}
@@ -561,8 +569,8 @@ func names(parts, pattern []string) bool {
 	return true
 }
 
-// Below reports whether the clean absolute path name is root or lies below it.
-// Case counts, but on Windows.
+// Below reports whether the clean absolute path name is root or lies below it. It
+// ignores case for Windows paths only.
 func Below(name, root string) bool {
 	if onWindows(root) {
 		return belowFolded(name, root)
@@ -570,9 +578,8 @@ func Below(name, root string) bool {
 	return name == root || root == "/" || strings.HasPrefix(name, strings.TrimSuffix(root, "/")+"/")
 }
 
-// In returns a with its paths absolute and clean, relative ones counted from
-// the workspace; those of Windows have slashes then. Nothing is looked up on
-// disk.
+// In returns a with absolute, clean paths, relative to the workspace; Windows
+// paths get slashes. It does not access the disk.
 func (a Action) In(workspace string) Action {
 	abs := func(s string) string {
 		if onWindows(workspace) {
@@ -595,20 +602,21 @@ func (a Action) In(workspace string) Action {
 	a.Dir = abs(a.Dir)
 	a.Reads, a.Writes = list(a.Reads), list(a.Writes)
 	if a.Additional != nil {
-		a.Additional = &Additional{Network: a.Additional.Network, Write: list(a.Additional.Write), Read: list(a.Additional.Read)}
+		more := *a.Additional
+		more.Write, more.Read = list(more.Write), list(more.Read)
+		a.Additional = &more
 	}
 	return a
 }
 
 func isDrive(s string) bool { return len(s) > 2 && s[1] == ':' && s[2] == '/' }
 
-// keys names what an approval of a covers: a command by argv, folder and
-// profile, a patch by each path, a downstream tool by server and name. Never
-// by the text of the call.
+// Keys returns what an approval of a covers: a command by argv, folder and mode,
+// a patch by each path, a downstream tool by server and name.
 func Keys(a Action, f Profile) []string {
 	switch {
 	case a.Server != "" && a.Unasked:
-		return []string{Key("tool", a.Server, a.As)} // a yes to what it belongs to
+		return []string{Key("tool", a.Server, a.As)} // covered by an approval of As
 	case a.Server != "":
 		return []string{Key("tool", a.Server, a.Tool)}
 	case a.Session != "":
@@ -625,14 +633,14 @@ func Keys(a Action, f Profile) []string {
 	return []string{Key("call", a.Tool, a.Reads, f.Mode)}
 }
 
-// key names one thing of a kind that an approval covers.
+// Key identifies one thing of a kind that an approval covers.
 func Key(kind string, parts ...any) string {
 	b, _ := json.Marshal(parts)
 	return kind + string(b)
 }
 
-// widens reports whether a call that the sandbox denied is asked about again.
-// Under on-request it is the model that asks, under never nobody.
+// Widens reports whether a person is asked to run a call outside the sandbox after
+// the sandbox denied it. Under on-request the model has to request that.
 func (p *Policy) Widens() bool {
 	return p.Approval == Untrusted || p.Approval == Granular && p.Granular.SandboxApproval
 }

@@ -92,7 +92,7 @@ func TestDecideWithoutASandboxAsksEachTime(t *testing.T) {
 	p.Confines = nil
 	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}})
 	require.Equal(t, policy.Ask, d.Verdict)
-	require.True(t, d.Each)
+	require.True(t, d.OnceOnly)
 
 	p.Approval = policy.Never
 	require.Equal(t, policy.Deny, p.Decide(policy.Action{Tool: "shell", Command: []string{"make"}}).Verdict)

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 )
 
-// Digest returns a short name for f: equal profiles have equal ones.
+// Digest returns a short hash of f. Equal profiles have equal digests.
 func (f Profile) Digest() string {
 	b, err := json.Marshal(f)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// A ToolApproval says when a downstream server's tool is asked for, in
-// Codex's words. The zero value is [ApproveAuto].
+// A ToolApproval says when a person is asked before a downstream server's tool is
+// called, in Codex's words. The zero value is [ApproveAuto].
 type ToolApproval string
 
 const (
-	ApproveAuto   ToolApproval = ""        // unless a trusted server's claims say that it is harmless
+	ApproveAuto   ToolApproval = ""        // unless a trusted server's annotations say it is harmless
 	ApprovePrompt ToolApproval = "prompt"  // always
-	ApproveWrites ToolApproval = "writes"  // unless a trusted server claims that it only reads
+	ApproveWrites ToolApproval = "writes"  // unless a trusted server's annotations say it only reads
 	ApproveAlways ToolApproval = "approve" // never
 )
 
@@ -30,8 +30,8 @@ func ParseToolApproval(s string) (ToolApproval, error) {
 	return ApprovePrompt, &ValueError{What: "tool approval mode", Value: s, Known: "auto, prompt, writes, approve"}
 }
 
-// Claims are what a server says of its tool. They are its word only; nil is
-// no word at all.
+// Claims are the annotations of a server's tool. They are not verified; nil means
+// not given.
 type Claims struct {
 	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 	Destructive *bool `json:"destructiveHint,omitempty"`
@@ -39,31 +39,29 @@ type Claims struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
-// A Downstream is what the gate knows of the downstream tool that an [Action]
-// calls. The zero value asks before every call.
+// A Downstream describes the downstream tool that an [Action] calls. The zero value
+// asks before every call.
 type Downstream struct {
 	Approval ToolApproval `json:"approval,omitempty"`
 	Trusted  bool         `json:"trusted,omitempty"` // the user trusts the server's claims
 	Claims   Claims       `json:"claims"`
-	Disabled bool         `json:"disabled,omitempty"` // the user's lists of tools leave it out
-	Profile  Profile      `json:"-"`                  // what the server's process may touch
+	Disabled bool         `json:"disabled,omitempty"` // excluded by enabled_tools or disabled_tools
+	Profile  Profile      `json:"-"`                  // the profile of the server's process
 
-	// Digest is the Profile's, worked out once for all calls; "" is worked out
-	// for each.
+	// Digest is the digest of Profile, computed once; "" if it is not known.
 	Digest string `json:"-"`
 }
 
-// profileDigest returns the digest of the profile that the action is to run in.
+// ProfileDigest returns the digest of the profile that the action runs under.
 func (a Action) ProfileDigest(d Decision) string {
 	if d.Verdict != Deny && a.Server != "" && a.Downstream != nil && a.Downstream.Digest != "" {
-		return a.Downstream.Digest // a server runs in its own profile whatever is decided
+		return a.Downstream.Digest // a server always runs under its own profile
 	}
 	return d.Profile.Digest()
 }
 
-// decideDownstream says what may happen with a call of a downstream tool. The
-// server runs in a profile of its own whatever is decided here, so the one
-// question is whether the call is made.
+// decideDownstream decides a call of a downstream tool. The server always runs
+// under a profile of its own, so the only question is whether to make the call.
 func (p *Policy) decideDownstream(a Action) Decision {
 	var t Downstream
 	if a.Downstream != nil {
@@ -80,15 +78,15 @@ func (p *Policy) decideDownstream(a Action) Decision {
 		return d
 	}
 	d.Reason = why
-	d.Hint = fmt.Sprintf("the user can allow it with approval_mode = \"approve\" for this tool of [mcp_servers.%s]", a.Server)
+	where := fmt.Sprintf("for this tool of [mcp_servers.%s]", a.Server)
 	if a.Request {
-		table := fmt.Sprintf("[mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
-		d.Hint = "the user can allow it with approval_mode = \"approve\" in " + table
+		where = fmt.Sprintf("in [mcp_servers.%s.tools.%q]", a.Server, cmp.Or(a.As, a.Tool))
 	}
-	return p.Ask(AboutDownstream, d)
+	d.Hint = "the user can allow it with approval_mode = \"approve\" " + where
+	return p.Ask(DownstreamQuestion, d)
 }
 
-// free reports whether the tool may be called unasked, and why or why not.
+// free reports whether the tool may be called unasked, and why.
 func (t Downstream) free() (bool, string) {
 	is := func(claim *bool, want bool) bool { return t.Trusted && claim != nil && *claim == want }
 	switch t.Approval {
@@ -114,10 +112,10 @@ func (t Downstream) free() (bool, string) {
 	return false, "the config asks before every call of this tool"
 }
 
-// ErrNoClient is wrapped by a [ClientFunc]'s error when the client cannot be
-// asked such a thing at all.
+// ErrNoClient is wrapped by a [ClientFunc]'s error if the client does not support
+// the request.
 var ErrNoClient = errors.New("the client does not support this request")
 
-// A ClientFunc puts a request of a backend to the client whose call caused it
-// and returns the client's result.
+// A ClientFunc sends a backend's request to the client whose call caused it, and
+// returns the client's result.
 type ClientFunc func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)

@@ -13,27 +13,26 @@ import (
 	"toolgate/policy/rules"
 )
 
-// ProxyAddress is where the commands of a profile with [NetworkHosts] find the
-// one way out of their network namespace.
+// ProxyAddress is the address of the proxy in the network namespace of commands
+// with [NetworkHosts].
 const ProxyAddress = "127.0.0.1:3128"
 
 // ProxyPort is the port of [ProxyAddress].
 const ProxyPort = 3128
 
-// Hosts are the hosts that a profile with [NetworkHosts] may reach. The zero
-// value reaches none. Make one with [NewHosts].
+// Hosts are the hosts that a profile with [NetworkHosts] may reach. The zero value
+// has none. Use [NewHosts] to make one.
 //
-// A pattern is a name or an address, which stands for itself alone; with "*."
-// before a name, for what is below that name; with "**.", for the name too;
-// and "*" for every host. A port behind it, as in "example.com:443", narrows
-// it to that port.
+// A pattern is a name or address. "*.example.com" matches all names below
+// example.com, "**.example.com" also example.com itself, and "*" every host.
+// "example.com:443" matches only that port.
 type Hosts struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"` // wins over Allow
 }
 
-// NewHosts returns Hosts with the patterns in one form, sorted. The error is a
-// *[Error].
+// NewHosts returns Hosts with the patterns normalized and sorted. The error is a
+// *[hostname.Error].
 func NewHosts(allow, deny []string) (Hosts, error) {
 	var h Hosts
 	var err error
@@ -89,7 +88,8 @@ func parsePattern(raw string) (hostPattern, error) {
 		return p, nil
 	}
 	if strings.Contains(name, "*") {
-		return p, &hostname.Error{Host: raw, Why: `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`}
+		why := `a * stands only at the beginning, as in "*.example.com" or "**.example.com", or alone`
+		return p, &hostname.Error{Host: raw, Why: why}
 	}
 	if strings.Contains(name, "://") {
 		return p, &hostname.Error{Host: raw, Why: "give the host alone, without a scheme"}
@@ -98,7 +98,8 @@ func parsePattern(raw string) (hostPattern, error) {
 	if host, err := hostname.Parse(name); err == nil {
 		p.host = host
 	} else if p.host, p.port, err = hostname.ParseWithPort(name, 0); err != nil {
-		if _, perr := hostname.Parse(strings.TrimRight(name, ":0123456789")); perr != nil || !strings.Contains(name, ":") {
+		_, nameErr := hostname.Parse(strings.TrimRight(name, ":0123456789"))
+		if nameErr != nil || !strings.Contains(name, ":") {
 			_, err = hostname.Parse(name)
 		}
 		return p, &hostname.Error{Host: raw, Why: err.(*hostname.Error).Why}
@@ -128,8 +129,8 @@ func (p hostPattern) String() string {
 	return s
 }
 
-// matches reports whether p stands for host and port. Host is in the form of
-// [Parse].
+// matches reports whether p matches host and port. Host is in the form of
+// [hostname.Parse].
 func (p hostPattern) matches(host string, port uint16) bool {
 	switch {
 	case p.port != 0 && p.port != port:
@@ -142,9 +143,8 @@ func (p hostPattern) matches(host string, port uint16) bool {
 	return p.below && strings.HasSuffix(host, "."+p.host)
 }
 
-// match returns the first pattern of list that stands for host and port, ""
-// for none. A pattern that is none refuses, so in a list that denies it
-// matches.
+// match returns the first pattern of list that matches host and port, or "". An
+// invalid pattern matches in a list that denies, and only there.
 func match(list []string, host string, port uint16, denies bool) string {
 	for _, raw := range list {
 		p, err := parsePattern(raw)
@@ -162,9 +162,9 @@ const (
 	ProtocolSOCKS = "socks5_tcp"
 )
 
-// A HostTarget is what a command wants to reach.
+// A HostTarget is a host that a command wants to connect to.
 type HostTarget struct {
-	Host     string `json:"host"` // in the form of [ParseHost]
+	Host     string `json:"host"` // in the form of [hostname.Parse]
 	Port     uint16 `json:"port"`
 	Protocol string `json:"protocol"`
 }
@@ -180,10 +180,10 @@ func (t HostTarget) String() string {
 	return host + ":" + strconv.Itoa(int(t.Port))
 }
 
-// speaks returns the protocols that the connection may carry, as far as the
-// port tells: what restricts one of them restricts the target, or a command
-// would take another way to the same server.
-func (t HostTarget) speaks() []string {
+// protocols returns the protocols that the connection may carry, judging by the
+// port. A restriction of any of them applies to the target, so that a command
+// cannot evade it by another protocol.
+func (t HostTarget) protocols() []string {
 	all := []string{t.Protocol}
 	if t.Protocol != ProtocolHTTP && t.Port != 443 {
 		all = append(all, ProtocolHTTP)
@@ -194,42 +194,47 @@ func (t HostTarget) speaks() []string {
 	return all
 }
 
-// A HostDecision says whether a host may be reached, and why. The zero value
-// refuses.
+// A HostDecision says whether a host may be reached, and why. The zero value denies
+// it.
 type HostDecision struct {
 	Verdict Verdict
 	Reason  string // in plain words, for the person and the model
-	Hint    string // what would allow it, when it is refused
-	Rule    string // the pattern or the rule, with its place, that decided
+	Hint    string // what would allow it, if it is denied
+	Rule    string // the pattern, or the rule with its position, that decided
 }
 
-// Decide says whether t may be reached: what is denied is denied, then rules
-// decide, the strictest first, then the list. Addresses that a name leads to
-// are another question, see [Hosts.DecideAddress].
+// Decide decides whether t may be reached: by h.Deny, then by the rules, the
+// strictest first, then by h.Allow. The addresses that a name resolves to are
+// decided by [Hosts.DecideAddress].
 func (h Hosts) Decide(rs *rules.Rules, t HostTarget) HostDecision {
 	if p := match(h.Deny, t.Host, t.Port, true); p != "" {
-		return HostDecision{Reason: fmt.Sprintf("it is on the list of denied hosts (%s)", p), Rule: p, Hint: "go on without it"}
+		why := fmt.Sprintf("it is on the list of denied hosts (%s)", p)
+		return HostDecision{Reason: why, Rule: p, Hint: "go on without it"}
 	}
 	var prompt *rules.Match
-	for _, protocol := range t.speaks() {
+	for _, protocol := range t.protocols() {
 		m := rs.Network(t.Host, protocol)
-		switch m.Ruling {
+		switch m.Decision {
 		case rules.Forbidden:
-			return HostDecision{Reason: "a rule forbids it" + ofRule(m.Strictest()), Rule: m.Strictest().String(), Hint: "go on without it"}
-		case rules.Prompted:
+			by := m.Strictest()
+			return HostDecision{Reason: "a rule forbids it" + ofRule(by), Rule: by.String(), Hint: "go on without it"}
+		case rules.Prompt:
 			prompt = m.Strictest()
 		}
 	}
 	if prompt != nil {
 		return HostDecision{Verdict: Ask, Reason: "a rule asks first" + ofRule(prompt), Rule: prompt.String()}
 	}
-	if m := rs.Network(t.Host, t.Protocol); m.Ruling == rules.Permitted {
+	if m := rs.Network(t.Host, t.Protocol); m.Decision == rules.Allow {
 		return HostDecision{Verdict: Allow, Reason: "a rule allows it", Rule: m.Strictest().String()}
 	}
 	if p := match(h.Allow, t.Host, t.Port, false); p != "" {
 		return HostDecision{Verdict: Allow, Reason: "it is on the list of allowed hosts", Rule: p}
 	}
-	return HostDecision{Reason: "it is not on the list of allowed hosts", Hint: "the user can allow it with the rule " + NetworkRuleLine(t)}
+	return HostDecision{
+		Reason: "it is not on the list of allowed hosts",
+		Hint:   "the user can allow it with the rule " + NetworkRuleLine(t),
+	}
 }
 
 func ofRule(m *rules.Match) string {
@@ -241,13 +246,14 @@ func ofRule(m *rules.Match) string {
 
 // NetworkRuleLine returns the line of a rule file that allows t.
 func NetworkRuleLine(t HostTarget) string {
-	return fmt.Sprintf("network_rule(host=%s, protocol=%s, decision=\"allow\")", syntax.Quote(t.Host, false), syntax.Quote(t.Protocol, false))
+	host, protocol := syntax.Quote(t.Host, false), syntax.Quote(t.Protocol, false)
+	return fmt.Sprintf("network_rule(host=%s, protocol=%s, decision=\"allow\")", host, protocol)
 }
 
-// DecideAddress says whether t, which may be reached, may be reached at addr.
-// What is not a public address is refused, because a name can be made to lead
-// anywhere, unless that very address is listed: or the name localhost, for
-// the loopback addresses. Own says that addr is one of this machine.
+// DecideAddress decides whether t, which may be reached, may be reached at addr.
+// Because a name can be made to resolve to anything, an address that is not public
+// is denied unless that very address is listed, or localhost for the loopback
+// addresses. Own is set if addr is an address of this machine.
 func (h Hosts) DecideAddress(rs *rules.Rules, t HostTarget, addr netip.Addr, own bool) HostDecision {
 	literal := addr.Unmap().WithZone("").String()
 	at := t
@@ -260,29 +266,31 @@ func (h Hosts) DecideAddress(rs *rules.Rules, t HostTarget, addr netip.Addr, own
 	if why == "" && own {
 		why = "an address of this machine"
 	}
-	if why == "" || h.listed(rs, at, t.Host == literal) || addr.Unmap().IsLoopback() && t.Host == "localhost" && h.listed(rs, t, true) {
+	localhost := addr.Unmap().IsLoopback() && t.Host == "localhost"
+	if why == "" || h.listed(rs, at, t.Host == literal) || localhost && h.listed(rs, t, true) {
 		return HostDecision{Verdict: Allow}
 	}
 	reason := fmt.Sprintf("it leads to %s, %s", literal, why)
 	if t.Host == literal {
 		reason = "it is " + why
 	}
-	return HostDecision{Reason: reason, Hint: fmt.Sprintf("only an entry for the address itself, %q, allows that", literal)}
+	hint := fmt.Sprintf("only an entry for the address itself, %q, allows that", literal)
+	return HostDecision{Reason: reason, Hint: hint}
 }
 
-// listed reports whether the very host of t is listed or has a rule that
-// allows it, or one that asked and was answered; a pattern does not count.
+// listed reports whether the host of t itself is on the list, has a rule that allows
+// it, or one that prompts if answered is set. Wildcards do not count.
 func (h Hosts) listed(rs *rules.Rules, t HostTarget, answered bool) bool {
 	exact := slices.ContainsFunc(h.Allow, func(raw string) bool {
 		p, err := parsePattern(raw)
 		return err == nil && p.host == t.Host && p.self && !p.below && p.matches(t.Host, t.Port)
 	})
-	ruling := rs.Network(t.Host, t.Protocol).Ruling
-	return exact || ruling == rules.Permitted || ruling == rules.Prompted && answered
+	ruling := rs.Network(t.Host, t.Protocol).Decision
+	return exact || ruling == rules.Allow || ruling == rules.Prompt && answered
 }
 
-// reservedAddresses are not public, and what they are.
-var reservedAddresses = []struct {
+// nonPublicPrefixes are the ranges of addresses that are not public.
+var nonPublicPrefixes = []struct {
 	prefix netip.Prefix
 	what   string
 }{
@@ -308,7 +316,7 @@ var reservedAddresses = []struct {
 	{netip.MustParsePrefix("fe80::/10"), "a link-local address"},
 	{netip.MustParsePrefix("fec0::/10"), "a private address"},
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
-	// These carry, or are turned into, an IPv4 address that is not seen.
+	// These contain or are translated to an IPv4 address.
 	{netip.MustParsePrefix("::/96"), "an IPv4 address in disguise"},
 	{netip.MustParsePrefix("::ffff:0:0/96"), "an IPv4 address in disguise"},
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), "an IPv4 address in disguise"},
@@ -321,10 +329,10 @@ var reservedAddresses = []struct {
 	{netip.MustParsePrefix("5f00::/16"), "a reserved address"},
 }
 
-// nat64 holds IPv4 addresses in its last four bytes.
+// nat64 addresses hold an IPv4 address in their last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// notPublic says what addr is, "" when it is an address of the internet.
+// notPublic returns what kind of address addr is, or "" if it is public.
 func notPublic(addr netip.Addr) string {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return "no address of the internet"
@@ -335,7 +343,7 @@ func notPublic(addr netip.Addr) string {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	for _, r := range reservedAddresses {
+	for _, r := range nonPublicPrefixes {
 		if r.prefix.Contains(addr) {
 			return r.what
 		}
@@ -343,15 +351,14 @@ func notPublic(addr netip.Addr) string {
 	return ""
 }
 
-// A HostUse is one host that a command reached, could not reach or was
-// refused.
+// A HostUse is a host that a command connected to or tried to connect to.
 type HostUse struct {
 	HostTarget
 	Refused bool   `json:"refused,omitempty"`
 	Failed  string `json:"failed,omitempty"` // why it could not be reached
-	Reason  string `json:"reason,omitempty"` // why it was refused
+	Reason  string `json:"reason,omitempty"` // why it was denied
 	Hint    string `json:"hint,omitempty"`
 	Rule    string `json:"rule,omitempty"`
-	Asked   string `json:"asked,omitempty"` // the answer, "" when nobody was asked
+	Asked   string `json:"asked,omitempty"` // the answer, "" if nobody was asked
 	Count   int    `json:"count"`
 }

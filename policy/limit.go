@@ -2,42 +2,41 @@ package policy
 
 import "slices"
 
-// A Limit is the sandbox that a client is held to itself, and wants held for
-// its calls: what is not in it is not allowed, whatever our own policy says.
-// The zero Limit allows nothing.
+// A Limit is the sandbox of the client itself, which also applies to its calls:
+// what it does not allow is denied, whatever the policy says. The zero Limit
+// allows nothing.
 type Limit struct {
-	All     bool       // the client has no sandbox: nothing is limited
-	Rules   []PathRule // what may be read and written
+	All     bool       // the client has no sandbox
+	Rules   []PathRule // paths that may be read and written
 	Network bool       // the network may be used
 
-	// ReadOnly are paths below what may be written that are to stay
-	// read-only, as far as the system can.
+	// ReadOnly are paths in writable folders that stay read-only, best effort.
 	ReadOnly []string
 
-	// GlobDepth is [Paths.GlobDepth] for the patterns among Rules.
+	// GlobDepth is the [Paths.GlobDepth] of the patterns in Rules.
 	GlobDepth int
 
-	// Unknown names what the client's sandbox asks for and cannot be held
-	// here. A call with such a limit is refused.
+	// Unknown names a requirement of the client's sandbox that cannot be
+	// enforced. A call with such a limit is refused.
 	Unknown string
 }
 
-// Within returns p narrowed to l: the stricter of both, in everything. A nil
-// Limit narrows nothing. Rules that cannot be read allow nothing.
+// Within returns p restricted to l: the stricter of both in every respect. A nil
+// Limit restricts nothing. Invalid rules allow nothing.
 func (p *Policy) Within(l *Limit) *Policy {
 	if p == nil || l == nil || l.All {
 		return p
 	}
 	n := *p
 	ours, theirs := p.Profile(), l.profile()
-	n.Profiled = ours.String() + " within the client's"
+	n.ProfileName = ours.String() + " within the client's"
 	if !l.Network {
 		n.Network, n.Hosts = NetworkNone, Hosts{}
 	} else if p.Mode == DangerFullAccess {
 		n.Network, n.Hosts = NetworkAll, Hosts{}
 	}
-	// Each side's access changes at its own points only, so the stricter of
-	// both is told by what it is at the points of either.
+	// Each side's access changes only at its own points, so it is enough to
+	// compare both at the points of either.
 	var list []PathRule
 	for _, at := range slices.Concat(ours.points(), theirs.points()) {
 		list = append(list, PathRule{Path: at, Access: min(ours.Access(at), theirs.Access(at))})
@@ -48,14 +47,14 @@ func (p *Policy) Within(l *Limit) *Policy {
 	}
 	paths.DeniedGlobs = merged(ours.Paths.DeniedGlobs, theirs.Paths.DeniedGlobs)
 	paths.GlobDepth = deeper(ours.Paths, theirs.Paths)
-	// What is only hidden stays so: it may be left out where it must.
+	// Hidden paths stay hidden, which is best effort, instead of denied.
 	paths.Denied = slices.DeleteFunc(paths.Denied, func(d string) bool {
 		return slices.Contains(p.Hidden, d) && theirs.Access(d) != NoAccess
 	})
 	if len(paths.Denied) == 0 {
 		paths.Denied = nil
 	}
-	// What the client may write is no reason to open a name that we protect.
+	// The client's roots must not open names that are protected here.
 	roots = slices.DeleteFunc(roots, func(r string) bool {
 		own, _ := p.rootOf(r)
 		_, named := p.protected(own, r)
@@ -75,7 +74,7 @@ func (p *Policy) Within(l *Limit) *Policy {
 	return &n
 }
 
-// profile returns what l allows, as a profile.
+// profile returns l as a profile.
 func (l *Limit) profile() Profile {
 	roots, paths, err := CompilePaths(l.Rules)
 	if err != nil {
@@ -85,8 +84,8 @@ func (l *Limit) profile() Profile {
 	return Profile{Mode: WorkspaceWrite, WritableRoots: roots, Paths: paths}
 }
 
-// deeper returns how deep the patterns of both are looked for: no less than
-// either asks for.
+// deeper returns the depth for the patterns of both: the larger one, where 0 is no
+// limit.
 func deeper(a, b Paths) int {
 	switch {
 	case len(a.DeniedGlobs) == 0:
@@ -99,14 +98,14 @@ func deeper(a, b Paths) int {
 	return max(a.GlobDepth, b.GlobDepth)
 }
 
-// merged returns what is in a or b, sorted.
+// merged returns the union of a and b, sorted.
 func merged(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// splitName returns the name of path, which lies below dir, from there.
+// splitName returns path relative to dir, which contains it.
 func splitName(path, dir string) string {
 	if dir == "/" {
 		return path[1:]

@@ -2,12 +2,13 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 )
 
-// An Access is what a rule allows on a path. The zero value is nothing.
+// An Access says how a path may be accessed. The zero value is not at all.
 type Access int
 
 const (
@@ -39,27 +40,26 @@ func ParseAccess(s string) (Access, error) {
 	return NoAccess, &ValueError{What: "access", Value: s, Known: "read, write, deny"}
 }
 
-// A PathRule gives an access to an absolute, clean path and to everything
-// below it. Where several speak of a path, the most exact one holds, and of
-// two about the same path the stricter. What no rule speaks of is denied.
+// A PathRule sets the access to an absolute, clean path and everything below it.
+// The longest path wins, and of two rules for the same path the stricter. A
+// path without a rule is denied.
 type PathRule struct {
 	Path   string
 	Glob   bool // Path is a pattern as [MatchGlob] takes it, and Access is NoAccess
 	Access Access
 }
 
-// Paths is what single paths allow, where that differs from what the mode
-// says. Unlike a hidden path, nothing of it is left out where a system cannot
-// enforce it: nothing is started there. The zero value changes nothing.
+// Paths lists paths whose access differs from what the mode gives. The zero value
+// changes nothing. Unlike hidden paths, they are never best effort: a system that
+// cannot enforce them starts nothing.
 type Paths struct {
-	// Restricted says that only Readable and the writable roots can be read.
+	// Restricted is set if only Readable and the writable roots can be read.
 	Restricted bool `json:"restricted,omitempty"`
 
-	// Readable are paths that can be read though what they lie in cannot.
+	// Readable are paths that can be read in folders that cannot.
 	Readable []string `json:"readable,omitempty"`
 
-	// ReadOnly are paths that stay read-only though they lie in a writable
-	// root.
+	// ReadOnly are paths that stay read-only in a writable root.
 	ReadOnly []string `json:"read_only,omitempty"`
 
 	// Denied are paths that can be neither read nor written.
@@ -68,60 +68,38 @@ type Paths struct {
 	// DeniedGlobs are patterns of such paths.
 	DeniedGlobs []string `json:"denied_globs,omitempty"`
 
-	// GlobDepth is how many folders deep a pattern is looked for, 0 without a
+	// GlobDepth limits how many folders deep patterns are searched for; 0 is no
 	// limit.
 	GlobDepth int `json:"glob_depth,omitempty"`
 }
 
-// HidesSome reports whether there is anything that p keeps from being read.
+// HidesSome reports whether p keeps anything from being read.
 func (p Paths) HidesSome() bool {
 	return p.Restricted || len(p.Denied) > 0 || len(p.DeniedGlobs) > 0
 }
 
 // CompilePaths returns the writable roots and the paths that the rules amount
-// to. The order of rules does not matter, and what a rule says that holds
-// without it is left out.
+// to. The order of the rules does not matter. Rules that change nothing are
+// left out.
 func CompilePaths(rules []PathRule) (roots []string, paths Paths, err error) {
 	exact := map[string]Access{}
 	for _, r := range rules {
+		if err := r.check(); err != nil {
+			return nil, Paths{}, err
+		}
 		if r.Glob {
-			if err := CheckGlob(r.Path); err != nil {
-				return nil, Paths{}, err
-			}
-			if r.Access != NoAccess {
-				return nil, Paths{}, fmt.Errorf("pattern %q: a pattern can only be denied; name a folder instead", r.Path)
-			}
 			paths.DeniedGlobs = append(paths.DeniedGlobs, r.Path)
-			continue
-		}
-		if !path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path {
-			return nil, Paths{}, fmt.Errorf("path %q: must be absolute and clean", r.Path)
-		}
-		if old, ok := exact[r.Path]; !ok || r.Access < old {
+		} else if old, ok := exact[r.Path]; !ok || r.Access < old {
 			exact[r.Path] = r.Access
 		}
 	}
 	paths.Restricted = exact["/"] == NoAccess
-	order := make([]string, 0, len(exact))
-	for p := range exact {
-		order = append(order, p)
-	}
-	slices.Sort(order) // a folder before what lies in it
-	for _, p := range order {
-		around := NoAccess
-		for up := p; up != "/"; {
-			up = path.Dir(up)
-			if a, ok := exact[up]; ok {
-				around = a
-				break
-			}
-		}
+	for _, p := range slices.Sorted(maps.Keys(exact)) { // a folder before its contents
+		around := accessAround(exact, p)
 		switch access := exact[p]; {
-		case p == "/" && access == CanWrite:
-			roots = append(roots, p)
-		case p == "/" || access == around && access != CanWrite:
 		case access == CanWrite:
 			roots = append(roots, p)
+		case p == "/" || access == around:
 		case access == NoAccess:
 			paths.Denied = append(paths.Denied, p)
 		case around == CanWrite:
@@ -135,9 +113,37 @@ func CompilePaths(rules []PathRule) (roots []string, paths Paths, err error) {
 	return roots, paths, nil
 }
 
-// Access returns what f allows on the absolute, clean path name, by words:
-// where it leads on disk is the kernel's business. Names of ReadOnlySubpaths
-// are not looked at.
+// check returns an error unless the rule is one that [CompilePaths] takes.
+func (r PathRule) check() error {
+	if !r.Glob {
+		if !path.IsAbs(r.Path) || path.Clean(r.Path) != r.Path {
+			return fmt.Errorf("path %q: must be absolute and clean", r.Path)
+		}
+		return nil
+	}
+	if err := CheckGlob(r.Path); err != nil {
+		return err
+	}
+	if r.Access != NoAccess {
+		return fmt.Errorf("pattern %q: a pattern can only be denied; name a folder instead", r.Path)
+	}
+	return nil
+}
+
+// accessAround returns the access of the nearest folder above p that has one.
+func accessAround(exact map[string]Access, p string) Access {
+	for p != "/" {
+		p = path.Dir(p)
+		if a, ok := exact[p]; ok {
+			return a
+		}
+	}
+	return NoAccess
+}
+
+// Access returns the access to the absolute, clean path name. It compares names
+// only: where the path leads on disk is up to the kernel. It does not consider
+// ReadOnlySubpaths.
 func (f Profile) Access(name string) Access {
 	if f.Mode == DangerFullAccess {
 		return CanWrite
@@ -151,8 +157,8 @@ func (f Profile) Access(name string) Access {
 	if f.Paths.Restricted {
 		access = NoAccess
 	}
-	// From the widest to the narrowest, so that the stricter wins a tie.
-	look := func(list []string, a Access) {
+	// From the weakest to the strictest, so that the stricter one wins a tie.
+	apply := func(list []string, a Access) {
 		for _, p := range list {
 			if len(p) >= longest && Below(name, p) {
 				access, longest = a, len(p)
@@ -160,17 +166,17 @@ func (f Profile) Access(name string) Access {
 		}
 	}
 	if f.Mode == WorkspaceWrite {
-		look(f.WritableRoots, CanWrite)
+		apply(f.WritableRoots, CanWrite)
 	}
-	look(f.Paths.Readable, CanRead)
-	look(f.Paths.ReadOnly, CanRead)
-	look(f.ReadOnlyPaths, CanRead)
-	look(f.Paths.Denied, NoAccess)
-	look(f.Hidden, NoAccess)
+	apply(f.Paths.Readable, CanRead)
+	apply(f.Paths.ReadOnly, CanRead)
+	apply(f.ReadOnlyPaths, CanRead)
+	apply(f.Paths.Denied, NoAccess)
+	apply(f.Hidden, NoAccess)
 	return access
 }
 
-// points returns every path at which Access changes, patterns aside.
+// points returns every path at which Access changes, except for patterns.
 func (f Profile) points() []string {
 	return slices.Concat([]string{"/"}, f.WritableRoots, f.Paths.Readable, f.Paths.ReadOnly, f.Paths.Denied, f.Hidden)
 }
@@ -180,8 +186,8 @@ type GlobError struct{ Glob, Msg string }
 
 func (e *GlobError) Error() string { return fmt.Sprintf("pattern %q: %s", e.Glob, e.Msg) }
 
-// CheckGlob returns a *[GlobError] unless glob is an absolute, clean pattern
-// of the form [MatchGlob] takes.
+// CheckGlob returns a *[GlobError] unless glob is an absolute, clean pattern in the
+// syntax of [MatchGlob].
 func CheckGlob(glob string) error {
 	if !path.IsAbs(glob) {
 		return &GlobError{glob, "must begin with /"}
@@ -200,19 +206,19 @@ func CheckGlob(glob string) error {
 	return nil
 }
 
-// globMeta are the characters that mean something in a pattern.
+// globMeta are the special characters of patterns.
 const globMeta = `*?[\`
 
-// IsGlob reports whether s has characters that mean something in a pattern.
+// IsGlob reports whether s contains special characters of patterns.
 func IsGlob(s string) bool { return strings.ContainsAny(s, globMeta) }
 
-// escapeGlob returns the pattern that matches s alone.
+// escapeGlob returns the pattern that matches only s.
 func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// GlobBase returns the deepest folder that holds everything the pattern can
-// match, and the parts of the pattern below it.
+// GlobBase returns the deepest folder that contains all matches of the pattern, and
+// the parts of the pattern below it.
 func GlobBase(glob string) (base string, parts []string) {
 	parts = strings.Split(strings.TrimPrefix(glob, "/"), "/")
 	n := 0
@@ -222,9 +228,9 @@ func GlobBase(glob string) (base string, parts []string) {
 	return "/" + strings.Join(parts[:n], "/"), parts[n:]
 }
 
-// MatchGlob reports whether the pattern matches the whole of the clean,
-// absolute path name: * and ? are within one name, [a-z] is a class, ** alone
-// between slashes is any number of folders. Case counts.
+// MatchGlob reports whether the pattern matches the whole clean, absolute path
+// name. * and ? match within one element, [a-z] is a class, and ** between slashes
+// matches any number of folders. Case matters.
 func MatchGlob(glob, name string) bool {
 	base, parts := GlobBase(glob)
 	if !Below(name, base) {
@@ -233,7 +239,7 @@ func MatchGlob(glob, name string) bool {
 	return MatchParts(parts, splitBelow(name, base))
 }
 
-// GlobCovers reports whether the pattern matches name or a folder it lies in.
+// GlobCovers reports whether the pattern matches name or a folder above it.
 func GlobCovers(glob, name string) bool {
 	base, parts := GlobBase(glob)
 	if !Below(name, base) {
@@ -248,10 +254,10 @@ func GlobCovers(glob, name string) bool {
 	return false
 }
 
-// splitBelow returns the names that lead from the folder dir to name.
+// splitBelow returns the elements of name below the folder dir.
 func splitBelow(name, dir string) []string {
 	if onWindows(dir) {
-		return folded(name)[len(folded(dir)):]
+		return splitPath(name)[len(splitPath(dir)):]
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
 	if rest == "" {
@@ -260,16 +266,15 @@ func splitBelow(name, dir string) []string {
 	return strings.Split(rest, "/")
 }
 
-// MatchParts is [MatchGlob] for a pattern and a path that were split at their
-// slashes.
+// MatchParts is [MatchGlob] for a pattern and a path split at slashes.
 func MatchParts(glob, names []string) bool {
-	// As with one * in a line: only the last ** seen has to be tried again.
+	// As with * in a string, only the last ** has to be retried.
 	g, n, retry, from := 0, 0, -1, 0
 	for n < len(names) {
 		switch {
 		case g < len(glob) && glob[g] == "**":
 			if g == len(glob)-1 {
-				return true // it stands for what lies below, of which there is some
+				return true // it matches everything below
 			}
 			retry, from = g, n
 			g++

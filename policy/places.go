@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Places are what the words of a permission profile stand for on this machine.
+// Places are the folders behind the special names of permission profiles.
 type Places struct {
 	Workspaces []string // ":workspace_roots"
 	Home       string   // "~"
@@ -15,19 +15,19 @@ type Places struct {
 	SlashTmp   string   // ":slash_tmp", "" for /tmp
 }
 
-// minimal is ":minimal": what programs need to start, and to find others.
-// /proc and /dev are private and always there.
+// minimal is ":minimal": what programs need to start and to find others. /proc and
+// /dev are private and always present.
 var minimal = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/nix/store", "/run/current-system/sw",
-	// What /etc/resolv.conf leads to.
+	// Targets of /etc/resolv.conf.
 	"/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf",
 }
 
-// SpecialNames are the words for places, as they are written.
+// SpecialNames are the names of places in permission profiles.
 var SpecialNames = []string{":root", ":minimal", ":workspace_roots", ":tmpdir", ":slash_tmp"}
 
-// Special returns the rules for a place named by a word, or, where the place
-// takes one, for the path sub below it.
+// Special returns the rules for a place with a special name, or for the path sub
+// below it.
 func (p Places) Special(word, sub string, access Access) ([]PathRule, error) {
 	var paths []string
 	switch word {
@@ -47,7 +47,8 @@ func (p Places) Special(word, sub string, access Access) ([]PathRule, error) {
 			paths[0] = p.SlashTmp
 		}
 	default:
-		return nil, &ValueError{What: "place", Value: word, Known: strings.Join(SpecialNames, ", ") + ", a path that begins with / or ~/"}
+		known := strings.Join(SpecialNames, ", ") + ", a path that begins with / or ~/"
+		return nil, &ValueError{What: "place", Value: word, Known: known}
 	}
 	if sub != "" && sub != "." {
 		return nil, fmt.Errorf("%s has no paths below it in a profile", word)
@@ -85,14 +86,14 @@ func (p Places) below(folders []string, sub string, access Access) ([]PathRule, 
 	return rules, nil
 }
 
-// PatternRules returns the rules for a path that may be a pattern. One that
-// ends in /** is about the folder and all in it.
+// PatternRules returns the rules for a path or pattern. A final /** means the folder
+// and everything in it.
 func PatternRules(glob string, access Access) ([]PathRule, error) {
 	return patternRules("", "", strings.TrimPrefix(glob, "/"), access)
 }
 
-// patternRules is PatternRules for sub below the folder dir, which is written
-// as escaped in a pattern.
+// patternRules is [PatternRules] for sub below the folder dir; escaped is dir as a
+// pattern.
 func patternRules(escaped, dir, sub string, access Access) ([]PathRule, error) {
 	folder := strings.TrimSuffix(sub, "/**")
 	if !strings.ContainsAny(folder, "*?[]") {
@@ -108,8 +109,8 @@ func patternRules(escaped, dir, sub string, access Access) ([]PathRule, error) {
 	return []PathRule{{Path: glob, Glob: true}}, nil
 }
 
-// Path returns the rules for one entry of a profile: a word for a place, or a
-// path or pattern that begins with / or ~/. sub, if any, is what lies below it.
+// Path returns the rules for one entry of a profile: a special name, or a path or
+// pattern that begins with / or ~/. Sub, if not empty, is a path below it.
 func (p Places) Path(name, sub string, access Access) ([]PathRule, error) {
 	if strings.HasPrefix(name, ":") {
 		return p.Special(name, sub, access)

@@ -263,7 +263,7 @@ func TestAllowWithoutASandbox(t *testing.T) {
 		p.Confines = func() bool { return tt.confines }
 		d := p.Decide(tt.action)
 		require.Equal(t, tt.want.String(), d.Verdict.String(), tt.name)
-		require.Empty(t, d.Always, "%s: a rule would not lift it", tt.name)
+		require.Empty(t, d.AlwaysRule, "%s: a rule would not lift it", tt.name)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package policy says what may run and in which profile.
+// Package policy decides which calls may run, and under which profile.
 //
 //	d := p.Decide(action)
 //	switch d.Verdict {
@@ -7,7 +7,7 @@
 //	default:           // refuse it, with d.Reason
 //	}
 //
-// It is pure: no os, no net, no clock, no goroutine, no lock. Package gate drives
+// It is pure: no os, no net, no clock, no goroutine, no lock. Package gate takes
 // a call through its life, and package sandbox enforces the profile.
 package policy
 
@@ -16,7 +16,7 @@ import (
 	"fmt"
 )
 
-// A Verdict is what may happen with a call. The zero value refuses it.
+// A Verdict says whether a call may run. The zero value denies it.
 type Verdict int
 
 const (
@@ -35,47 +35,51 @@ func (v Verdict) String() string {
 	return "deny"
 }
 
-// An Approval says when a person is asked. The zero value asks before
-// everything.
+// An Approval says when a person is asked. The zero value asks before everything.
 type Approval int
 
 const (
 	Untrusted Approval = iota // ask before every command and every change
-	OnRequest                 // ask when the model asks for more, or a call reaches outside
-	Never                     // ask nobody; what would need a yes is refused
-	Granular                  // as OnRequest, but each kind of question can be switched off
+	OnRequest                 // ask if the model requests more, or a call leaves the sandbox
+	Never                     // never ask; deny what needs approval
+	Granular                  // like OnRequest, with each kind of question switchable
 )
 
-// Kinds are the kinds of questions that may be asked under [Granular], in
+// QuestionKinds are the kinds of questions that are asked under [Granular], in
 // Codex's words. The zero value asks none.
-type Kinds struct {
-	SandboxApproval    bool `json:"sandbox_approval" toml:"sandbox_approval"`       // to reach beyond the sandbox
-	Rules              bool `json:"rules" toml:"rules"`                             // where a rule says prompt
-	SkillApproval      bool `json:"skill_approval" toml:"skill_approval"`           // read for Codex's sake; nothing here asks it
-	RequestPermissions bool `json:"request_permissions" toml:"request_permissions"` // for one more path or the network
-	MCPElicitations    bool `json:"mcp_elicitations" toml:"mcp_elicitations"`       // for tools of downstream servers, and their own questions
+type QuestionKinds struct {
+	// SandboxApproval is for leaving the sandbox.
+	SandboxApproval bool `json:"sandbox_approval" toml:"sandbox_approval"`
+	// Rules is for rules that say prompt.
+	Rules bool `json:"rules" toml:"rules"`
+	// SkillApproval is accepted for compatibility with Codex and has no effect.
+	SkillApproval bool `json:"skill_approval" toml:"skill_approval"`
+	// RequestPermissions is for a further path or the network.
+	RequestPermissions bool `json:"request_permissions" toml:"request_permissions"`
+	// MCPElicitations is for downstream tools, and for questions of their servers.
+	MCPElicitations bool `json:"mcp_elicitations" toml:"mcp_elicitations"`
 }
 
-// A Kind is what a question is about.
-type Kind int
+// A QuestionKind is what a question is about.
+type QuestionKind int
 
 const (
-	AboutSandbox     Kind = iota // reaching beyond the sandbox, and what destroys
-	AboutRule                    // a rule that says prompt
-	AboutPermissions             // one more path or the network
-	AboutDownstream              // a tool of a downstream server
+	SandboxQuestion     QuestionKind = iota // leaving the sandbox, and destructive commands
+	RuleQuestion                            // a rule that says prompt
+	PermissionsQuestion                     // a further path or the network
+	DownstreamQuestion                      // a tool of a downstream server
 )
 
-// allows reports whether questions of the kind may be asked.
-func (k Kinds) allows(kind Kind) bool {
+// allows reports whether questions of the kind are asked.
+func (k QuestionKinds) allows(kind QuestionKind) bool {
 	switch kind {
-	case AboutSandbox:
+	case SandboxQuestion:
 		return k.SandboxApproval
-	case AboutRule:
+	case RuleQuestion:
 		return k.Rules
-	case AboutPermissions:
+	case PermissionsQuestion:
 		return k.RequestPermissions
-	case AboutDownstream:
+	case DownstreamQuestion:
 		return k.MCPElicitations
 	}
 	return false
@@ -107,7 +111,7 @@ func ParseApproval(s string) (Approval, error) {
 	return Untrusted, &ValueError{What: "approval policy", Value: s, Known: "untrusted, on-request, never"}
 }
 
-// A Mode is how far the sandbox reaches. The zero value is the narrowest.
+// A Mode says what the sandbox permits. The zero value is the strictest.
 type Mode int
 
 const (
@@ -136,22 +140,23 @@ func ParseMode(s string) (Mode, error) {
 	case "danger-full-access":
 		return DangerFullAccess, nil
 	}
-	return ReadOnly, &ValueError{What: "sandbox mode", Value: s, Known: "read-only, workspace-write, danger-full-access"}
+	return ReadOnly, &ValueError{What: "sandbox mode", Value: s,
+		Known: "read-only, workspace-write, danger-full-access"}
 }
 
-// A ValueError is a word that none of the known ones matches.
+// A ValueError is the error for a value that is none of the known ones.
 type ValueError struct {
 	What  string // such as "sandbox mode"
 	Value string
-	Known string // the accepted words, comma separated
+	Known string // the accepted values, comma separated
 }
 
 func (e *ValueError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Value) }
 
-// Hint says what would have been accepted.
+// Hint lists the accepted values.
 func (e *ValueError) Hint() string { return e.What + " is one of: " + e.Known }
 
-// Network is what a profile may reach. The zero value is nothing.
+// Network says what network a profile has. The zero value is none.
 type Network int
 
 const (
@@ -170,23 +175,23 @@ func (n Network) String() string {
 	return "none"
 }
 
-// A Profile is what a process may touch; package sandbox enforces it. The
-// zero value reads every file that the user can read and is not hidden,
-// writes nothing and has no network.
+// A Profile says what a process may access; package sandbox enforces it. The
+// zero value reads every file that the user can read, writes nothing and has no
+// network.
 type Profile struct {
 	Mode Mode `json:"mode"`
 
-	// Name is the permission profile that this one was made from, "" when it
-	// stands for a mode alone.
+	// Name is the name of the permission profile, "" if the profile comes from
+	// a mode alone.
 	Name string `json:"name,omitempty"`
 
 	// WritableRoots are absolute, clean folders that may be written, with
-	// everything below them but what ReadOnlySubpaths names.
+	// everything below them except ReadOnlySubpaths.
 	WritableRoots []string `json:"writable_roots,omitempty"`
 
-	// SharedRoots are those of WritableRoots that many programs share, such as
-	// /tmp. They are searched for ReadOnlySubpaths no deeper than in the
-	// folders directly below: all of such a folder may be very large.
+	// SharedRoots lists the WritableRoots that other programs also use, such as
+	// /tmp. Since they may be very large, they are searched for ReadOnlySubpaths
+	// only in the folders directly below.
 	SharedRoots []string `json:"shared_roots,omitempty"`
 
 	// ReadOnlySubpaths are names that stay read-only in every folder below a
@@ -197,25 +202,24 @@ type Profile struct {
 	Hidden []string `json:"hidden,omitempty"`
 
 	// ReadOnlyPaths are absolute paths that cannot be changed, moved or
-	// replaced, even in a writable root. A symlink among them stays what it
-	// is; what it leads to is not meant.
+	// replaced, even in a writable root. For a symlink that means the link, not
+	// its target.
 	ReadOnlyPaths []string `json:"read_only_paths,omitempty"`
 
-	// Paths is what single paths allow beyond that, or less.
+	// Paths lists paths with other access than that.
 	Paths Paths `json:"paths,omitzero"`
 
-	// Within, where it is not nil, are the folders in which alone files are
-	// read, and of them not what Hidden names. The worker sees to that itself:
-	// such a profile is for systems that enforce nothing.
+	// Within, if not nil, are the only folders in which files may be read,
+	// except Hidden. The worker checks that itself, on systems without a
+	// sandbox.
 	Within []string `json:"within,omitempty"`
 
-	// Network is what may be reached, and Hosts which hosts where it is
-	// [NetworkHosts].
+	// Hosts applies if Network is [NetworkHosts].
 	Network Network `json:"network"`
 	Hosts   Hosts   `json:"hosts,omitzero"`
 }
 
-// String returns the name of the permission profile, or else of the mode.
+// String returns the name of the permission profile, or of the mode.
 func (f Profile) String() string {
 	if f.Name != "" {
 		return f.Name
@@ -223,31 +227,29 @@ func (f Profile) String() string {
 	return f.Mode.String()
 }
 
-// DefaultReadOnlySubpaths are the names that stay read-only below each
-// writable root: a change there runs code or widens permissions later,
-// outside the sandbox.
+// DefaultReadOnlySubpaths are the names that stay read-only below each writable
+// root, because a change there can later run code outside the sandbox.
 var DefaultReadOnlySubpaths = []string{".git", ".codex", ".agents", ".toolgate"}
 
-// Permissions is what a call asks for beyond the profile in force, in Codex's
+// Permissions is what a call requests beyond the profile in force, in Codex's
 // words.
 type Permissions string
 
 const (
 	UseDefault       Permissions = "use_default"                 // run in the sandbox
-	RequireEscalated Permissions = "require_escalated"           // run outside it, if a person says yes
-	WithAdditional   Permissions = "with_additional_permissions" // run in it with one thing more
+	RequireEscalated Permissions = "require_escalated"           // run outside it, if approved
+	WithAdditional   Permissions = "with_additional_permissions" // run in it with Additional
 )
 
-// Additional is what a call with [WithAdditional] asks for. Paths may be
-// relative.
+// Additional is what a call with [WithAdditional] requests. Paths may be relative.
 type Additional struct {
 	Network bool     `json:"network,omitempty"`
 	Write   []string `json:"write,omitempty"` // folders
-	Read    []string `json:"read,omitempty"`  // hidden paths to be shown
+	Read    []string `json:"read,omitempty"`  // hidden paths to be made readable
 }
 
-// An Action is what a call would do, as far as its arguments tell. Paths may
-// be relative; [Action.In] makes them absolute.
+// An Action says what a call would do, judging by its arguments. Paths may be
+// relative; [Action.In] makes them absolute.
 type Action struct {
 	Tool   string `json:"tool"`             // name of the tool on its server
 	Server string `json:"server,omitempty"` // downstream server; "" for a built-in tool
@@ -255,21 +257,22 @@ type Action struct {
 	// Downstream is set with Server.
 	Downstream *Downstream `json:"downstream,omitempty"`
 
-	// Request is set for a request of the protocol other than tools/call; Tool
-	// is then its method. As is the request whose rules and approvals hold for
-	// this one too, if it is another. With Unasked nobody is asked: what needs
-	// a yes that was not given before is refused with [ErrUnasked].
-	Request bool   `json:"request,omitempty"`
-	As      string `json:"as,omitempty"`
-	Unasked bool   `json:"unasked,omitempty"`
+	// Request is set for a protocol request other than tools/call; Tool is then
+	// its method.
+	Request bool `json:"request,omitempty"`
+	// As is another request whose rules and approvals also apply to this one.
+	As string `json:"as,omitempty"`
+	// Unasked is set if nobody is to be asked: without an earlier approval, the
+	// call is refused.
+	Unasked bool `json:"unasked,omitempty"`
 
 	Command []string `json:"command,omitempty"` // argv of the command it starts
 	Dir     string   `json:"dir,omitempty"`     // folder it runs in; "" is the workspace
 	Reads   []string `json:"reads,omitempty"`   // paths it reads
 	Writes  []string `json:"writes,omitempty"`  // paths it creates, changes or deletes
 
-	// Session is the session that the call goes on with; it runs where that
-	// session was opened.
+	// Session is the session that the call continues, in the sandbox in which
+	// it was opened.
 	Session string `json:"session,omitempty"`
 
 	Permissions   Permissions `json:"permissions,omitempty"`
@@ -277,14 +280,13 @@ type Action struct {
 	PrefixRule    []string    `json:"prefix_rule,omitempty"`   // the model's proposal for "always"
 	Additional    *Additional `json:"additional,omitempty"`
 
-	// ReadOnly is set for a call that cannot change anything. Such calls run
-	// side by side.
+	// ReadOnly is set for a call that cannot change anything. Such calls run in
+	// parallel.
 	ReadOnly bool `json:"read_only,omitempty"`
 
-	// Arguments are those of the call, for rules that look at them. Unless
-	// the description sets them, they are the call's own.
+	// Arguments are matched by rules. If nil, the call's own arguments are used.
 	Arguments json.RawMessage `json:"-"`
 
-	// Preview is what a person is shown beside the question, such as a diff.
+	// Preview is shown to a person together with the question, such as a diff.
 	Preview string `json:"-"`
 }

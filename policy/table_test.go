@@ -41,13 +41,13 @@ tool_rule(server="s", tool="good", decision="allow")
 	policies := []struct {
 		name     string
 		approval policy.Approval
-		kinds    policy.Kinds
+		kinds    policy.QuestionKinds
 	}{
-		{"untrusted", policy.Untrusted, policy.Kinds{}},
-		{"on-request", policy.OnRequest, policy.Kinds{}},
-		{"granular, all true", policy.Granular, policy.Kinds{SandboxApproval: true, Rules: true, RequestPermissions: true, MCPElicitations: true}},
-		{"granular, all false", policy.Granular, policy.Kinds{}},
-		{"never", policy.Never, policy.Kinds{}},
+		{"untrusted", policy.Untrusted, policy.QuestionKinds{}},
+		{"on-request", policy.OnRequest, policy.QuestionKinds{}},
+		{"granular, all true", policy.Granular, policy.QuestionKinds{SandboxApproval: true, Rules: true, RequestPermissions: true, MCPElicitations: true}},
+		{"granular, all false", policy.Granular, policy.QuestionKinds{}},
+		{"never", policy.Never, policy.QuestionKinds{}},
 	}
 	for _, row := range []struct {
 		call   string
@@ -139,6 +139,6 @@ func TestAlwaysIsOfferedWhereARuleWouldHelp(t *testing.T) {
 	} {
 		d := p.Decide(policy.Action{Tool: "shell", Command: tt.argv, PrefixRule: tt.prefix, Permissions: policy.RequireEscalated})
 		require.Equal(t, policy.Ask, d.Verdict)
-		require.Equal(t, tt.want, d.Always, "%q", tt.argv)
+		require.Equal(t, tt.want, d.AlwaysRule, "%q", tt.argv)
 	}
 }

@@ -26,7 +26,7 @@ type unseen struct{}
 func (unseen) Error() string { return "the client said no without showing the question" }
 
 func (unseen) Is(target error) bool {
-	return target == gate.ErrCannotAsk || target == gate.ErrUnseen
+	return target == gate.ErrCannotAsk || target == gate.ErrAutoDeclined
 }
 
 // fasterThanAnybody reads a question and answers it.
@@ -78,13 +78,13 @@ const decisionField = "decision"
 func form(q gate.Question) *mcp.ElicitParams {
 	choices := []gate.Answer{gate.Once}
 	words := "once: this call only. "
-	if !q.Each {
+	if !q.OnceOnly {
 		choices = append(choices, gate.Session)
 		words += "session: this call and the same again until this session ends. "
 	}
-	if q.Always != "" {
+	if q.AlwaysRule != "" {
 		choices = append(choices, gate.Always)
-		words += "always: from now on, outside the sandbox, by adding to your rules: " + visible(q.Always) + " "
+		words += "always: from now on, outside the sandbox, by adding to your rules: " + visible(q.AlwaysRule) + " "
 	}
 	choices = append(choices, gate.No)
 	words += "no: do not run it."
@@ -131,7 +131,7 @@ func answer(q gate.Question, res *mcp.ElicitResult, after time.Duration) (gate.A
 	}
 	word, _ := res.Content[decisionField].(string)
 	switch a := gate.Answer(word); {
-	case a == gate.Once, a == gate.Session && !q.Each, a == gate.Always && q.Always != "":
+	case a == gate.Once, a == gate.Session && !q.OnceOnly, a == gate.Always && q.AlwaysRule != "":
 		return a, nil
 	}
 	return gate.No, nil

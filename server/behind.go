@@ -381,7 +381,7 @@ func forwardError(err error, modern bool) error {
 		}
 		return &jsonrpc.Error{Code: code, Message: unknown.Error()}
 	}
-	if _, ok := errors.AsType[*gate.Refused](err); ok {
+	if _, ok := errors.AsType[*gate.RefusedError](err); ok {
 		return &jsonrpc.Error{Code: codeRefused, Message: err.Error()}
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}

@@ -22,14 +22,14 @@ func (b *behind) requestCall(req mcp.Request, f aggregator.Forward) gate.Call {
 	}
 	_ = json.Unmarshal(f.Params, &in) // params that are no object are refused later
 	call := gate.Call{
-		ID:     rand.Text()[:12],
-		Caller: f.Caller,
-		Asks:   "client",
-		Meta:   in.Meta,
-		Client: f.Client,
-		Log:    f.Log,
-		Rounds: f.Rounds,
-		Limit:  limitOf(req.GetParams().GetMeta(), b.s.opts.TempDir),
+		ID:       rand.Text()[:12],
+		Caller:   f.Caller,
+		AskedVia: "client",
+		Meta:     in.Meta,
+		Client:   f.Client,
+		Log:      f.Log,
+		Rounds:   f.Rounds,
+		Limit:    limitOf(req.GetParams().GetMeta(), b.s.opts.TempDir),
 	}
 	if e, is := req.(interface{ GetExtra() *mcp.RequestExtra }); is {
 		call.ID = cmp.Or(string(rawPart(e.GetExtra(), RequestID)), call.ID)

@@ -421,12 +421,12 @@ func TestRequestsWaitForApproval(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			given := map[string]bool{}
 			st := newRequestStage(t, requestSetup{change: func(g *gate.Gate) {
-				g.Queue = func(_ context.Context, w gate.Waiting) (gate.Answer, error) {
+				g.Queue = func(_ context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 					if given[w.Binding] {
 						return gate.Once, nil
 					}
 					given[w.Binding] = true
-					return gate.No, &gate.StillWaiting{ID: "abc"}
+					return gate.No, &gate.PendingError{ID: "abc"}
 				}
 			}})
 			f := openStdio(t, st)
@@ -463,7 +463,7 @@ func TestHooksSeeRequests(t *testing.T) {
 		return func(g *gate.Gate) {
 			g.Before = func(_ context.Context, c *gate.Call) error {
 				*tool = c.Action.Tool
-				return &gate.Refused{Reason: "a hook refused it"}
+				return &gate.RefusedError{Reason: "a hook refused it"}
 			}
 		}
 	}

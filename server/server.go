@@ -229,7 +229,7 @@ func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *
 		Task:      rawPart(req.Extra, rawTask),
 		Limit:     limitOf(req.Params.Meta, s.opts.TempDir),
 	}
-	call.Asks = "client"
+	call.AskedVia = "client"
 	if info := req.ClientInfo(); info != nil {
 		call.Agent = info.Name
 	}
@@ -262,7 +262,7 @@ func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMes
 	if !s.Has(tool) {
 		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
 	}
-	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, Asks: "terminal"}
+	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, AskedVia: "terminal"}
 	// Those of a client have been through its transport.
 	if err := rawjson.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
 		call.Arguments = nil // a record of them would show one value
@@ -328,7 +328,7 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 		return Reply{}, err
 	}
 	r := errorReply(tool, err)
-	_, r.Refused = errors.AsType[*gate.Refused](err)
+	_, r.Refused = errors.AsType[*gate.RefusedError](err)
 	return r, nil
 }
 

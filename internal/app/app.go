@@ -72,7 +72,7 @@ func (o *Options) Open() (*App, error) {
 		return nil, err
 	}
 	a.observers.tell = o.OnEvent
-	g.Keep = s.Rules.Keep
+	g.AddRule = s.Rules.Keep
 	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
 		s.Log.Warn("no approval queue", "err", err)
 	} else {

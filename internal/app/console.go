@@ -175,7 +175,7 @@ func (c consoleRules) Remove(line int, text string) error {
 	return err
 }
 
-func (c consoleRules) Remembered() (list []gate.Memory) {
+func (c consoleRules) Remembered() (list []gate.SessionApproval) {
 	if c.gates == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (c consoleRules) Remembered() (list []gate.Memory) {
 	return list
 }
 
-func (c consoleRules) Forget(m gate.Memory) error {
+func (c consoleRules) Forget(m gate.SessionApproval) error {
 	if c.gates != nil {
 		for _, a := range c.gates() {
 			if a.Gate.Forget(m) {

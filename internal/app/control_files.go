@@ -229,7 +229,7 @@ func namedFiles(command, dir string) (files []string) {
 // programFiles returns the programs of a shell command: those on PATH, and those named by
 // a path even if they do not exist.
 func programFiles(command, dir string) (files []string) {
-	for _, c := range shell.Commands([]string{"/bin/sh", "-c", command}).Commands {
+	for _, c := range shell.Find([]string{"/bin/sh", "-c", command}).Commands {
 		name := os.ExpandEnv(c.Argv[0])
 		switch {
 		case !strings.Contains(name, "/"):

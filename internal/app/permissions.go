@@ -48,7 +48,7 @@ func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bo
 	if err != nil {
 		return err
 	}
-	pol.Profiled, pol.Mode, pol.Paths = name, policy.ReadOnly, paths
+	pol.ProfileName, pol.Mode, pol.Paths = name, policy.ReadOnly, paths
 	for _, root := range roots {
 		real, err := filepath.EvalSymlinks(root)
 		if err != nil {

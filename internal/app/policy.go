@@ -47,7 +47,7 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 	}
 	profile := s.selected(o)
 	if mode, ok := builtinModes[profile]; ok {
-		pol.Mode, pol.Profiled = mode, profile
+		pol.Mode, pol.ProfileName = mode, profile
 		profile = ""
 	}
 	if profile != "" || pol.Mode == policy.ReadOnly {

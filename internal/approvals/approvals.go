@@ -88,7 +88,7 @@ type About struct {
 // maxPreview limits the size of a preview, in bytes.
 const maxPreview = 128 << 10
 
-func about(w gate.Waiting) About {
+func about(w gate.QueuedQuestion) About {
 	a := w.Question.Action
 	b := About{
 		Agent:         w.Agent,
@@ -138,9 +138,9 @@ func Open(dir string) (*Queue, error) {
 }
 
 // Ask returns the answer to a question. If it has not been answered before, Ask
-// queues it and waits. The error is a *[gate.StillWaiting] if nobody answers in
+// queues it and waits. The error is a *[gate.PendingError] if nobody answers in
 // time, or that of ctx. It implements [gate.Gate.Later].
-func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+func (l *Queue) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 	e, err := l.find(w.Binding)
 	if err != nil {
 		return gate.No, err
@@ -171,7 +171,7 @@ func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			return gate.No, &gate.StillWaiting{ID: e.ID}
+			return gate.No, &gate.PendingError{ID: e.ID}
 		case <-ctx.Done():
 			return gate.No, ctx.Err()
 		}
@@ -181,7 +181,7 @@ func (l *Queue) Ask(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
 // AskInParallel queues a question that a client is putting to its user at the same
 // time, and waits for an answer or for ctx. It removes the question before it
 // returns, so the answer is valid for this call only. It implements [gate.Gate.Beside].
-func (l *Queue) AskInParallel(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+func (l *Queue) AskInParallel(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 	w.Binding = "beside " + rand.Text() // unique to this call
 	e, err := l.addWith(w, func(e *Entry) { e.About.Parallel = true })
 	if err != nil {
@@ -245,9 +245,9 @@ func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 	return e, l.answer(e)
 }
 
-func (l *Queue) add(w gate.Waiting) (*Entry, error) { return l.addWith(w, func(*Entry) {}) }
+func (l *Queue) add(w gate.QueuedQuestion) (*Entry, error) { return l.addWith(w, func(*Entry) {}) }
 
-func (l *Queue) addWith(w gate.Waiting, change func(*Entry)) (*Entry, error) {
+func (l *Queue) addWith(w gate.QueuedQuestion, change func(*Entry)) (*Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -262,8 +262,8 @@ func (l *Queue) addWith(w gate.Waiting, change func(*Entry)) (*Entry, error) {
 		Tool:    w.Question.Action.Tool,
 		Asked:   time.Now(),
 		Message: l.Format(w.Question),
-		Always:  w.Question.Always,
-		Each:    w.Question.Each,
+		Always:  w.Question.AlwaysRule,
+		Each:    w.Question.OnceOnly,
 		About:   about(w),
 	}
 	change(&e)

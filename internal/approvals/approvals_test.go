@@ -26,8 +26,8 @@ func open(t *testing.T) *approvals.Queue {
 	return l
 }
 
-func question(binding string) gate.Waiting {
-	return gate.Waiting{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}}
+func question(binding string) gate.QueuedQuestion {
+	return gate.QueuedQuestion{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, AlwaysRule: "rule"}}
 }
 
 func TestAnAnswerWhileItWaits(t *testing.T) {
@@ -57,10 +57,10 @@ func TestAnAnswerForTheNextTime(t *testing.T) {
 	l := open(t)
 	l.Wait = -1
 	_, err := l.Ask(t.Context(), question("b"))
-	still, ok := errors.AsType[*gate.StillWaiting](err)
+	still, ok := errors.AsType[*gate.PendingError](err)
 	require.True(t, ok, "%v", err)
 	_, err = l.Ask(t.Context(), question("b"))
-	again, ok := errors.AsType[*gate.StillWaiting](err)
+	again, ok := errors.AsType[*gate.PendingError](err)
 	require.True(t, ok)
 	require.Equal(t, still.ID, again.ID, "the same question is asked once")
 
@@ -79,9 +79,9 @@ func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
 	l := open(t)
 	l.Wait = -1
 	w := question("b")
-	w.Question.Each, w.Question.Always = true, ""
+	w.Question.OnceOnly, w.Question.AlwaysRule = true, ""
 	_, err := l.Ask(t.Context(), w)
-	still, ok := errors.AsType[*gate.StillWaiting](err)
+	still, ok := errors.AsType[*gate.PendingError](err)
 	require.True(t, ok)
 	for _, a := range []gate.Answer{gate.Always, gate.Session, "", "yes"} {
 		_, err := l.Decide(still.ID, a)
@@ -98,7 +98,7 @@ func TestQuestionsAndAnswersExpire(t *testing.T) {
 	l.Wait = -1
 	synctest.Test(t, func(t *testing.T) {
 		_, err := l.Ask(t.Context(), question("b"))
-		still, ok := errors.AsType[*gate.StillWaiting](err)
+		still, ok := errors.AsType[*gate.PendingError](err)
 		require.True(t, ok)
 		_, err = l.Decide(still.ID, gate.Once)
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	l := open(t)
 	l.Wait = -1
 	_, err := l.Ask(t.Context(), question("b"))
-	still, ok := errors.AsType[*gate.StillWaiting](err)
+	still, ok := errors.AsType[*gate.PendingError](err)
 	require.True(t, ok, "%v", err)
 	answers := []gate.Answer{gate.Once, gate.No, gate.Session, gate.No, gate.Once, gate.Session}
 	won := make(chan gate.Answer, len(answers))
@@ -153,7 +153,7 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, <-won, a)
 	_, err = l.Ask(t.Context(), question("b"))
-	_, ok = errors.AsType[*gate.StillWaiting](err)
+	_, ok = errors.AsType[*gate.PendingError](err)
 	require.True(t, ok, "an answer is spent once: %v", err)
 }
 
@@ -226,7 +226,7 @@ func TestBeside(t *testing.T) {
 		later := question("b")
 		later.NoWait = true
 		_, err = l.Ask(t.Context(), later)
-		_, ok := errors.AsType[*gate.StillWaiting](err)
+		_, ok := errors.AsType[*gate.PendingError](err)
 		require.True(t, ok, "the answer was for that call alone: %v", err)
 	})
 }

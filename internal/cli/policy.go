@@ -54,7 +54,7 @@ type checked struct {
 	Reason   string               `json:"reason"`
 	Hint     string               `json:"hint,omitempty"`
 	Sandbox  string               `json:"sandbox"` // mode it would run in
-	Ruling   rules.Ruling         `json:"rules,omitempty"`
+	Ruling   rules.Decision       `json:"rules,omitempty"`
 	Matches  []rules.CommandMatch `json:"matchedRules"`
 	Dangers  []rules.Danger       `json:"dangers,omitempty"`
 	Found    shell.Found          `json:"found"`
@@ -85,7 +85,7 @@ func (p *program) policyCheck(files, argv []string) error {
 	j := s.Policy.Rules().Judge(argv)
 	return p.printJSON(checked{
 		Decision: d.Verdict.String(), Reason: d.Reason, Hint: d.Hint, Sandbox: d.Profile.Mode.String(),
-		Ruling: j.Ruling, Matches: j.Matches, Dangers: j.Dangers, Found: j.Found,
+		Ruling: j.Decision, Matches: j.Matches, Dangers: j.Dangers, Found: j.Found,
 	})
 }
 

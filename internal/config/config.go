@@ -183,8 +183,8 @@ func (c *Config) check(text []byte, name string) error {
 
 // Approval returns the approval policy, on-request by default. The setting is a word, or
 // Codex's table {granular = {…}} of kinds of questions.
-func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
-	var kinds policy.Kinds
+func (c *Config) Approval() (policy.Approval, policy.QuestionKinds, error) {
+	var kinds policy.QuestionKinds
 	switch v := c.ApprovalPolicy.(type) {
 	case nil:
 		return policy.OnRequest, kinds, nil
@@ -198,7 +198,7 @@ func (c *Config) Approval() (policy.Approval, policy.Kinds, error) {
 			return policy.Untrusted, kinds, err
 		}
 		var table struct {
-			Granular *policy.Kinds `toml:"granular"`
+			Granular *policy.QuestionKinds `toml:"granular"`
 		}
 		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&table)
 		if err != nil || table.Granular == nil {

@@ -222,7 +222,7 @@ func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *browserS
 }
 
 func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *browserSession) {
-	var in gate.Memory
+	var in gate.SessionApproval
 	if !read(w, r, &in) {
 		return
 	}

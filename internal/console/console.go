@@ -151,8 +151,8 @@ type Rules interface {
 
 	// Remembered returns the answers that are valid for a session. Forget
 	// revokes one.
-	Remembered() []gate.Memory
-	Forget(gate.Memory) error
+	Remembered() []gate.SessionApproval
+	Forget(gate.SessionApproval) error
 }
 
 // A Console serves the page and its API. The caller must close it. It may be used

@@ -89,10 +89,10 @@ func (s sessions) Output(_ context.Context, worker, id string, from int64) (cons
 
 type rules struct{ *house }
 
-func (r rules) Files() ([]console.RuleFile, error) { return nil, nil }
-func (r rules) Remove(line int, text string) error { return r.note("remove", line, text) }
-func (r rules) Remembered() []gate.Memory          { return nil }
-func (r rules) Forget(m gate.Memory) error         { return r.note("forget", m.Caller, m.Key) }
+func (r rules) Files() ([]console.RuleFile, error)  { return nil, nil }
+func (r rules) Remove(line int, text string) error  { return r.note("remove", line, text) }
+func (r rules) Remembered() []gate.SessionApproval  { return nil }
+func (r rules) Forget(m gate.SessionApproval) error { return r.note("forget", m.Caller, m.Key) }
 
 // A fixture is a console with everything behind it.
 type fixture struct {
@@ -133,8 +133,8 @@ func newFixture(t *testing.T) *fixture {
 // question puts one on the waiting list and returns its id.
 func (f *fixture) question(binding string) string {
 	f.t.Helper()
-	_, err := f.list.Ask(f.t.Context(), gate.Waiting{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, Always: "rule"}})
-	still, ok := errors.AsType[*gate.StillWaiting](err)
+	_, err := f.list.Ask(f.t.Context(), gate.QueuedQuestion{Binding: binding, Caller: "c", Question: gate.Question{Action: policy.Action{Tool: "shell"}, AlwaysRule: "rule"}})
+	still, ok := errors.AsType[*gate.PendingError](err)
 	require.True(f.t, ok, "%v", err)
 	return still.ID
 }
@@ -448,7 +448,7 @@ func TestAnswers(t *testing.T) {
 		w := answered(id, string(answer))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.Equal(t, http.StatusNotFound, answered(id, "once").Code, "the first answer holds")
-		got, err := f.list.Ask(t.Context(), gate.Waiting{Binding: "b", Caller: "c"})
+		got, err := f.list.Ask(t.Context(), gate.QueuedQuestion{Binding: "b", Caller: "c"})
 		require.NoError(t, err)
 		require.Equal(t, answer, got)
 	}

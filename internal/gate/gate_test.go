@@ -18,17 +18,17 @@ import (
 	"toolgate/policy"
 )
 
-// A house is a gate with what it is given: a backend that notes what it ran,
+// A fixture is a gate with what it is given: a backend that notes what it ran,
 // and a record.
-type house struct {
+type fixture struct {
 	gate   *gate.Gate
 	ran    []policy.Mode // profile of each run
 	events []gate.Event
 	denies bool // the sandbox denies what runs inside it
 }
 
-func newHouse(a policy.Approval, m policy.Mode) *house {
-	h := &house{}
+func newFixture(a policy.Approval, m policy.Mode) *fixture {
+	h := &fixture{}
 	h.gate = &gate.Gate{
 		Policy: testkit.Policy(a, m),
 		Run: func(_ context.Context, _ gate.Call, f policy.Profile) (gate.Outcome, error) {
@@ -79,7 +79,7 @@ func TestGateRunsOnlyAfterAYes(t *testing.T) {
 		{"an error beside a yes", fails, 0, "denied: it asks to run outside the sandbox, and nobody could be asked (no screen); resend it without sandbox_permissions to run it in the sandbox"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+			h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 			_, err := h.gate.Call(t.Context(), escalated(tt.ask))
 			require.Len(t, h.ran, tt.runs)
 			require.Len(t, h.events, 1)
@@ -96,7 +96,7 @@ func TestGateRunsOnlyAfterAYes(t *testing.T) {
 }
 
 func TestGateRemembersForTheSessionAndTheCaller(t *testing.T) {
-	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 	_, err := h.gate.Call(t.Context(), escalated(says(gate.Session)))
 	require.NoError(t, err)
 	_, err = h.gate.Call(t.Context(), escalated(nil))
@@ -114,7 +114,7 @@ func TestGateRemembersForTheSessionAndTheCaller(t *testing.T) {
 }
 
 func TestGateDoesNotRememberOnce(t *testing.T) {
-	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 	_, err := h.gate.Call(t.Context(), escalated(says(gate.Once)))
 	require.NoError(t, err)
 	_, err = h.gate.Call(t.Context(), escalated(nil))
@@ -138,7 +138,7 @@ func TestGateAfterADenial(t *testing.T) {
 		{"untrusted, nobody for the second", policy.Untrusted, says(gate.Once), []policy.Mode{policy.WorkspaceWrite}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(tt.approval, policy.WorkspaceWrite)
+			h := newFixture(tt.approval, policy.WorkspaceWrite)
 			h.denies = true
 			out, err := h.gate.Call(t.Context(), command(tt.ask))
 			require.NoError(t, err, "what the sandboxed run gave is the answer")
@@ -151,7 +151,7 @@ func TestGateAfterADenial(t *testing.T) {
 }
 
 func TestGateResumesAtTheWidening(t *testing.T) {
-	h := newHouse(policy.Untrusted, policy.WorkspaceWrite)
+	h := newFixture(policy.Untrusted, policy.WorkspaceWrite)
 	c := gate.Call{Caller: "c", Ask: says(gate.Once), Denied: &policy.Denial{Op: "write"}, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	_, err := h.gate.Call(t.Context(), c)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestGateResumesAtTheWidening(t *testing.T) {
 }
 
 func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
-	h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+	h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 	h.gate.Run = func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) { panic("oh") }
 	c := gate.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	for range 2 {
@@ -178,7 +178,7 @@ func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
 func TestZeroGateDenies(t *testing.T) {
 	var g gate.Gate
 	_, err := g.Call(t.Context(), gate.Call{Ask: says(gate.Once), Action: policy.Action{Tool: "read_file", ReadOnly: true}})
-	_, refused := errors.AsType[*gate.Refused](err)
+	_, refused := errors.AsType[*gate.RefusedError](err)
 	require.True(t, refused, "%v", err)
 }
 
@@ -324,7 +324,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 func TestACallIsHeldToItsLimit(t *testing.T) {
-	h := newHouse(policy.Never, policy.DangerFullAccess)
+	h := newFixture(policy.Never, policy.DangerFullAccess)
 	c := gate.Call{Limit: &policy.Limit{}, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
 	_, err := h.gate.Call(t.Context(), c)
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func TestWhatAHookRewritesIsDescribedAnewOrRefused(t *testing.T) {
 		{"another server", describe(policy.Action{Tool: "shell", Server: "s"}, nil), "another tool"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(policy.Never, policy.WorkspaceWrite)
+			h := newFixture(policy.Never, policy.WorkspaceWrite)
 			h.gate.Before = rewrites(`{"b":1}`)
 			_, err := h.gate.Call(t.Context(), gate.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}, Arguments: json.RawMessage(`{"a":1}`), Describe: tt.describe})
 			require.Len(t, h.events, 1)
@@ -47,7 +47,7 @@ func TestWhatAHookRewritesIsDescribedAnewOrRefused(t *testing.T) {
 				require.Len(t, h.ran, 1)
 				return
 			}
-			_, refused := errors.AsType[*gate.Refused](err)
+			_, refused := errors.AsType[*gate.RefusedError](err)
 			require.True(t, refused)
 			require.ErrorContains(t, err, tt.want)
 			require.Empty(t, h.ran)
@@ -61,7 +61,7 @@ func TestAHookThatPanicsOrErrsRunsNothing(t *testing.T) {
 		"errs":   func(context.Context, *gate.Call) error { return errors.New("oh") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(policy.Never, policy.DangerFullAccess)
+			h := newFixture(policy.Never, policy.DangerFullAccess)
 			h.gate.Before = hook
 			_, err := h.gate.Call(t.Context(), gate.Call{Action: policy.Action{Tool: "shell", Command: []string{"make"}}})
 			require.ErrorContains(t, err, "oh")
@@ -90,7 +90,7 @@ func TestOnlyAYesOfTheAskHookIsOne(t *testing.T) {
 		{"yes with an error", gate.Once, true, errors.New("oh"), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+			h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 			h.gate.AskHook = func(context.Context, gate.Call, gate.Question) (gate.Answer, bool, error) {
 				return tt.answer, tt.answered, tt.err
 			}
@@ -110,7 +110,7 @@ func TestProfileDigest(t *testing.T) {
 }
 
 func TestACallThatCannotBeDescribedIsRecorded(t *testing.T) {
-	h := newHouse(policy.Never, policy.ReadOnly)
+	h := newFixture(policy.Never, policy.ReadOnly)
 	h.gate.Invalid(gate.Call{ID: "1", Action: policy.Action{Tool: "shell"}}, errors.New("unknown argument"))
 	require.Len(t, h.events, 1)
 	require.Equal(t, "invalid", h.events[0].Outcome)

@@ -47,7 +47,7 @@ func (h *hostCall) answers(t *testing.T, a gate.Answer, n *int) {
 		require.Equal(t, gate.Reach, q.Stage)
 		require.Equal(t, &askedHost, q.Host)
 		require.Equal(t, "a rule asks first", q.Reason)
-		require.Empty(t, q.Always, "the rule would still ask")
+		require.Empty(t, q.AlwaysRule, "the rule would still ask")
 		return a, nil
 	}
 }
@@ -80,7 +80,7 @@ func TestAskHostWhereNobodyIsAsked(t *testing.T) {
 		h, n := newHostCall(p), 0
 		h.answers(t, gate.Once, &n)
 		_, err := h.ask(t)
-		_, ok := errors.AsType[*gate.Refused](err)
+		_, ok := errors.AsType[*gate.RefusedError](err)
 		require.True(t, ok, "%s: %v", name, err)
 		require.Zero(t, n, name)
 	}
@@ -106,9 +106,9 @@ func TestAskHostLater(t *testing.T) {
 		return gate.Once, nil
 	}
 	var bindings []string
-	h.gate.Queue = func(_ context.Context, w gate.Waiting) (gate.Answer, error) {
+	h.gate.Queue = func(_ context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 		bindings = append(bindings, w.Binding)
-		return gate.No, &gate.StillWaiting{ID: "abc"}
+		return gate.No, &gate.PendingError{ID: "abc"}
 	}
 	_, err := h.ask(t)
 	require.ErrorContains(t, err, "approve abc")
@@ -124,7 +124,7 @@ func TestAskHostLater(t *testing.T) {
 // What the user has refused is not asked for a second time, as a wider run.
 func TestFinalDenialIsNotWidened(t *testing.T) {
 	for final, runs := range map[bool]int{false: 2, true: 1} {
-		h := newHouse(policy.Untrusted, policy.WorkspaceWrite)
+		h := newFixture(policy.Untrusted, policy.WorkspaceWrite)
 		h.gate.Run = func(_ context.Context, _ gate.Call, f policy.Profile) (gate.Outcome, error) {
 			h.ran = append(h.ran, f.Mode)
 			out := gate.Outcome{Result: json.RawMessage(`{}`)}

@@ -49,9 +49,9 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(policy.OnRequest, policy.WorkspaceWrite)
+				h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 				shown := false
-				h.gate.AskInParallel = func(ctx context.Context, w gate.Waiting) (gate.Answer, error) {
+				h.gate.AskInParallel = func(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 					shown = true
 					require.Equal(t, "shell", w.Question.Action.Tool)
 					return tt.there(ctx)

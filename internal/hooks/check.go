@@ -48,7 +48,7 @@ func (s *Set) check(h config.Hook) error {
 		return nil
 	}
 	env := os.Environ()
-	for _, c := range shell.Commands([]string{"sh", "-c", h.Command}).Commands {
+	for _, c := range shell.Find([]string{"sh", "-c", h.Command}).Commands {
 		if c.Elsewhere || len(c.Argv) == 0 {
 			continue
 		}

@@ -99,7 +99,7 @@ func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 	look := func() view { return viewOf(*c) }
 	return s.each(ctx, config.PreToolUse, look, func(h config.Hook, v view, a answer) error {
 		if a.Blocked {
-			return &gate.Refused{Reason: "blocked by a PreToolUse hook: " + a.Reason}
+			return &gate.RefusedError{Reason: "blocked by a PreToolUse hook: " + a.Reason}
 		}
 		if a.Context != "" {
 			c.Notes = append(c.Notes, a.Context)
@@ -123,7 +123,7 @@ func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answe
 	look := func() view { return viewOf(c).withDescription(q) }
 	err := s.each(ctx, config.PermissionRequest, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
-			return &gate.Refused{
+			return &gate.RefusedError{
 				Reason: "a PermissionRequest hook said no: " + a.Reason,
 				Hint:   "do not try it again in another way",
 			}
@@ -144,12 +144,12 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	look := func() view { return viewOf(c).withResponse(c, *out) }
 	err := s.each(ctx, config.PostToolUse, look, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
-			return &gate.Refused{Reason: a.Reason}
+			return &gate.RefusedError{Reason: a.Reason}
 		}
 		if a.UpdatedOutput != nil {
 			updated, err := resultOf(c, a.UpdatedOutput)
 			if err != nil {
-				return &gate.Refused{Reason: err.Error()}
+				return &gate.RefusedError{Reason: err.Error()}
 			}
 			out.Result = updated
 		}
@@ -158,11 +158,11 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 		}
 		return nil
 	})
-	if no, ok := errors.AsType[*gate.Refused](err); ok {
+	if no, ok := errors.AsType[*gate.RefusedError](err); ok {
 		// The model must know that the call has run.
 		why := "the call has run, and a PostToolUse hook keeps its output back: " + no.Reason
 		if c.Action.Request { // its result cannot express an error
-			return &gate.Refused{Reason: why}
+			return &gate.RefusedError{Reason: why}
 		}
 		out.Result = errorResult(why)
 		out.IsError, out.Denied = true, nil
@@ -222,7 +222,7 @@ func (s *Set) inBackground(e config.HookEvent, h config.Hook, in []byte) {
 }
 
 // ask runs one hook and returns its answer. If the hook fails, the error is a
-// *[gate.Refused], or nil if the config says so.
+// *[gate.RefusedError], or nil if the config says so.
 func (s *Set) ask(ctx context.Context, e config.HookEvent, h config.Hook, in []byte) (answer, error) {
 	if h.StatusMessage != "" {
 		s.opts.Log.Info(h.StatusMessage, "event", e)
@@ -257,7 +257,7 @@ func (s *Set) fail(e config.HookEvent, h config.Hook, why error) error {
 	if h.OnFailure == "allow" {
 		return nil
 	}
-	return &gate.Refused{
+	return &gate.RefusedError{
 		Reason: fmt.Sprintf("a %s hook of the user's failed, which counts as no: %v", e, why),
 		Hint:   `only the user can fix it, or set on_failure = "allow" for it`,
 	}
@@ -286,7 +286,7 @@ func (s *Set) stdin(e config.HookEvent, v view) ([]byte, error) {
 		Tool: v.name, Input: v.input, Response: v.response, ID: v.id,
 	})
 	if err != nil {
-		return nil, &gate.Refused{Reason: "encoding its arguments for a hook: " + err.Error()}
+		return nil, &gate.RefusedError{Reason: "encoding its arguments for a hook: " + err.Error()}
 	}
 	return in, nil
 }

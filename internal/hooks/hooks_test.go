@@ -189,7 +189,7 @@ func TestPreToolUse(t *testing.T) {
 				require.JSONEq(t, `{"command":["ls"]}`, string(h.ran[0].Arguments))
 				return
 			}
-			_, ok := errors.AsType[*gate.Refused](err)
+			_, ok := errors.AsType[*gate.RefusedError](err)
 			require.True(t, ok, "%v", err)
 			require.ErrorContains(t, err, tt.refused)
 			require.Empty(t, h.ran)
@@ -413,7 +413,7 @@ func TestPermissionRequest(t *testing.T) {
 			a := policy.Action{Tool: "exec_command", Command: []string{"make"}, Permissions: policy.RequireEscalated, Justification: "because"}
 			asked := 0
 			ask := func(context.Context, gate.Question) (gate.Answer, error) { asked++; return gate.Once, nil }
-			_, err := h.gate.Call(t.Context(), gate.Call{Action: a, Arguments: json.RawMessage(`{"cmd":"make"}`), Ask: ask, Asks: "client"})
+			_, err := h.gate.Call(t.Context(), gate.Call{Action: a, Arguments: json.RawMessage(`{"cmd":"make"}`), Ask: ask, AskedVia: "client"})
 			switch tt.want {
 			case "":
 				require.NoError(t, err)

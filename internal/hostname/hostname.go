@@ -1,5 +1,7 @@
-// Package hostname brings the name or address of a host into one form, so that a
-// rule and what a program connects to can be compared.
+// Package hostname normalizes the name or address of a host, so that a rule and
+// the host that a program connects to can be compared.
+//
+//	host, err := hostname.Parse("Example.COM.") // "example.com"
 package hostname
 
 import (
@@ -13,7 +15,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// A Error is a name or pattern that cannot be that of a host.
+// An Error is a fault in a host name, address or pattern.
 type Error struct {
 	Host string
 	Why  string
@@ -21,13 +23,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("host %q: %s", e.Host, e.Why) }
 
-// Parse returns the one form of a host's name or address: lower case,
-// punycode, no final dot, no brackets; an IPv4 address that is written as an
-// IPv6 one is that IPv4 address. The error is a *[Error].
+// Parse returns the normal form of a host name or address: lower case, punycode,
+// no final dot, no brackets; an IPv4-mapped IPv6 address becomes the IPv4
+// address. The error is a *[Error].
 //
-// What programs read in different ways is an error and not guessed at: control
-// bytes, user names, zones, and addresses in other notations than the usual,
-// such as 127.1 or 0x7f000001.
+// Names that programs interpret differently are errors: those with control
+// bytes, user names or zones, and addresses in unusual notations such as 127.1
+// or 0x7f000001.
 func Parse(raw string) (string, error) {
 	fault := func(why string) (string, error) { return "", &Error{raw, why} }
 	if raw == "" {
@@ -56,7 +58,7 @@ func Parse(raw string) (string, error) {
 		return fault("it is no name: " + err.Error())
 	}
 	name = strings.TrimSuffix(name, ".")
-	// Once more: full-width digits, for one, are digits by now.
+	// Check again: full-width digits, for example, are ASCII digits now.
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.Unmap().String(), nil
 	}
@@ -67,7 +69,8 @@ func Parse(raw string) (string, error) {
 }
 
 // lookupNames maps a name as browsers do before they look it up.
-var lookupNames = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.Transitional(false))
+var lookupNames = idna.New(
+	idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.Transitional(false))
 
 // asciiName returns raw in lower case and punycode.
 func asciiName(raw string) (string, error) {
@@ -82,14 +85,14 @@ func asciiName(raw string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// What comes out must mean itself.
+	// The result must map to itself.
 	if again, err := lookupNames.ToASCII(name); err != nil || again != name {
 		return "", errors.New("it has more than one form")
 	}
 	return name, nil
 }
 
-// nameFault says why name, in lower case, is no host name; "" when it is one.
+// nameFault returns why the lower-case name is not a valid host name, or "".
 func nameFault(name string) string {
 	if len(name) > 253 {
 		return "it is longer than 253 characters"
@@ -105,19 +108,23 @@ func nameFault(name string) string {
 			return "a name has letters, digits, - and _ only"
 		}
 	}
-	// The C library takes such a name for an address, in one of many notations.
+	// The C library takes such a name for an address in one of many notations.
 	last := labels[len(labels)-1]
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == "" {
+	hex, isHex := strings.CutPrefix(last, "0x")
+	if strings.Trim(last, "0123456789") == "" || isHex && strings.Trim(hex, "0123456789abcdef") == "" {
 		return "it is neither a name nor an address in the usual notation"
 	}
 	return ""
 }
 
-// ParseWithPort returns host and port of "host:port", the host as [Parse]
-// does. Without a port it returns fallback, unless that is 0.
+// ParseWithPort returns the host and port of "host:port", the host as [Parse]
+// does. If there is no port it returns fallback, or an error if that is 0.
+// The error is a *[Error].
 func ParseWithPort(raw string, fallback uint16) (host string, port uint16, err error) {
 	name, digits := raw, ""
-	if i := strings.LastIndexByte(raw, ':'); i >= 0 && !strings.HasSuffix(raw, "]") && (strings.HasPrefix(raw, "[") || strings.Count(raw, ":") == 1) {
+	bracketed := strings.HasPrefix(raw, "[")
+	hasPort := !strings.HasSuffix(raw, "]") && (bracketed || strings.Count(raw, ":") == 1)
+	if i := strings.LastIndexByte(raw, ':'); i >= 0 && hasPort {
 		name, digits = raw[:i], raw[i+1:]
 		if digits == "" {
 			return "", 0, &Error{raw, "its port is empty"}
@@ -135,6 +142,7 @@ func ParseWithPort(raw string, fallback uint16) (host string, port uint16, err e
 	return host, port, err
 }
 
+// ParsePort returns a port number from 1 to 65535.
 func ParsePort(digits string) (uint16, error) {
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || n == 0 || digits[0] == '+' {

@@ -247,7 +247,7 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 		if err == nil {
 			return who, nil
 		}
-		if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		if refused, ok := errors.AsType[*gate.RefusedError](err); ok {
 			d.Reason, d.Hint = refused.Reason, refused.Hint
 		} else {
 			d.Reason += ", and " + err.Error()

@@ -450,7 +450,7 @@ func TestAsking(t *testing.T) {
 	before := asked.Load()
 	require.LessOrEqual(t, before, int32(5))
 	go func() { codes <- get() }()
-	answer <- &gate.Refused{Reason: "the user said no"}
+	answer <- &gate.RefusedError{Reason: "the user said no"}
 	require.Equal(t, http.StatusForbidden, <-codes)
 	require.Equal(t, before+1, asked.Load())
 	uses := p.Uses(time.Time{})

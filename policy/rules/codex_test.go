@@ -75,63 +75,63 @@ func TestRealRules(t *testing.T) {
 	const stricter, looser = "stricter", "looser"
 	tests := []struct {
 		script string
-		codex  rules.Ruling // what Codex does by the rules alone
-		here   rules.Ruling
+		codex  rules.Decision // what Codex does by the rules alone
+		here   rules.Decision
 		why    string // "" where both agree
 	}{
-		{"git status", rules.Permitted, rules.Permitted, ""},
-		{"git status && ls -l | cat", rules.Permitted, rules.Permitted, ""},
-		{"git status && make", rules.NoRule, rules.NoRule, ""},
-		{"git push origin main", rules.Prompted, rules.Prompted, ""},
-		{"ls && git push", rules.Prompted, rules.Prompted, ""},
+		{"git status", rules.Allow, rules.Allow, ""},
+		{"git status && ls -l | cat", rules.Allow, rules.Allow, ""},
+		{"git status && make", rules.NoDecision, rules.NoDecision, ""},
+		{"git push origin main", rules.Prompt, rules.Prompt, ""},
+		{"ls && git push", rules.Prompt, rules.Prompt, ""},
 		{"git reset --hard", rules.Forbidden, rules.Forbidden, ""},
-		{"git reset --keep", rules.NoRule, rules.NoRule, ""},
-		{"git checkout -- x", rules.Prompted, rules.Prompted, ""},
-		{"git checkout main", rules.NoRule, rules.NoRule, ""},
-		{"npm test", rules.Permitted, rules.Permitted, ""},
+		{"git reset --keep", rules.NoDecision, rules.NoDecision, ""},
+		{"git checkout -- x", rules.Prompt, rules.Prompt, ""},
+		{"git checkout main", rules.NoDecision, rules.NoDecision, ""},
+		{"npm test", rules.Allow, rules.Allow, ""},
 		{"npm publish", rules.Forbidden, rules.Forbidden, ""},
-		{"go test ./... && cargo build", rules.Permitted, rules.Permitted, ""},
-		{"rm x", rules.Prompted, rules.Prompted, ""},
+		{"go test ./... && cargo build", rules.Allow, rules.Allow, ""},
+		{"rm x", rules.Prompt, rules.Prompt, ""},
 		{"sudo apt-get update", rules.Forbidden, rules.Forbidden, ""}, // a longer allow is no exception
-		{"gh pr view 1", rules.Permitted, rules.Permitted, ""},
-		{"/usr/bin/git log", rules.Permitted, rules.Permitted, ""},
-		{"/tmp/git log", rules.NoRule, rules.NoRule, ""}, // not among the paths of host_executable
-		{"/home/u/.cargo/bin/rg x", rules.Permitted, rules.Permitted, ""},
-		{"/opt/tools/deploy now", rules.Prompted, rules.Prompted, ""},
-		{"touch x", rules.Permitted, rules.Permitted, ""},
-		{`for f in *.go; do gofmt -l "$f"; done`, rules.Permitted, rules.Permitted, ""},
-		{"python3 scripts/gen.py", rules.Permitted, rules.Permitted, ""},
-		{"ls > out", rules.NoRule, rules.NoRule, ""},
-		{"cat $x", rules.NoRule, rules.NoRule, ""},
+		{"gh pr view 1", rules.Allow, rules.Allow, ""},
+		{"/usr/bin/git log", rules.Allow, rules.Allow, ""},
+		{"/tmp/git log", rules.NoDecision, rules.NoDecision, ""}, // not among the paths of host_executable
+		{"/home/u/.cargo/bin/rg x", rules.Allow, rules.Allow, ""},
+		{"/opt/tools/deploy now", rules.Prompt, rules.Prompt, ""},
+		{"touch x", rules.Allow, rules.Allow, ""},
+		{`for f in *.go; do gofmt -l "$f"; done`, rules.Allow, rules.Allow, ""},
+		{"python3 scripts/gen.py", rules.Allow, rules.Allow, ""},
+		{"ls > out", rules.NoDecision, rules.NoDecision, ""},
+		{"cat $x", rules.NoDecision, rules.NoDecision, ""},
 
-		{"(git push)", rules.NoRule, rules.Prompted, stricter},
-		{`echo "$(git reset --hard)"`, rules.NoRule, rules.Forbidden, stricter},
-		{"bash -c 'npm publish'", rules.NoRule, rules.Forbidden, stricter},
-		{"env npm publish", rules.NoRule, rules.Forbidden, stricter},
-		{"git -C . push", rules.NoRule, rules.Prompted, stricter},
-		{"npm $x", rules.NoRule, rules.Prompted, stricter},
-		{"$x", rules.NoRule, rules.Prompted, stricter},
-		{"python3 -c 'print(1)'", rules.NoRule, rules.Prompted, stricter},
-		{"/tmp/ls", rules.Permitted, rules.NoRule, stricter},
-		{"/tmp/git push", rules.NoRule, rules.Prompted, stricter},
-		{"tools/deploy now", rules.NoRule, rules.Prompted, stricter},
+		{"(git push)", rules.NoDecision, rules.Prompt, stricter},
+		{`echo "$(git reset --hard)"`, rules.NoDecision, rules.Forbidden, stricter},
+		{"bash -c 'npm publish'", rules.NoDecision, rules.Forbidden, stricter},
+		{"env npm publish", rules.NoDecision, rules.Forbidden, stricter},
+		{"git -C . push", rules.NoDecision, rules.Prompt, stricter},
+		{"npm $x", rules.NoDecision, rules.Prompt, stricter},
+		{"$x", rules.NoDecision, rules.Prompt, stricter},
+		{"python3 -c 'print(1)'", rules.NoDecision, rules.Prompt, stricter},
+		{"/tmp/ls", rules.Allow, rules.NoDecision, stricter},
+		{"/tmp/git push", rules.NoDecision, rules.Prompt, stricter},
+		{"tools/deploy now", rules.NoDecision, rules.Prompt, stricter},
 
-		{"(git status)", rules.NoRule, rules.Permitted, looser},
-		{"if true; then git status; fi", rules.NoRule, rules.NoRule, ""},
-		{"git log 2>/dev/null | cat", rules.NoRule, rules.Permitted, looser},
-		{"LC_ALL=C git log", rules.NoRule, rules.Permitted, looser},
-		{"docker push x", rules.Prompted, rules.Prompted, ""},
-		{"git status && bash -c 'git log'", rules.NoRule, rules.Permitted, looser},
+		{"(git status)", rules.NoDecision, rules.Allow, looser},
+		{"if true; then git status; fi", rules.NoDecision, rules.NoDecision, ""},
+		{"git log 2>/dev/null | cat", rules.NoDecision, rules.Allow, looser},
+		{"LC_ALL=C git log", rules.NoDecision, rules.Allow, looser},
+		{"docker push x", rules.Prompt, rules.Prompt, ""},
+		{"git status && bash -c 'git log'", rules.NoDecision, rules.Allow, looser},
 	}
 	for _, tt := range tests {
 		j := r.Judge([]string{"/bin/bash", "-lc", tt.script})
-		require.Equal(t, tt.here, j.Ruling, "%s: %s", tt.script, j.Reason)
+		require.Equal(t, tt.here, j.Decision, "%s: %s", tt.script, j.Reason)
 		if tt.why == "" {
 			require.Equal(t, tt.codex, tt.here, tt.script)
 		}
 	}
-	require.Equal(t, rules.Permitted, r.Network("api.github.com", "https").Ruling)
-	require.Equal(t, rules.Forbidden, r.Network("169.254.169.254", "http").Ruling)
+	require.Equal(t, rules.Allow, r.Network("api.github.com", "https").Decision)
+	require.Equal(t, rules.Forbidden, r.Network("169.254.169.254", "http").Decision)
 }
 
 // TestAllowCoversWhatItNames has rules that name a wrapper and its command.
@@ -151,56 +151,56 @@ prefix_rule(pattern=["doas", "sh", "-c"])
 `)
 	tests := []struct {
 		script string
-		want   rules.Ruling
+		want   rules.Decision
 	}{
-		{"sudo apt-get update -y", rules.Permitted},
-		{"sudo apt-get upgrade", rules.NoRule},
-		{"sudo -u x apt-get update", rules.NoRule},
-		{"timeout 5 ls", rules.Permitted},
-		{"timeout 5 make", rules.NoRule},
-		{"find . -name x", rules.Permitted},
-		{"find . -exec ls {} +", rules.NoRule}, // what ls is given is not known
-		{"find . -exec make +", rules.NoRule},
-		{"python3 -c 'print(1)'", rules.Permitted},
-		{"python3 -c 'print(2)'", rules.NoRule},
-		{"ssh build make test", rules.Permitted}, // it runs elsewhere
-		{"npx tsc -p .", rules.Permitted},
-		{"git log", rules.Permitted},
-		{"git -C dir log", rules.Permitted},
-		{"git -c core.pager='make x' log", rules.NoRule},
-		{"git -c core.pager=ls log", rules.Permitted},
-		{"", rules.NoRule},
-		{":", rules.NoRule},
+		{"sudo apt-get update -y", rules.Allow},
+		{"sudo apt-get upgrade", rules.NoDecision},
+		{"sudo -u x apt-get update", rules.NoDecision},
+		{"timeout 5 ls", rules.Allow},
+		{"timeout 5 make", rules.NoDecision},
+		{"find . -name x", rules.Allow},
+		{"find . -exec ls {} +", rules.NoDecision}, // what ls is given is not known
+		{"find . -exec make +", rules.NoDecision},
+		{"python3 -c 'print(1)'", rules.Allow},
+		{"python3 -c 'print(2)'", rules.NoDecision},
+		{"ssh build make test", rules.Allow}, // it runs elsewhere
+		{"npx tsc -p .", rules.Allow},
+		{"git log", rules.Allow},
+		{"git -C dir log", rules.Allow},
+		{"git -c core.pager='make x' log", rules.NoDecision},
+		{"git -c core.pager=ls log", rules.Allow},
+		{"", rules.NoDecision},
+		{":", rules.NoDecision},
 
 		// A program that only has the name of a wrapper is no wrapper.
-		{"nohup ls", rules.Permitted},
-		{"/usr/bin/nohup ls", rules.Permitted},
-		{"./nohup ls", rules.NoRule},
-		{"/tmp/bash -c ls", rules.NoRule},
-		{"env -P /tmp ls", rules.NoRule},
+		{"nohup ls", rules.Allow},
+		{"/usr/bin/nohup ls", rules.Allow},
+		{"./nohup ls", rules.NoDecision},
+		{"/tmp/bash -c ls", rules.NoDecision},
+		{"env -P /tmp ls", rules.NoDecision},
 
 		// What is covered in one place is not in another.
-		{"sudo apt-get update && apt-get update", rules.NoRule},
-		{"sudo sh -c make", rules.NoRule},
-		{"watch sh -c make; sh -c make", rules.NoRule},
-		{"f() { make; }; watch f; f", rules.NoRule},
-		{"watch sh -c make", rules.Permitted},
-		{"doas sh -c ls", rules.Permitted},
-		{"doas sh -c make", rules.NoRule},
+		{"sudo apt-get update && apt-get update", rules.NoDecision},
+		{"sudo sh -c make", rules.NoDecision},
+		{"watch sh -c make; sh -c make", rules.NoDecision},
+		{"f() { make; }; watch f; f", rules.NoDecision},
+		{"watch sh -c make", rules.Allow},
+		{"doas sh -c ls", rules.Allow},
+		{"doas sh -c make", rules.NoDecision},
 	}
 	for _, tt := range tests {
 		j := r.Judge([]string{"bash", "-c", tt.script})
-		require.Equal(t, tt.want, j.Ruling, "%s: %s", tt.script, j.Reason)
+		require.Equal(t, tt.want, j.Decision, "%s: %s", tt.script, j.Reason)
 	}
 }
 
 // TestShellAnywhere has a call whose own shell is not a trusted one.
 func TestShellAnywhere(t *testing.T) {
 	r := testkit.Rules(t, `prefix_rule(pattern=["ls"])`)
-	require.Equal(t, rules.Permitted, r.Judge([]string{"/bin/bash", "-lc", "ls"}).Ruling)
-	require.Equal(t, rules.Permitted, r.Judge([]string{"zsh", "-c", "ls"}).Ruling)
-	require.Equal(t, rules.NoRule, r.Judge([]string{"./bash", "-lc", "ls"}).Ruling)
-	require.Equal(t, rules.NoRule, r.Judge([]string{"/tmp/sh", "-c", "ls"}).Ruling)
+	require.Equal(t, rules.Allow, r.Judge([]string{"/bin/bash", "-lc", "ls"}).Decision)
+	require.Equal(t, rules.Allow, r.Judge([]string{"zsh", "-c", "ls"}).Decision)
+	require.Equal(t, rules.NoDecision, r.Judge([]string{"./bash", "-lc", "ls"}).Decision)
+	require.Equal(t, rules.NoDecision, r.Judge([]string{"/tmp/sh", "-c", "ls"}).Decision)
 }
 
 // TestJudgementJSON is what policy check prints: Codex's words, and where.
@@ -273,21 +273,21 @@ func TestProposePrefix(t *testing.T) {
 			}
 			// The rule that it would write permits the call, once what else
 			// the call holds is permitted too.
-			again := testkit.Rules(t, rules.Line(got, "allow"))
+			again := testkit.Rules(t, rules.PrefixRuleLine(got, "allow"))
 			for range 3 {
 				more, ok := again.ProposePrefix(tt.argv, nil)
 				if !ok {
 					break
 				}
-				again.Add(testkit.Rules(t, rules.Line(more, "allow")))
+				again.Add(testkit.Rules(t, rules.PrefixRuleLine(more, "allow")))
 			}
-			require.Equal(t, rules.Permitted, again.Judge(tt.argv).Ruling)
+			require.Equal(t, rules.Allow, again.Judge(tt.argv).Decision)
 		})
 	}
 }
 
 func TestRuleLine(t *testing.T) {
-	require.Equal(t, `prefix_rule(pattern=["touch"], decision="allow")`, rules.Line([]string{"touch"}, "allow"))
+	require.Equal(t, `prefix_rule(pattern=["touch"], decision="allow")`, rules.PrefixRuleLine([]string{"touch"}, "allow"))
 }
 
 func FuzzRuleLine(f *testing.F) {
@@ -299,13 +299,13 @@ func FuzzRuleLine(f *testing.F) {
 			t.Skip()
 		}
 		for _, decision := range []string{"allow", "prompt", "forbidden"} {
-			line := rules.Line([]string{a, b}, decision)
+			line := rules.PrefixRuleLine([]string{a, b}, decision)
 			require.NotContains(t, line, "\n")
 			r, err := rules.Parse("x.rules", []byte(line+"\n"))
 			require.NoError(t, err, line)
 			m := r.Command([]string{a, b, "more"})
-			require.Equal(t, decision, m.Ruling.String(), line)
-			require.Zero(t, r.Command([]string{a, b + "x"}).Ruling)
+			require.Equal(t, decision, m.Decision.String(), line)
+			require.Zero(t, r.Command([]string{a, b + "x"}).Decision)
 		}
 	})
 }

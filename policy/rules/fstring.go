@@ -9,12 +9,12 @@ import (
 
 var fstringName = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// withoutFStrings rewrites f"…{name}…" as "…{name}…".format(name=name). Codex
-// reads rule files with a Starlark that has f-strings with names in them; the
-// one here has not. Lines stay where they are.
+// withoutFStrings rewrites f"…{name}…" as "…{name}…".format(name=name), because
+// Codex's Starlark has f-strings and the one used here does not. Line numbers
+// do not change.
 func withoutFStrings(src string) string {
 	var b strings.Builder
-	word := 0 // where the identifier begins that ends here
+	word := 0 // start of the identifier before i
 	for i := 0; i < len(src); {
 		switch c := src[i]; {
 		case c == '#':
@@ -58,11 +58,11 @@ func isNameByte(c byte) bool {
 
 // A literal is a string literal of a rule file.
 type literal struct {
-	out    string // what is written for it
-	length int    // of it in the source
+	out    string // the text that replaces it
+	length int    // its length in the source
 }
 
-// stringLiteral returns the literal that src begins with.
+// stringLiteral returns the literal at the start of src.
 func stringLiteral(src string) literal {
 	quote := src[:1]
 	if strings.HasPrefix(src, strings.Repeat(quote, 3)) {
@@ -82,7 +82,7 @@ func stringLiteral(src string) literal {
 	return literal{src, len(src)}
 }
 
-// formatted turns the text of an f-string into a call of format.
+// formatted turns the literal of an f-string into a call of format.
 func formatted(text literal) literal {
 	bare := strings.NewReplacer("{{", "", "}}", "").Replace(text.out)
 	var args []string

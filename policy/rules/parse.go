@@ -14,10 +14,10 @@ import (
 	"toolgate/policy/shell"
 )
 
-// A Error is a fault in a rule file.
+// An Error is a fault in a rule file.
 type Error struct {
 	File string
-	Line int // 0 when the fault has no line
+	Line int // 0 if the fault has no line
 	Msg  string
 }
 
@@ -41,8 +41,7 @@ const maxRuleSteps = 5_000_000
 //	tool_rule(server="github", tool="delete_*", args={"repo": "x"}, decision="forbidden")
 //
 // A decision is allow (the default of prefix_rule), prompt or forbidden. The
-// examples of match and not_match are checked. Every fault is a *[Error];
-// there are no rules then.
+// examples in match and not_match are checked. The error is a *[Error].
 func Parse(name string, src []byte) (*Rules, error) {
 	p := ruleParser{file: name, rules: &Rules{}}
 	thread := &starlark.Thread{
@@ -71,7 +70,7 @@ func Parse(name string, src []byte) (*Rules, error) {
 	return p.rules, nil
 }
 
-// ruleError turns what Starlark reports into a Error.
+// ruleError converts an error of Starlark to an [Error].
 func ruleError(name string, err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -104,22 +103,22 @@ type ruleParser struct {
 	examples []ruleExamples
 }
 
-// ruleExamples are the examples of one rule, checked when the file is read
-// whole.
+// ruleExamples are the examples of one rule, checked after the whole file is read.
 type ruleExamples struct {
 	rule       prefixRule
 	match, not [][]string
 }
 
-func (p *ruleParser) here(thread *starlark.Thread) source {
-	return source{p.file, int(thread.CallFrame(1).Pos.Line)}
+func (p *ruleParser) here(thread *starlark.Thread) position {
+	return position{p.file, int(thread.CallFrame(1).Pos.Line)}
 }
 
-// reviewers are the values of Codex's reviewer argument. Here a person is
-// asked whatever it says.
+// reviewers are the values of Codex's reviewer argument. They have no effect: a
+// person is asked in any case.
 var reviewers = []string{"", "user", "auto_review"}
 
-func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var pattern starlark.Value
 	var decision, justification, match, notMatch, unless, reviewer starlark.Value
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
@@ -128,8 +127,8 @@ func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, ar
 	if err != nil {
 		return nil, err
 	}
-	rule := prefixRule{source: p.here(thread), ruling: Permitted}
-	if rule.ruling, err = rulingOf(decision, Permitted); err != nil {
+	rule := prefixRule{position: p.here(thread), decision: Allow}
+	if rule.decision, err = decisionOf(decision, Allow); err != nil {
 		return nil, err
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -156,7 +155,7 @@ func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, ar
 	return starlark.None, nil
 }
 
-// check tries the examples of a rule on the rule alone.
+// check checks the examples of a rule against that rule alone.
 func (p *ruleParser) check(ex ruleExamples) error {
 	alone := Rules{prefixes: []prefixRule{ex.rule}, hosts: p.rules.hosts}
 	fault := func(format string, args ...any) error {
@@ -164,18 +163,19 @@ func (p *ruleParser) check(ex ruleExamples) error {
 	}
 	for _, argv := range ex.not {
 		if len(alone.Command(argv).Matches) > 0 {
-			return fault("not_match example matches the rule: %s", shell.JoinArgv(argv))
+			return fault("not_match example matches the rule: %s", shell.Join(argv))
 		}
 	}
 	for _, argv := range ex.match {
 		if len(alone.Command(argv).Matches) == 0 {
-			return fault("match example does not match the rule: %s", shell.JoinArgv(argv))
+			return fault("match example does not match the rule: %s", shell.Join(argv))
 		}
 	}
 	return nil
 }
 
-func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var name string
 	var list starlark.Iterable
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name, "paths", &list); err != nil {
@@ -206,25 +206,28 @@ func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, arg
 	return starlark.None, nil
 }
 
-func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var host, protocol, decision string
 	var justification starlark.Value
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision, "justification?", &justification)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision,
+		"justification?", &justification)
 	if err != nil {
 		return nil, err
 	}
-	rule := networkRule{source: p.here(thread)}
+	rule := networkRule{position: p.here(thread)}
 	if rule.host, err = parseHost(host); err != nil {
 		return nil, err
 	}
 	var ok bool
 	if rule.protocol, ok = parseProtocol(protocol); !ok {
-		return nil, fmt.Errorf("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)", protocol)
+		return nil, fmt.Errorf("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)",
+			protocol)
 	}
 	if decision == "deny" {
 		decision = "forbidden"
 	}
-	if rule.ruling, ok = parseRuling(decision); !ok {
+	if rule.decision, ok = parseDecision(decision); !ok {
 		return nil, fmt.Errorf("invalid decision: %s", decision)
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -234,14 +237,16 @@ func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, a
 	return starlark.None, nil
 }
 
-func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
+	kwargs []starlark.Tuple) (starlark.Value, error) {
 	var server, tool, decision, justification starlark.Value
 	var wanted *starlark.Dict
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "server", &server, "tool", &tool, "args?", &wanted, "decision?", &decision, "justification?", &justification)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "server", &server, "tool", &tool, "args?", &wanted,
+		"decision?", &decision, "justification?", &justification)
 	if err != nil {
 		return nil, err
 	}
-	rule := toolRule{source: p.here(thread)}
+	rule := toolRule{position: p.here(thread)}
 	if rule.servers, err = alternativesOf("server", server); err != nil {
 		return nil, err
 	}
@@ -255,10 +260,10 @@ func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args
 		}
 		rule.args = pattern.object
 	}
-	if rule.ruling, err = rulingOf(decision, NoRule); err != nil {
+	if rule.decision, err = decisionOf(decision, NoDecision); err != nil {
 		return nil, err
 	}
-	if rule.ruling == NoRule {
+	if rule.decision == NoDecision {
 		return nil, errors.New("tool_rule needs a decision: allow, prompt or forbidden")
 	}
 	if rule.justification, err = justificationOf(justification); err != nil {
@@ -281,17 +286,17 @@ func textOf(what string, v starlark.Value) (string, error) {
 	return s, nil
 }
 
-func rulingOf(v starlark.Value, fallback Ruling) (Ruling, error) {
+func decisionOf(v starlark.Value, fallback Decision) (Decision, error) {
 	if isNone(v) {
 		return fallback, nil
 	}
 	s, err := textOf("decision", v)
 	if err != nil {
-		return NoRule, err
+		return NoDecision, err
 	}
-	r, ok := parseRuling(s)
+	r, ok := parseDecision(s)
 	if !ok {
-		return NoRule, fmt.Errorf("invalid decision: %s", s)
+		return NoDecision, fmt.Errorf("invalid decision: %s", s)
 	}
 	return r, nil
 }
@@ -363,8 +368,8 @@ func patternOf(v starlark.Value) ([][]string, error) {
 	return out, nil
 }
 
-// exceptionsOf reads the patterns of unless. One that the rule could never
-// meet is a mistake of the writer.
+// exceptionsOf reads the patterns of unless. One that can never match together
+// with the rule's pattern is an error.
 func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 	if isNone(v) {
 		return nil, nil
@@ -384,7 +389,8 @@ func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 		}
 		for i, alternatives := range pattern {
 			if !slices.ContainsFunc(u[i], func(s string) bool { return slices.Contains(alternatives, s) }) {
-				return nil, fmt.Errorf("an unless pattern must begin like the rule's pattern (%s)", strings.Join(u[i], "|"))
+				return nil, fmt.Errorf("an unless pattern must begin like the rule's pattern (%s)",
+					strings.Join(u[i], "|"))
 			}
 		}
 		out = append(out, u)
@@ -392,8 +398,8 @@ func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
 	return out, nil
 }
 
-// examplesOf reads example commands: lists of words, or lines split as a
-// shell splits them.
+// examplesOf reads example commands: lists of words, or lines that are split as
+// by a shell.
 func examplesOf(v starlark.Value) ([][]string, error) {
 	if isNone(v) {
 		return nil, nil
@@ -415,7 +421,7 @@ func examplesOf(v starlark.Value) ([][]string, error) {
 
 func exampleOf(v starlark.Value) ([]string, error) {
 	if s, ok := starlark.AsString(v); ok {
-		argv, err := shell.SplitWords(s)
+		argv, err := shell.Split(s)
 		if err != nil {
 			return nil, errors.New("example string has invalid shell syntax")
 		}
@@ -435,7 +441,7 @@ func exampleOf(v starlark.Value) ([]string, error) {
 	return argv, err
 }
 
-// argOf reads what a tool_rule wants of an argument.
+// argOf reads a tool_rule's pattern for an argument.
 func argOf(name string, v starlark.Value) (argPattern, error) {
 	if d, ok := v.(*starlark.Dict); ok {
 		p := argPattern{object: make(map[string]argPattern)}
@@ -478,7 +484,7 @@ func argOf(name string, v starlark.Value) (argPattern, error) {
 	return p, nil
 }
 
-// parseProtocol returns the protocol by its one name.
+// parseProtocol returns the normal name of a protocol.
 func parseProtocol(s string) (string, bool) {
 	switch s {
 	case "http", "https", "socks5_tcp", "socks5_udp":
@@ -489,8 +495,8 @@ func parseProtocol(s string) (string, bool) {
 	return s, false
 }
 
-// parseHost returns a host name or address as rules compare it: lower case,
-// without port, brackets or a final dot.
+// parseHost returns a host name or address in normal form: lower case, without
+// port, brackets or final dot.
 func parseHost(raw string) (string, error) {
 	host := strings.TrimSpace(raw)
 	if strings.ContainsAny(host, "/?#") {
@@ -515,18 +521,18 @@ func parseHost(raw string) (string, error) {
 		return "", errors.New("network_rule host cannot contain whitespace")
 	}
 	if one, err := hostname.Parse(host); err == nil {
-		return one, nil // the form in which the proxy compares
+		return one, nil // the form that the proxy compares
 	}
 	return host, nil
 }
 
-// isPort reports whether s is a colon and a number.
+// isPort reports whether s is a colon followed by digits.
 func isPort(s string) bool {
 	digits, ok := strings.CutPrefix(s, ":")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// startsAtDrive reports whether path is an absolute one of Windows.
+// startsAtDrive reports whether path is an absolute Windows path.
 func startsAtDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\')
 }

@@ -1,12 +1,12 @@
-// Package rules reads Codex's rule files and says what they decide about a command,
-// a host or a call of a tool.
+// Package rules reads Codex's rule files and evaluates them for a command, a host
+// or a tool call.
 //
 //	r, err := rules.Parse("default.rules", text)
 //	j := r.Judge([]string{"bash", "-lc", "git push && ls"})
-//	// j.Ruling is Permitted, Prompted, Forbidden or NoRule
+//	// j.Decision is Allow, Prompt, Forbidden or NoDecision
 //
-// Rules that restrict look at every command that a script might run; a rule that
-// permits lifts the sandbox only from what is plain, see [Judgment.Lifts].
+// Restricting rules apply to every command that a script might run. A permitting
+// rule lifts the sandbox only from simple scripts, see [Judgment.LiftsSandbox].
 package rules
 
 import (
@@ -18,22 +18,22 @@ import (
 	"toolgate/policy/shell"
 )
 
-// A Ruling is what rules say about a command, a host or a tool. The zero value
-// says nothing.
-type Ruling int
+// A Decision is what rules say about a command, a host or a tool, in Codex's
+// words. Stricter decisions are greater.
+type Decision int
 
 const (
-	NoRule    Ruling = iota // no rule speaks of it
-	Permitted               // it may run unasked, and without the sandbox where it is plain what runs
-	Prompted                // a person is asked
-	Forbidden               // it does not run
+	NoDecision Decision = iota // no rule applies
+	Allow                      // run it unasked, and outside the sandbox if it is simple enough
+	Prompt                     // ask a person first
+	Forbidden                  // do not run it
 )
 
-func (r Ruling) String() string {
+func (r Decision) String() string {
 	switch r {
-	case Permitted:
+	case Allow:
 		return "allow"
-	case Prompted:
+	case Prompt:
 		return "prompt"
 	case Forbidden:
 		return "forbidden"
@@ -41,80 +41,80 @@ func (r Ruling) String() string {
 	return ""
 }
 
-// MarshalText writes the word that rule files use.
-func (r Ruling) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+// MarshalText returns the word that rule files use.
+func (r Decision) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// parseRuling returns the ruling that a rule file names.
-func parseRuling(s string) (Ruling, bool) {
+// parseDecision returns the decision named s.
+func parseDecision(s string) (Decision, bool) {
 	switch s {
 	case "allow":
-		return Permitted, true
+		return Allow, true
 	case "prompt":
-		return Prompted, true
+		return Prompt, true
 	case "forbidden":
 		return Forbidden, true
 	}
-	return NoRule, false
+	return NoDecision, false
 }
 
-// Rules are what the user's rule files say. A nil *Rules says nothing.
+// Rules are the rules of one or more rule files. A nil *Rules has none.
 type Rules struct {
-	// Home is what ~/ stands for in host_executable paths. Without it such
-	// paths stand for nothing.
+	// Home replaces ~ in the paths of host_executable. If it is empty, such
+	// paths match nothing.
 	Home string
 
 	prefixes []prefixRule
-	hosts    map[string][]string // program name to the paths that may stand for it
+	hosts    map[string][]string // program name to the paths that are that program
 	networks []networkRule
 	tools    []toolRule
 }
 
-// A source is the place of a rule.
-type source struct {
+// A position is where a rule is defined.
+type position struct {
 	File string
 	Line int
 }
 
 type prefixRule struct {
-	source
+	position
 	pattern       [][]string // the words in order, each with its alternatives
 	unless        [][][]string
-	ruling        Ruling
+	decision      Decision
 	justification string
 }
 
 type networkRule struct {
-	source
+	position
 	host, protocol string
-	ruling         Ruling
+	decision       Decision
 	justification  string
 }
 
 type toolRule struct {
-	source
-	servers, tools []string // with * for any text
+	position
+	servers, tools []string // * matches any text
 	args           map[string]argPattern
-	ruling         Ruling
+	decision       Decision
 	justification  string
 }
 
-// A Match is a rule that speaks of something, and how.
+// A Match is a rule that applies to a command, a host or a tool.
 type Match struct {
-	Ruling        Ruling   `json:"decision"`
+	Decision      Decision `json:"decision"`
 	Prefix        []string `json:"matchedPrefix,omitempty"`
 	Program       string   `json:"resolvedProgram,omitempty"` // the path whose file name matched
 	Justification string   `json:"justification,omitempty"`
 	File          string   `json:"file"`
 	Line          int      `json:"line"`
-	// Possible is set where the rule speaks of it only if a part that is not
-	// known turns out so.
+	// Possible is set if the rule applies only for some values of an argument
+	// that is not known.
 	Possible bool `json:"possible,omitempty"`
 }
 
 func (m Match) String() string {
-	s := fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Ruling)
+	s := fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Decision)
 	if len(m.Prefix) > 0 {
-		s += " " + shell.JoinArgv(m.Prefix)
+		s += " " + shell.Join(m.Prefix)
 	}
 	if m.Justification != "" {
 		s += ": " + m.Justification
@@ -122,21 +122,22 @@ func (m Match) String() string {
 	return s
 }
 
-// A Matched is what all rules together say: the strictest of them.
-type Matched struct {
-	Ruling  Ruling
-	Matches []Match
+// An Evaluation is what all rules together say. The strictest decision applies;
+// matches that are only possible do not count.
+type Evaluation struct {
+	Decision Decision
+	Matches  []Match
 }
 
-func (r *Matched) add(m Match) {
-	r.Matches = append(r.Matches, m)
+func (e *Evaluation) add(m Match) {
+	e.Matches = append(e.Matches, m)
 	if !m.Possible {
-		r.Ruling = max(r.Ruling, m.Ruling)
+		e.Decision = max(e.Decision, m.Decision)
 	}
 }
 
-// Add takes in the rules of another file. Where several speak of one thing the
-// strictest holds, whatever their order.
+// Add adds the rules of another file. The strictest rule that applies wins,
+// whatever the order.
 func (r *Rules) Add(other *Rules) {
 	if other == nil {
 		return
@@ -148,25 +149,24 @@ func (r *Rules) Add(other *Rules) {
 		if r.hosts == nil {
 			r.hosts = make(map[string][]string)
 		}
-		r.hosts[name] = paths // the last file to name it decides, as in Codex
+		r.hosts[name] = paths // the last file wins, as in Codex
 	}
 }
 
-// Restricts reports whether any rule prompts for or forbids a command. Where
-// none does, what is opaque can hide nothing from the rules.
+// Restricts reports whether any rule prompts for or forbids a command.
 func (r *Rules) Restricts() bool {
-	return r != nil && slices.ContainsFunc(r.prefixes, func(p prefixRule) bool { return p.ruling > Permitted })
+	return r != nil && slices.ContainsFunc(r.prefixes, func(p prefixRule) bool { return p.decision > Allow })
 }
 
-// Command returns what the rules say about one simple command. It does not
-// look inside it, see [Rules.Judge].
-func (r *Rules) Command(argv []string) Matched {
+// Command evaluates the rules for one simple command, not for the commands that
+// it starts; see [Rules.Judge].
+func (r *Rules) Command(argv []string) Evaluation {
 	return r.command(shell.Command{Argv: argv})
 }
 
-// command is Command for one whose arguments may be unknown in part.
-func (r *Rules) command(c shell.Command) Matched {
-	var out Matched
+// command is [Rules.Command] for a command with arguments that may be unknown.
+func (r *Rules) command(c shell.Command) Evaluation {
+	var out Evaluation
 	if r == nil || len(c.Argv) == 0 {
 		return out
 	}
@@ -183,11 +183,11 @@ func (r *Rules) command(c shell.Command) Matched {
 		r.otherCase(c, name, &out)
 		return out
 	}
-	// An absolute path stands for its file name: always for what restricts,
-	// for an allow only where the path is known to be that program.
+	// A path also matches rules for its file name: always for restricting
+	// rules, for an allow only if the path is known to be that program.
 	trusted := !exact && r.standsFor(c.Argv[0], name)
 	for _, rule := range r.prefixes {
-		if rule.ruling == Permitted && !trusted {
+		if rule.decision == Allow && !trusted {
 			continue
 		}
 		if m, ok := rule.match(c, name, true); ok {
@@ -200,14 +200,13 @@ func (r *Rules) command(c shell.Command) Matched {
 	return out
 }
 
-// byPath finds restricting rules for a path that the program may be, written
-// in another way.
-func (r *Rules) byPath(c shell.Command, name string, out *Matched) {
+// byPath finds restricting rules for a path that may be the same program.
+func (r *Rules) byPath(c shell.Command, name string, out *Evaluation) {
 	if strings.HasPrefix(c.Argv[0], "/") {
 		return
 	}
 	for _, rule := range r.prefixes {
-		if rule.ruling <= Permitted {
+		if rule.decision <= Allow {
 			continue
 		}
 		for _, path := range rule.pattern[0] {
@@ -222,7 +221,7 @@ func (r *Rules) byPath(c shell.Command, name string, out *Matched) {
 	}
 }
 
-// home returns a path with the home folder in place of ~.
+// home replaces ~ in a path with the home folder.
 func (r *Rules) home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
 		return strings.TrimSuffix(r.Home, "/") + "/" + rest
@@ -230,15 +229,15 @@ func (r *Rules) home(path string) string {
 	return path
 }
 
-// otherCase finds restricting rules for a name written in another case, which
-// is the same program on macOS and Windows.
-func (r *Rules) otherCase(c shell.Command, name string, out *Matched) {
+// otherCase finds restricting rules for the name in lower case: macOS and Windows
+// ignore case.
+func (r *Rules) otherCase(c shell.Command, name string, out *Evaluation) {
 	lower := strings.ToLower(name)
 	if lower == name {
 		return
 	}
 	for _, rule := range r.prefixes {
-		if rule.ruling > Permitted {
+		if rule.decision > Allow {
 			if m, ok := rule.match(c, lower, true); ok {
 				out.add(m)
 			}
@@ -253,13 +252,13 @@ func (r *Rules) standsFor(path, name string) bool {
 			return r.home(p) == path || p == path
 		})
 	}
-	return shell.InSystemFolder(path)
+	return shell.IsSystemProgram(path)
 }
 
-// match compares the rule with a command whose program is called name.
+// match reports whether the rule applies to a command of the program name.
 func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, bool) {
 	fit := matchPrefix(p.pattern, c, name)
-	if fit == fitsNot || fit == mayFit && p.ruling == Permitted {
+	if fit == fitsNot || fit == mayFit && p.decision == Allow {
 		return Match{}, false
 	}
 	for _, u := range p.unless {
@@ -268,7 +267,7 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 		}
 	}
 	m := Match{
-		Ruling: p.ruling, Justification: p.justification,
+		Decision: p.decision, Justification: p.justification,
 		File: p.File, Line: p.Line, Possible: fit == mayFit,
 	}
 	if fit == fits {
@@ -284,12 +283,12 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 	return m, true
 }
 
-// A fit is how a command compares with a pattern.
+// A fit says whether a command matches a pattern.
 type fit int
 
 const (
 	fitsNot fit = iota
-	mayFit      // it depends on what is not known
+	mayFit      // depends on arguments that are not known
 	fits
 )
 
@@ -311,24 +310,21 @@ func matchPrefix(pattern [][]string, c shell.Command, name string) fit {
 		if !unknown || i == 0 {
 			return fitsNot
 		}
-		if !h.Many && !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
+		if !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
 			return fitsNot
 		}
 		if h.Many {
-			if h.Prefix != "" && !slices.ContainsFunc(alternatives, func(a string) bool { return strings.HasPrefix(a, h.Prefix) }) {
-				return fitsNot
-			}
-			return mayFit // what follows can stand anywhere
+			return mayFit // the words after it may be at any position
 		}
 		result = mayFit
 	}
 	return result
 }
 
-// Network returns what the rules say about reaching host by protocol: http,
-// https, socks5_tcp or socks5_udp.
-func (r *Rules) Network(host, protocol string) Matched {
-	var out Matched
+// Network evaluates the rules for a connection to host by a protocol: http, https,
+// socks5_tcp or socks5_udp.
+func (r *Rules) Network(host, protocol string) Evaluation {
+	var out Evaluation
 	if r == nil {
 		return out
 	}
@@ -339,17 +335,18 @@ func (r *Rules) Network(host, protocol string) Matched {
 	protocol, _ = parseProtocol(protocol)
 	for _, n := range r.networks {
 		if n.host == host && n.protocol == protocol {
-			out.add(Match{Ruling: n.ruling, Prefix: []string{n.protocol, n.host}, Justification: n.justification, File: n.File, Line: n.Line})
+			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host},
+				Justification: n.justification, File: n.File, Line: n.Line})
 		}
 	}
 	return out
 }
 
-// Tool returns what the rules say about a call of a tool of a downstream
-// server, or of a built-in tool when server is "". Arguments that are no JSON
-// object fit every restricting rule of the tool and no other.
-func (r *Rules) Tool(server, tool string, args json.RawMessage) Matched {
-	var out Matched
+// Tool evaluates the rules for a call of a downstream server's tool, or of a
+// built-in tool if server is "". If the arguments are not a JSON object, all
+// restricting rules for the tool apply and no permitting one does.
+func (r *Rules) Tool(server, tool string, args json.RawMessage) Evaluation {
+	var out Evaluation
 	if r == nil {
 		return out
 	}
@@ -358,23 +355,24 @@ func (r *Rules) Tool(server, tool string, args json.RawMessage) Matched {
 			continue
 		}
 		if t.fits(args) {
-			out.add(Match{Ruling: t.ruling, Prefix: []string{server, tool}, Justification: t.justification, File: t.File, Line: t.Line})
+			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification,
+				File: t.File, Line: t.Line})
 		}
 	}
 	return out
 }
 
-// fits reports whether the arguments of a call are those of the rule.
+// fits reports whether the arguments of a call match the rule.
 func (t toolRule) fits(args json.RawMessage) bool {
 	if len(t.args) == 0 {
 		return true
 	}
 	values, err := members(args)
 	if err != nil {
-		return t.ruling > Permitted
+		return t.decision > Allow
 	}
 	for name, pattern := range t.args {
-		if !pattern.fitsMember(values[name], t.ruling > Permitted) {
+		if !pattern.fitsMember(values[name], t.decision > Allow) {
 			return false
 		}
 	}

@@ -24,40 +24,40 @@ host_executable(name="make", paths=["/opt/make/bin/make", "~/bin/make"])
 	tests := []struct {
 		name string
 		argv []string
-		want rules.Ruling
+		want rules.Decision
 	}{
-		{"a prefix", []string{"git", "push", "origin"}, rules.Prompted},
-		{"another alternative", []string{"git", "fetch"}, rules.Prompted},
-		{"no alternative", []string{"git", "pull"}, rules.NoRule},
-		{"shorter than the pattern", []string{"git"}, rules.NoRule},
+		{"a prefix", []string{"git", "push", "origin"}, rules.Prompt},
+		{"another alternative", []string{"git", "fetch"}, rules.Prompt},
+		{"no alternative", []string{"git", "pull"}, rules.NoDecision},
+		{"shorter than the pattern", []string{"git"}, rules.NoDecision},
 		{"the strictest wins", []string{"git", "push", "--force"}, rules.Forbidden},
-		{"the default is allow", []string{"ls", "-l"}, rules.Permitted},
-		{"words are compared whole", []string{"lsof"}, rules.NoRule},
-		{"a rule", []string{"npm", "publish"}, rules.Prompted},
-		{"its exception", []string{"npm", "test"}, rules.NoRule},
-		{"a system path allows", []string{"/usr/bin/ls"}, rules.Permitted},
-		{"any other path does not", []string{"/tmp/ls"}, rules.NoRule},
-		{"a relative path does not", []string{"./ls"}, rules.NoRule},
-		{"any path restricts", []string{"/tmp/git", "push"}, rules.Prompted},
-		{"a relative path restricts", []string{"./git", "push"}, rules.Prompted},
-		{"another case restricts", []string{"GIT", "push"}, rules.Prompted},
-		{"another case allows nothing", []string{"LS"}, rules.NoRule},
-		{"a Windows suffix restricts", []string{"git.exe", "push"}, rules.Prompted},
-		{"an absolute pattern", []string{"/opt/tool", "x"}, rules.Permitted},
-		{"a listed path", []string{"/opt/make/bin/make"}, rules.Permitted},
-		{"a listed home path", []string{"/home/u/bin/make"}, rules.Permitted},
-		{"a path that is not listed", []string{"/usr/bin/make"}, rules.NoRule},
-		{"nothing", nil, rules.NoRule},
+		{"the default is allow", []string{"ls", "-l"}, rules.Allow},
+		{"words are compared whole", []string{"lsof"}, rules.NoDecision},
+		{"a rule", []string{"npm", "publish"}, rules.Prompt},
+		{"its exception", []string{"npm", "test"}, rules.NoDecision},
+		{"a system path allows", []string{"/usr/bin/ls"}, rules.Allow},
+		{"any other path does not", []string{"/tmp/ls"}, rules.NoDecision},
+		{"a relative path does not", []string{"./ls"}, rules.NoDecision},
+		{"any path restricts", []string{"/tmp/git", "push"}, rules.Prompt},
+		{"a relative path restricts", []string{"./git", "push"}, rules.Prompt},
+		{"another case restricts", []string{"GIT", "push"}, rules.Prompt},
+		{"another case allows nothing", []string{"LS"}, rules.NoDecision},
+		{"a Windows suffix restricts", []string{"git.exe", "push"}, rules.Prompt},
+		{"an absolute pattern", []string{"/opt/tool", "x"}, rules.Allow},
+		{"a listed path", []string{"/opt/make/bin/make"}, rules.Allow},
+		{"a listed home path", []string{"/home/u/bin/make"}, rules.Allow},
+		{"a path that is not listed", []string{"/usr/bin/make"}, rules.NoDecision},
+		{"nothing", nil, rules.NoDecision},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, r.Command(tt.argv).Ruling)
+			require.Equal(t, tt.want, r.Command(tt.argv).Decision)
 		})
 	}
 	m := r.Command([]string{"/usr/bin/git", "push", "x"}).Matches
 	require.Len(t, m, 1)
 	require.Equal(t, rules.Match{
-		Ruling: rules.Prompted, Prefix: []string{"git", "push"}, Program: "/usr/bin/git",
+		Decision: rules.Prompt, Prefix: []string{"git", "push"}, Program: "/usr/bin/git",
 		Justification: "it reaches the network", File: "default.rules", Line: 2,
 	}, m[0])
 }
@@ -71,31 +71,31 @@ prefix_rule(pattern=["cat"])
 	tests := []struct {
 		name   string
 		script string
-		want   rules.Ruling
+		want   rules.Decision
 	}{
-		{"every segment allowed", "ls && cat x | ls", rules.Permitted},
-		{"one is not", "ls && wc", rules.NoRule},
-		{"a file is written", "ls > x", rules.NoRule},
-		{"nothing is written", "ls 2>/dev/null", rules.Permitted},
-		{"a variable in an allowed command", "cat $x", rules.NoRule},
-		{"a pattern in an allowed command", "cat *.go", rules.Permitted},
-		{"a variable that loads code", "LD_PRELOAD=x ls", rules.NoRule},
-		{"one set before", "export LD_PRELOAD=x; ls", rules.NoRule},
-		{"one that does not restrict", "PATH=x:$PATH make", rules.NoRule},
-		{"a variable that holds code", "PERL5OPT=x ls", rules.Prompted},
-		{"a harmless variable", "LC_ALL=C ls", rules.Permitted},
+		{"every segment allowed", "ls && cat x | ls", rules.Allow},
+		{"one is not", "ls && wc", rules.NoDecision},
+		{"a file is written", "ls > x", rules.NoDecision},
+		{"nothing is written", "ls 2>/dev/null", rules.Allow},
+		{"a variable in an allowed command", "cat $x", rules.NoDecision},
+		{"a pattern in an allowed command", "cat *.go", rules.Allow},
+		{"a variable that loads code", "LD_PRELOAD=x ls", rules.NoDecision},
+		{"one set before", "export LD_PRELOAD=x; ls", rules.NoDecision},
+		{"one that does not restrict", "PATH=x:$PATH make", rules.NoDecision},
+		{"a variable that holds code", "PERL5OPT=x ls", rules.Prompt},
+		{"a harmless variable", "LC_ALL=C ls", rules.Allow},
 		{"forbidden in a substitution", `echo "$(git push)"`, rules.Forbidden},
-		{"the words as text", `echo "git push"`, rules.NoRule},
+		{"the words as text", `echo "git push"`, rules.NoDecision},
 		{"forbidden in a nested shell", "bash -c 'git push'", rules.Forbidden},
-		{"allowed in a nested shell", "bash -c 'ls'", rules.Permitted},
-		{"maybe forbidden", "git $x", rules.Prompted},
-		{"opaque", "$x", rules.Prompted},
-		{"no rule", "git status", rules.NoRule},
+		{"allowed in a nested shell", "bash -c 'ls'", rules.Allow},
+		{"maybe forbidden", "git $x", rules.Prompt},
+		{"opaque", "$x", rules.Prompt},
+		{"no rule", "git status", rules.NoDecision},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			j := r.Judge([]string{"/bin/bash", "-lc", tt.script})
-			require.Equal(t, tt.want, j.Ruling, j.Reason)
+			require.Equal(t, tt.want, j.Decision, j.Reason)
 		})
 	}
 	j := r.Judge([]string{"/bin/bash", "-lc", "if true; then git push; fi"})
@@ -138,26 +138,26 @@ tool_rule(server="github", tool="delete_*", decision="forbidden")
 tool_rule(server="github", tool="merge", args={"repo": ["main", "prod-*"], "opts": {"force": True}}, decision="prompt")
 tool_rule(server="*", tool="read", args={"n": 1}, decision="allow")
 `)
-	require.Equal(t, rules.Forbidden, r.Network("api.example.com:443", "https").Ruling)
-	require.Equal(t, rules.NoRule, r.Network("api.example.com", "http").Ruling)
+	require.Equal(t, rules.Forbidden, r.Network("api.example.com:443", "https").Decision)
+	require.Equal(t, rules.NoDecision, r.Network("api.example.com", "http").Decision)
 	tests := []struct {
 		server, tool, args string
-		want               rules.Ruling
+		want               rules.Decision
 	}{
 		{"github", "delete_repo", `{}`, rules.Forbidden},
-		{"gitlab", "delete_repo", `{}`, rules.NoRule},
-		{"github", "merge", `{"repo":"prod-x","opts":{"force":true}}`, rules.Prompted},
-		{"github", "merge", `{"repo":"dev","opts":{"force":true}}`, rules.NoRule},
-		{"github", "merge", `{"repo":"main"}`, rules.NoRule},
-		{"github", "merge", `{"repo":"dev","repo":"main","opts":{"force":true}}`, rules.Prompted},
-		{"github", "merge", `[`, rules.Prompted},
-		{"any", "read", `{"n":1.0}`, rules.Permitted},
-		{"any", "read", `{"n":1,"n":2}`, rules.NoRule},
-		{"any", "read", `nonsense`, rules.NoRule},
-		{"any", "read", ``, rules.NoRule},
+		{"gitlab", "delete_repo", `{}`, rules.NoDecision},
+		{"github", "merge", `{"repo":"prod-x","opts":{"force":true}}`, rules.Prompt},
+		{"github", "merge", `{"repo":"dev","opts":{"force":true}}`, rules.NoDecision},
+		{"github", "merge", `{"repo":"main"}`, rules.NoDecision},
+		{"github", "merge", `{"repo":"dev","repo":"main","opts":{"force":true}}`, rules.Prompt},
+		{"github", "merge", `[`, rules.Prompt},
+		{"any", "read", `{"n":1.0}`, rules.Allow},
+		{"any", "read", `{"n":1,"n":2}`, rules.NoDecision},
+		{"any", "read", `nonsense`, rules.NoDecision},
+		{"any", "read", ``, rules.NoDecision},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Ruling, "%s %s %s", tt.server, tt.tool, tt.args)
+		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Decision, "%s %s %s", tt.server, tt.tool, tt.args)
 	}
 }
 
@@ -167,13 +167,13 @@ func TestNilRules(t *testing.T) {
 	require.Zero(t, r.Network("x", "http"))
 	require.Zero(t, r.Tool("s", "t", nil))
 	require.False(t, r.Restricts())
-	require.Equal(t, rules.NoRule, r.Judge([]string{"bash", "-c", "$x"}).Ruling)
+	require.Equal(t, rules.NoDecision, r.Judge([]string{"bash", "-c", "$x"}).Decision)
 }
 
 func TestFStrings(t *testing.T) {
 	r := testkit.Rules(t, "name = 'x'\n# f\"{a}\"\no = \"\"\"f'{name}\n\"\"\"\nprefix_rule(pattern=[f\"{name}-tool\", f'it\\'s {name} {{x}}', \"{name}\", r\"f\\{name}\"], justification=f\"\"\"two\nlines of {name}\"\"\")\n")
 	m := r.Command([]string{"x-tool", "it's x {x}", "{name}", `f\{name}`})
-	require.Equal(t, rules.Permitted, m.Ruling)
+	require.Equal(t, rules.Allow, m.Decision)
 	require.Equal(t, "two\nlines of x", m.Matches[0].Justification)
 	require.Equal(t, 5, m.Matches[0].Line)
 
@@ -195,13 +195,13 @@ host_executable(name="go", paths=["/b/go"])
 network_rule(host="x", protocol="https", decision="prompt")
 tool_rule(server="", tool="shell", decision="prompt")
 `))
-	require.Equal(t, rules.Permitted, r.Command([]string{"make"}).Ruling)
-	require.Equal(t, rules.Forbidden, r.Command([]string{"make", "deploy"}).Ruling)
-	require.Equal(t, rules.NoRule, r.Command([]string{"/a/make"}).Ruling)
-	require.Equal(t, rules.Permitted, r.Command([]string{"/b/make"}).Ruling)
-	require.Equal(t, rules.Prompted, r.Network("x", "https_connect").Ruling)
-	require.Equal(t, rules.Prompted, r.Tool("", "shell", nil).Ruling)
-	require.Equal(t, rules.NoRule, r.Tool("x", "shell", nil).Ruling)
+	require.Equal(t, rules.Allow, r.Command([]string{"make"}).Decision)
+	require.Equal(t, rules.Forbidden, r.Command([]string{"make", "deploy"}).Decision)
+	require.Equal(t, rules.NoDecision, r.Command([]string{"/a/make"}).Decision)
+	require.Equal(t, rules.Allow, r.Command([]string{"/b/make"}).Decision)
+	require.Equal(t, rules.Prompt, r.Network("x", "https_connect").Decision)
+	require.Equal(t, rules.Prompt, r.Tool("", "shell", nil).Decision)
+	require.Equal(t, rules.NoDecision, r.Tool("x", "shell", nil).Decision)
 }
 
 func TestNetworkHosts(t *testing.T) {
@@ -210,22 +210,22 @@ network_rule(host="Example.com", protocol="https", decision="allow")
 network_rule(host="[2001:DB8::1]:443", protocol="https", decision="allow")
 network_rule(host="10.0.0.1:8080", protocol="https", decision="forbidden")
 `)
-	for host, want := range map[string]rules.Ruling{
-		"example.com":      rules.Permitted,
-		"EXAMPLE.com.":     rules.Permitted,
-		"example.com:8443": rules.Permitted,
-		"www.example.com":  rules.NoRule,
-		"example.com.evil": rules.NoRule,
-		"2001:db8::1":      rules.Permitted,
-		"[2001:db8::1]":    rules.Permitted,
-		"2001:db8::2":      rules.NoRule,
+	for host, want := range map[string]rules.Decision{
+		"example.com":      rules.Allow,
+		"EXAMPLE.com.":     rules.Allow,
+		"example.com:8443": rules.Allow,
+		"www.example.com":  rules.NoDecision,
+		"example.com.evil": rules.NoDecision,
+		"2001:db8::1":      rules.Allow,
+		"[2001:db8::1]":    rules.Allow,
+		"2001:db8::2":      rules.NoDecision,
 		"10.0.0.1":         rules.Forbidden,
-		"":                 rules.NoRule,
-		"http://x/":        rules.NoRule,
-		"[::1":             rules.NoRule,
-		"a b":              rules.NoRule,
+		"":                 rules.NoDecision,
+		"http://x/":        rules.NoDecision,
+		"[::1":             rules.NoDecision,
+		"a b":              rules.NoDecision,
 	} {
-		require.Equal(t, want, r.Network(host, "https").Ruling, host)
+		require.Equal(t, want, r.Network(host, "https").Decision, host)
 	}
 }
 
@@ -256,21 +256,21 @@ func TestToolGlobs(t *testing.T) {
 	r := testkit.Rules(t, `tool_rule(server="git*", tool=["a*b*c", "x"], decision="prompt", args={"s": "*.env", "n": [None, 2, True]})`)
 	tests := []struct {
 		server, tool, args string
-		want               rules.Ruling
+		want               rules.Decision
 	}{
-		{"git", "x", `{"s":".env","n":2}`, rules.Prompted},
-		{"github", "abc", `{"s":"a/.env","n":null}`, rules.Prompted},
-		{"github", "a-b-b-c", `{"s":"a/.env","n":true}`, rules.Prompted},
-		{"github", "a-c-b", `{"s":"a/.env","n":true}`, rules.NoRule},
-		{"hub", "x", `{"s":".env","n":2}`, rules.NoRule},
-		{"git", "x", `{"s":".envrc","n":2}`, rules.NoRule},
-		{"git", "x", `{"s":".env","n":3}`, rules.NoRule},
-		{"git", "x", `{"s":".env","n":"2"}`, rules.NoRule},
-		{"git", "x", `{"s":[".env"],"n":2}`, rules.NoRule},
-		{"git", "x", `{"n":2}`, rules.NoRule},
+		{"git", "x", `{"s":".env","n":2}`, rules.Prompt},
+		{"github", "abc", `{"s":"a/.env","n":null}`, rules.Prompt},
+		{"github", "a-b-b-c", `{"s":"a/.env","n":true}`, rules.Prompt},
+		{"github", "a-c-b", `{"s":"a/.env","n":true}`, rules.NoDecision},
+		{"hub", "x", `{"s":".env","n":2}`, rules.NoDecision},
+		{"git", "x", `{"s":".envrc","n":2}`, rules.NoDecision},
+		{"git", "x", `{"s":".env","n":3}`, rules.NoDecision},
+		{"git", "x", `{"s":".env","n":"2"}`, rules.NoDecision},
+		{"git", "x", `{"s":[".env"],"n":2}`, rules.NoDecision},
+		{"git", "x", `{"n":2}`, rules.NoDecision},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Ruling, "%s %s %s", tt.server, tt.tool, tt.args)
+		require.Equal(t, tt.want, r.Tool(tt.server, tt.tool, json.RawMessage(tt.args)).Decision, "%s %s %s", tt.server, tt.tool, tt.args)
 	}
 	for _, bad := range []string{
 		`tool_rule(server=1, tool="x", decision="allow")`, `tool_rule(server="s", tool=[], decision="allow")`,

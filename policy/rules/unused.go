@@ -6,59 +6,59 @@ import (
 	"strings"
 )
 
-// An Unused is a rule that has no effect, and why.
+// An Unused is a rule that has no effect.
 type Unused struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Why  string `json:"why"`
 }
 
-func (i Unused) String() string { return fmt.Sprintf("%s:%d: %s", i.File, i.Line, i.Why) }
+func (u Unused) String() string { return fmt.Sprintf("%s:%d: %s", u.File, u.Line, u.Why) }
 
-// Unused returns the rules that can never have an effect. There reports whether a
-// program, by name or by path, can be started here; servers are the names of
-// those that are configured. A restricting rule for a program that is not there
-// is not idle: it may come.
-func (r *Rules) Unused(there func(program string) bool, servers []string) []Unused {
+// Unused returns the rules that can never have an effect. Exists reports whether a
+// program, given by name or path, is installed; servers are the names of the
+// configured ones. A restricting rule for a program that is not installed counts
+// as used: the program may be installed later.
+func (r *Rules) Unused(exists func(program string) bool, servers []string) []Unused {
 	if r == nil {
 		return nil
 	}
-	var idle []Unused
-	add := func(s source, format string, args ...any) {
-		idle = append(idle, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
+	var unused []Unused
+	add := func(s position, format string, args ...any) {
+		unused = append(unused, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
 	}
 	for i, p := range r.prefixes {
 		if by := r.shadow(i); by >= 0 {
 			s := r.prefixes[by]
-			what := "says " + s.ruling.String() + " for all of it, and the strictest rule holds"
-			if s.ruling == p.ruling {
+			what := "says " + s.decision.String() + " for all of it, and the strictest rule holds"
+			if s.decision == p.decision {
 				what = "says the same already"
 			}
-			add(p.source, "it has no effect: %s:%d %s", s.File, s.Line, what)
+			add(p.position, "it has no effect: %s:%d %s", s.File, s.Line, what)
 			continue
 		}
-		if p.ruling == Permitted && !slices.ContainsFunc(p.pattern[0], there) {
-			add(p.source, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
+		if p.decision == Allow && !slices.ContainsFunc(p.pattern[0], exists) {
+			add(p.position, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
 		}
 	}
 	for _, t := range r.tools {
-		if !slices.ContainsFunc(append(slices.Clone(servers), ""), func(name string) bool { return anyGlob(t.servers, name) }) {
-			add(t.source, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
+		if !slices.ContainsFunc(append(slices.Clone(servers), ""),
+			func(name string) bool { return anyGlob(t.servers, name) }) {
+			add(t.position, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
 		}
 	}
-	return idle
+	return unused
 }
 
-// shadow returns the rule whose word holds wherever rule i speaks, -1 when
-// there is none.
+// shadow returns the index of a rule that decides wherever rule i applies, or -1.
 func (r *Rules) shadow(i int) int {
 	p := r.prefixes[i]
 	for j, s := range r.prefixes {
-		if j == i || len(s.unless) > 0 || s.ruling < p.ruling {
+		if j == i || len(s.unless) > 0 || s.decision < p.decision {
 			continue
 		}
-		if s.ruling == p.ruling && (j > i || len(s.pattern) != len(p.pattern)) {
-			continue // the first of two that are alike stays; a wider one may have another reason
+		if s.decision == p.decision && (j > i || len(s.pattern) != len(p.pattern)) {
+			continue // keep the first of two equal rules, and one with a reason of its own
 		}
 		if covers(s.pattern, p.pattern) {
 			return j
@@ -67,8 +67,7 @@ func (r *Rules) shadow(i int) int {
 	return -1
 }
 
-// covers reports whether every command that fits the second pattern fits the
-// first.
+// covers reports whether every command that matches narrow matches wide.
 func covers(wide, narrow [][]string) bool {
 	if len(wide) > len(narrow) {
 		return false

@@ -116,7 +116,7 @@ var oddDollar = regexp.MustCompile(`\$([^\w({'"?*@#$!-]|$)`)
 // start nothing else and write nothing.
 func checkRun(t testing.TB, r *recorder, program, script string) [][]string {
 	t.Helper()
-	found := shell.Commands([]string{program, "-c", script})
+	found := shell.Find([]string{program, "-c", script})
 	for _, o := range found.Opaque {
 		require.NotContains(t, o.Reason, "bug:", script)
 	}
@@ -140,7 +140,7 @@ func checkRun(t testing.TB, r *recorder, program, script string) [][]string {
 // permits judges a script by rules that allow show and some builtins.
 func (r *recorder) permits(t testing.TB, shell, script string) bool {
 	allowed := testkit.Rules(t, `[prefix_rule(pattern=[name]) for name in ["show", "echo", "printf", "true", ":", "[", "read", "set", "shift", "trap", "alias", "export", "local", "eval"]]`)
-	return allowed.Judge([]string{shell, "-c", script}).Ruling == rules.Permitted
+	return allowed.Judge([]string{shell, "-c", script}).Decision == rules.Allow
 }
 
 // TestScriptsRun holds the table of scripts against bash: what bash really
@@ -253,14 +253,14 @@ func TestRandomPlainScriptsRun(t *testing.T) {
 			b.WriteString(tokens[rnd.IntN(len(tokens))])
 		}
 		script := b.String()
-		if !parsed.Judge([]string{"bash", "-c", script}).Lifts {
+		if !parsed.Judge([]string{"bash", "-c", script}).LiftsSandbox {
 			continue
 		}
 		lifted++
 		if lifted%25 != 0 {
 			continue // to start shells takes long
 		}
-		found := shell.Commands([]string{"bash", "-c", script}).Commands
+		found := shell.Find([]string{"bash", "-c", script}).Commands
 		for _, program := range []string{r.bash, "/bin/sh"} {
 			for _, argv := range r.run(t, program, script) {
 				ran++

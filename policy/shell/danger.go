@@ -6,16 +6,9 @@ import (
 	"sync"
 )
 
-// Dangerous returns why argv, one simple command, destroys what cannot be had
-// back, or "". The reason goes on where the command stops: `rm -rf x` "deletes
-// without asking".
-func Dangerous(argv []string) string {
-	return Command{Argv: argv}.Dangerous()
-}
-
-// Dangerous returns why the command destroys what cannot be had back where it
-// stands, or "". It looks at this command alone; what it starts is listed
-// beside it.
+// Dangerous returns why the command destroys something that cannot be restored,
+// or "". The reason continues the command: `rm -rf x` "deletes without asking".
+// Commands that it starts are not considered; they are listed on their own.
 func (c Command) Dangerous() string {
 	if c.danger != "" {
 		return c.danger
@@ -44,7 +37,7 @@ func asksForHelp(args []string) bool {
 	return len(args) == 1 && (args[0] == "--help" || args[0] == "--version")
 }
 
-// wholeProgram returns why a program is destructive whatever its arguments.
+// wholeProgram returns why a program is destructive with any arguments, or "".
 func wholeProgram(name string) string {
 	switch name {
 	case "shred", "wipe", "srm", "scrub", "blkdiscard":
@@ -70,74 +63,76 @@ func wholeProgram(name string) string {
 	return ""
 }
 
+// A dangerCheck returns why a program with these arguments is destructive, or "".
+type dangerCheck func(args []string) string
+
 // dangers are the programs that are destructive with some arguments.
-var dangers = sync.OnceValue(func() map[string]func(args []string) string {
-	return map[string]func(args []string) string{
-		"rm":       rmDanger,
-		"grm":      rmDanger,
-		"find":     findDanger,
-		"gfind":    findDanger,
-		"git":      gitDanger,
-		"dd":       ddDanger,
-		"gdd":      ddDanger,
-		"chmod":    recursive("changes the permissions of a whole tree"),
-		"chown":    recursive("changes the owner of a whole tree"),
-		"chgrp":    recursive("changes the group of a whole tree"),
-		"chattr":   recursive("changes the attributes of a whole tree"),
-		"setfacl":  recursive("changes the permissions of a whole tree"),
-		"kill":     killDanger,
-		"pkill":    pkillDanger,
-		"tee":      func(args []string) string { return diskAmong(args) },
-		"cp":       diskTarget,
-		"mv":       mvDanger,
-		"rsync":    rsyncDanger,
-		"fdisk":    unlessListing("changes the partitions of a disk", "-l", "--list"),
-		"sfdisk":   unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
-		"sgdisk":   unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
-		"gdisk":    unlessListing("changes the partitions of a disk", "-l"),
-		"parted":   unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
-		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk", "randomdisk", "secureerase", "apfs", "reformat"),
-		"hdparm": func(args []string) string {
-			return ifPrefix(args, "erases a disk", "--security-erase", "--trim-sector")
-		},
-		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey", "lukskillslot"),
-		"zfs":        first("destroys a file system", "destroy", "rollback"),
-		"zpool":      first("destroys a pool", "destroy", "labelclear"),
-		"btrfs":      func(args []string) string { return sequenceOf(args, "deletes a subvolume", "subvolume", "delete") },
-		"init":       first("stops the machine", "0", "6"),
-		"systemctl":  first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue", "emergency"),
-		"crontab":    func(args []string) string { return ifAny(args, "removes every timed job", "-r", "-ri", "-ir") },
-		"iptables":   func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-		"ip6tables":  func(args []string) string { return ifAny(args, "removes firewall rules", "-F", "--flush", "-X") },
-		"nft":        first("removes firewall rules", "flush", "delete"),
-		"docker":     containerDanger,
-		"podman":     containerDanger,
-		"nerdctl":    containerDanger,
-		"kubectl":    first("deletes what runs in a cluster", "delete", "drain"),
-		"oc":         first("deletes what runs in a cluster", "delete"),
-		"helm":       first("removes a release", "uninstall", "delete"),
-		"terraform":  terraformDanger,
-		"tofu":       terraformDanger,
-		"terragrunt": terraformDanger,
-		"pulumi":     first("destroys a stack", "destroy"),
-		"aws":        awsDanger,
-		"gcloud":     func(args []string) string { return ifAny(args, "deletes cloud resources", "delete") },
-		"gsutil":     func(args []string) string { return ifAny(args, "deletes cloud files", "rm", "rb") },
-		"az":         func(args []string) string { return ifAny(args, "deletes cloud resources", "delete", "purge") },
-		"gh":         ghDanger,
-		"redis-cli":  func(args []string) string { return ifFold(args, "empties a database", "flushall", "flushdb") },
-		"npm":        first("removes a published package", "unpublish"),
-		"cargo":      first("withdraws a published package", "yank"),
-		"gem":        first("withdraws a published package", "yank"),
-		"hg":         hgDanger,
-		"svn":        first("throws changes away", "revert"),
-		"format":     func([]string) string { return "formats a disk" },
-		"del":        func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-		"erase":      func(args []string) string { return ifFold(args, "deletes without asking", "/f", "/s", "/q") },
-		"rd":         func(args []string) string { return ifFold(args, "deletes a whole tree", "/s") },
-		"Remove-Item": func(args []string) string {
-			return ifFold(args, "deletes without asking", "-recurse", "-force", "-r", "-fo")
-		},
+var dangers = sync.OnceValue(func() map[string]dangerCheck {
+	return map[string]dangerCheck{
+		"rm":      rmDanger,
+		"grm":     rmDanger,
+		"find":    anyOf("deletes all that it finds", "-delete"),
+		"gfind":   anyOf("deletes all that it finds", "-delete"),
+		"git":     gitDanger,
+		"dd":      ddDanger,
+		"gdd":     ddDanger,
+		"chmod":   recursive("changes the permissions of a whole tree"),
+		"chown":   recursive("changes the owner of a whole tree"),
+		"chgrp":   recursive("changes the group of a whole tree"),
+		"chattr":  recursive("changes the attributes of a whole tree"),
+		"setfacl": recursive("changes the permissions of a whole tree"),
+		"kill":    killDanger,
+		"pkill":   pkillDanger,
+		"tee":     diskAmong,
+		"cp":      diskTarget,
+		"mv":      mvDanger,
+		"rsync":   anyPrefix("deletes what the source does not have", "--delete", "--del", "--remove-source-files"),
+		"fdisk":   unlessListing("changes the partitions of a disk", "-l", "--list"),
+		"sfdisk":  unlessListing("changes the partitions of a disk", "-l", "--list", "-d", "--dump", "-J", "--json"),
+		"sgdisk":  unlessListing("changes the partitions of a disk", "-p", "--print", "-v"),
+		"gdisk":   unlessListing("changes the partitions of a disk", "-l"),
+		"parted":  unlessListing("changes the partitions of a disk", "-l", "--list", "print"),
+		"diskutil": first("erases or changes a disk", "erasedisk", "erasevolume", "partitiondisk", "zerodisk",
+			"randomdisk", "secureerase", "apfs", "reformat"),
+		"hdparm": anyPrefix("erases a disk", "--security-erase", "--trim-sector"),
+		"cryptsetup": first("destroys an encrypted volume", "luksformat", "erase", "lukserase", "luksremovekey",
+			"lukskillslot"),
+		"zfs":   first("destroys a file system", "destroy", "rollback"),
+		"zpool": first("destroys a pool", "destroy", "labelclear"),
+		"btrfs": sequence("deletes a subvolume", "subvolume", "delete"),
+		"init":  first("stops the machine", "0", "6"),
+		"systemctl": first("stops the machine", "poweroff", "reboot", "halt", "kexec", "isolate", "rescue",
+			"emergency"),
+		"crontab":     anyOf("removes every timed job", "-r", "-ri", "-ir"),
+		"iptables":    anyOf("removes firewall rules", "-F", "--flush", "-X"),
+		"ip6tables":   anyOf("removes firewall rules", "-F", "--flush", "-X"),
+		"nft":         first("removes firewall rules", "flush", "delete"),
+		"docker":      containerDanger,
+		"podman":      containerDanger,
+		"nerdctl":     containerDanger,
+		"kubectl":     first("deletes what runs in a cluster", "delete", "drain"),
+		"oc":          first("deletes what runs in a cluster", "delete"),
+		"helm":        first("removes a release", "uninstall", "delete"),
+		"terraform":   terraformDanger,
+		"tofu":        terraformDanger,
+		"terragrunt":  terraformDanger,
+		"pulumi":      first("destroys a stack", "destroy"),
+		"aws":         awsDanger,
+		"gcloud":      anyOf("deletes cloud resources", "delete"),
+		"gsutil":      anyOf("deletes cloud files", "rm", "rb"),
+		"az":          anyOf("deletes cloud resources", "delete", "purge"),
+		"gh":          ghDanger,
+		"redis-cli":   anyFold("empties a database", "flushall", "flushdb"),
+		"npm":         first("removes a published package", "unpublish"),
+		"cargo":       first("withdraws a published package", "yank"),
+		"gem":         first("withdraws a published package", "yank"),
+		"hg":          hgDanger,
+		"svn":         first("throws changes away", "revert"),
+		"format":      func([]string) string { return "formats a disk" },
+		"del":         anyFold("deletes without asking", "/f", "/s", "/q"),
+		"erase":       anyFold("deletes without asking", "/f", "/s", "/q"),
+		"rd":          anyFold("deletes a whole tree", "/s"),
+		"Remove-Item": anyFold("deletes without asking", "-recurse", "-force", "-r", "-fo"),
 	}
 })
 
@@ -149,10 +144,6 @@ func rmDanger(args []string) string {
 		return "deletes a whole tree"
 	}
 	return ""
-}
-
-func findDanger(args []string) string {
-	return ifAny(args, "deletes all that it finds", "-delete")
 }
 
 func ddDanger(args []string) string {
@@ -170,7 +161,8 @@ func killDanger(args []string) string {
 	}
 	for i, a := range args {
 		signal := i == 0 && strings.HasPrefix(a, "-") && len(args) > 1
-		if a == "-1" && !signal || a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
+		if a == "-1" && !signal ||
+			a == "0" && i > 0 && args[i-1] != "-s" && args[i-1] != "-n" && !(i == 1 && args[0] == "-0") {
 			return "ends every process that it may"
 		}
 	}
@@ -203,10 +195,6 @@ func diskTarget(args []string) string {
 	return ""
 }
 
-func rsyncDanger(args []string) string {
-	return ifPrefix(args, "deletes what the source does not have", "--delete", "--del", "--remove-source-files")
-}
-
 func diskAmong(args []string) string {
 	if slices.ContainsFunc(args, isDisk) {
 		return "writes over a disk"
@@ -214,13 +202,14 @@ func diskAmong(args []string) string {
 	return ""
 }
 
-// isDisk reports whether a path is that of a disk.
+// isDisk reports whether a path is a disk or memory device.
 func isDisk(path string) bool {
 	dev, ok := strings.CutPrefix(path, "/dev/")
 	if !ok {
 		return false
 	}
-	for _, kind := range []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "dm-", "md", "loop", "mem", "kmem", "port"} {
+	for _, kind := range []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "dm-",
+		"md", "loop", "mem", "kmem", "port"} {
 		if strings.HasPrefix(dev, kind) {
 			return true
 		}
@@ -230,9 +219,10 @@ func isDisk(path string) bool {
 
 func containerDanger(args []string) string {
 	for _, pair := range [][]string{
-		{"system", "prune"}, {"volume", "rm"}, {"volume", "prune"}, {"image", "prune"}, {"container", "prune"}, {"builder", "prune"}, {"network", "prune"},
+		{"system", "prune"}, {"volume", "rm"}, {"volume", "prune"}, {"image", "prune"}, {"container", "prune"},
+		{"builder", "prune"}, {"network", "prune"},
 	} {
-		if why := sequenceOf(args, "removes containers, images or volumes", pair...); why != "" {
+		if why := sequence("removes containers, images or volumes", pair...)(args); why != "" {
 			return why
 		}
 	}
@@ -264,11 +254,10 @@ func terraformDanger(args []string) string {
 }
 
 func awsDanger(args []string) string {
-	if why := sequenceOf(args, "deletes cloud files", "s3", "rb"); why != "" {
-		return why
-	}
-	if why := sequenceOf(args, "deletes cloud files", "s3", "rm"); why != "" {
-		return why
+	for _, sub := range []string{"rb", "rm"} {
+		if why := sequence("deletes cloud files", "s3", sub)(args); why != "" {
+			return why
+		}
 	}
 	if slices.Contains(args, "s3") && slices.Contains(args, "sync") && slices.Contains(args, "--delete") {
 		return "deletes cloud files"
@@ -283,7 +272,7 @@ func awsDanger(args []string) string {
 
 func ghDanger(args []string) string {
 	for _, what := range []string{"repo", "release", "secret", "gist", "run", "cache", "label", "variable", "issue"} {
-		if why := sequenceOf(args, "deletes things on GitHub", what, "delete"); why != "" {
+		if why := sequence("deletes things on GitHub", what, "delete")(args); why != "" {
 			return why
 		}
 	}
@@ -309,126 +298,15 @@ func hgDanger(args []string) string {
 	return ""
 }
 
-// gitDanger knows the subcommands that throw work away.
-func gitDanger(args []string) string {
-	o := gitGlobals.parse(wordsOf(args))
-	list := textsOf(o.rest)
-	if len(list) == 0 {
-		return ""
-	}
-	sub, rest := list[0], list[1:]
-	switch sub {
-	case "reset":
-		if hasFlag(rest, 0, "hard") {
-			return "throws changes away"
-		}
-	case "clean":
-		if hasFlag(rest, 'n', "dry-run") || !hasFlag(rest, 'f', "force") {
-			return ""
-		}
-		return "deletes files that are not in git"
-	case "push":
-		return pushDanger(rest)
-	case "checkout":
-		return checkoutDanger(rest)
-	case "switch":
-		if hasFlag(rest, 'f', "force") || slices.Contains(rest, "--discard-changes") {
-			return "throws changes away"
-		}
-	case "restore":
-		if (hasFlag(rest, 'S', "staged")) && !hasFlag(rest, 'W', "worktree") {
-			return ""
-		}
-		return "throws changes away"
-	case "branch":
-		if hasFlag(rest, 'D', "") || (hasFlag(rest, 'd', "delete") && hasFlag(rest, 'f', "force")) {
-			return "deletes a branch that may not be merged"
-		}
-	case "stash":
-		return first("throws stashed changes away", "drop", "clear")(rest)
-	case "reflog":
-		return first("forgets where commits are", "expire", "delete")(rest)
-	case "gc":
-		return ifPrefix(rest, "deletes commits that nothing refers to", "--prune=now", "--prune=all")
-	case "prune", "filter-branch", "filter-repo":
-		return "rewrites or deletes history"
-	case "update-ref":
-		if hasFlag(rest, 'd', "") || slices.Contains(rest, "--stdin") {
-			return "deletes a reference"
-		}
-	case "worktree":
-		if slices.Contains(rest, "remove") && hasFlag(rest, 'f', "force") {
-			return "removes a work tree with its changes"
-		}
-	case "rm":
-		if hasFlag(rest, 'f', "force") && !slices.Contains(rest, "--cached") {
-			return "deletes changed files"
-		}
-	case "read-tree":
-		if slices.Contains(rest, "--reset") && hasFlag(rest, 'u', "") {
-			return "throws changes away"
-		}
-	case "checkout-index":
-		if hasFlag(rest, 'f', "force") {
-			return "throws changes away"
-		}
-	case "submodule":
-		if slices.Contains(rest, "deinit") && hasFlag(rest, 'f', "force") {
-			return "throws changes of a submodule away"
-		}
-	}
-	return ""
-}
-
-func pushDanger(args []string) string {
-	if hasFlag(args, 'n', "dry-run") {
-		return ""
-	}
-	if hasFlag(args, 'f', "force") {
-		return "overwrites the remote's history"
-	}
-	for i, a := range args {
-		switch {
-		case strings.HasPrefix(a, "--force-with-lease"), strings.HasPrefix(a, "--force"):
-			return "overwrites the remote's history"
-		case a == "--mirror", a == "--prune":
-			return "deletes what is not here from the remote"
-		case a == "--delete", a == "-d":
-			return "deletes a branch on the remote"
-		case strings.HasPrefix(a, "+") && len(a) > 1:
-			return "overwrites the remote's history"
-		case strings.HasPrefix(a, ":") && len(a) > 1 && i > 0:
-			return "deletes a branch on the remote"
-		}
-	}
-	return ""
-}
-
-func checkoutDanger(args []string) string {
-	if hasFlag(args, 'f', "force") {
-		return "throws changes away"
-	}
-	if hasFlag(args, 'b', "") || hasFlag(args, 'B', "") {
-		return ""
-	}
-	for i, a := range args {
-		switch {
-		case a == "--" && i+1 < len(args), a == "." || a == "./" || a == ":/", a == "*":
-			return "throws changes away"
-		}
-	}
-	return ""
-}
-
-// hasFlag reports whether args have a short flag, in a cluster too, or a long
-// one. What follows -- is not a flag.
+// hasFlag reports whether args contain a short flag, alone or in a cluster, or a long
+// one, before any --.
 func hasFlag(args []string, short byte, long string) bool {
 	for _, a := range args {
 		switch {
 		case a == "--":
 			return false
 		case strings.HasPrefix(a, "--"):
-			// GNU programs take a long option that is cut short.
+			// GNU programs accept abbreviated long options.
 			name, _, _ := strings.Cut(a[2:], "=")
 			if long != "" && len(name) >= 3 && strings.HasPrefix(long, name) {
 				return true
@@ -442,7 +320,7 @@ func hasFlag(args []string, short byte, long string) bool {
 	return false
 }
 
-// subcommandOf returns the first argument that is no option, and the rest.
+// subcommandOf returns the first argument that is not an option, and those after it.
 func subcommandOf(args []string) (string, []string) {
 	for i, a := range args {
 		if !strings.HasPrefix(a, "-") {
@@ -452,39 +330,32 @@ func subcommandOf(args []string) (string, []string) {
 	return "", nil
 }
 
-// ifAny returns why if one of the arguments is one of options.
-func ifAny(args []string, why string, options ...string) string {
-	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) }) {
-		return why
-	}
-	return ""
+// anyOf returns a check for an argument that is one of options.
+func anyOf(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, a) })
+	})
 }
 
-// ifPrefix returns why if one of the arguments begins like one of options.
-func ifPrefix(args []string, why string, options ...string) string {
-	for _, a := range args {
-		for _, o := range options {
-			if strings.HasPrefix(a, o) {
-				return why
-			}
-		}
-	}
-	return ""
+// anyFold is anyOf for options in any case; options are in lower case.
+func anyFold(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return slices.Contains(options, strings.ToLower(a)) })
+	})
 }
 
-// ifFold is ifAny for options of which the case does not matter.
-func ifFold(args []string, why string, options ...string) string {
-	for _, a := range args {
-		if slices.Contains(options, strings.ToLower(a)) {
-			return why
-		}
-	}
-	return ""
+// anyPrefix returns a check for an argument that begins with one of options.
+func anyPrefix(why string, options ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		return slices.ContainsFunc(args, func(a string) bool {
+			return slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(a, o) })
+		})
+	})
 }
 
 // first returns a check for the first argument that is neither an option nor
 // the value of one.
-func first(why string, wanted ...string) func([]string) string {
+func first(why string, wanted ...string) dangerCheck {
 	return func(args []string) string {
 		for i, a := range args {
 			if strings.HasPrefix(a, "-") {
@@ -494,32 +365,40 @@ func first(why string, wanted ...string) func([]string) string {
 				return why
 			}
 			if i == 0 || !strings.HasPrefix(args[i-1], "-") || strings.Contains(args[i-1], "=") {
-				break // else it may be the value of an option
+				break // otherwise it may be the value of an option
 			}
 		}
 		return ""
 	}
 }
 
-// sequenceOf checks for words that follow each other, options aside.
-func sequenceOf(args []string, why string, wanted ...string) string {
-	var plain []string
-	for _, a := range args {
-		if !strings.HasPrefix(a, "-") {
-			plain = append(plain, a)
+// sequence returns a check for words that follow each other, ignoring options.
+func sequence(why string, wanted ...string) dangerCheck {
+	return when(why, func(args []string) bool {
+		var plain []string
+		for _, a := range args {
+			if !strings.HasPrefix(a, "-") {
+				plain = append(plain, a)
+			}
 		}
-	}
-	for i := 0; i+len(wanted) <= len(plain); i++ {
-		if slices.Equal(plain[i:i+len(wanted)], wanted) {
-			return why
+		for i := 0; i+len(wanted) <= len(plain); i++ {
+			if slices.Equal(plain[i:i+len(wanted)], wanted) {
+				return true
+			}
 		}
-	}
-	return ""
+		return false
+	})
 }
 
-func recursive(why string) func([]string) string {
+// recursive returns a check for the option -R.
+func recursive(why string) dangerCheck {
+	return when(why, func(args []string) bool { return hasFlag(args, 'R', "recursive") })
+}
+
+// when returns a check that returns why if the condition holds for the arguments.
+func when(why string, like func(args []string) bool) dangerCheck {
 	return func(args []string) string {
-		if hasFlag(args, 'R', "recursive") {
+		if like(args) {
 			return why
 		}
 		return ""
@@ -527,9 +406,9 @@ func recursive(why string) func([]string) string {
 }
 
 // unlessListing returns a check for programs that only list with some options.
-func unlessListing(why string, listing ...string) func([]string) string {
+func unlessListing(why string, listing ...string) dangerCheck {
 	return func(args []string) string {
-		if len(args) == 0 || ifAny(args, why, listing...) != "" {
+		if len(args) == 0 || anyOf(why, listing...)(args) != "" {
 			return ""
 		}
 		return why

@@ -125,10 +125,10 @@ func TestDangerous(t *testing.T) {
 		{"del /s /q x", "del x"},
 	}
 	for _, tt := range tests {
-		require.NotEmpty(t, shell.Dangerous(split(t, tt.dangerous)), tt.dangerous)
-		require.Empty(t, shell.Dangerous(split(t, tt.harmless)), tt.harmless)
+		require.NotEmpty(t, shell.Command{Argv: split(t, tt.dangerous)}.Dangerous(), tt.dangerous)
+		require.Empty(t, shell.Command{Argv: split(t, tt.harmless)}.Dangerous(), tt.harmless)
 	}
-	require.Empty(t, shell.Dangerous(nil))
+	require.Empty(t, shell.Command{Argv: nil}.Dangerous())
 }
 
 // TestDangersInScripts has what is destructive only where it stands.
@@ -175,7 +175,7 @@ func TestDangersInScripts(t *testing.T) {
 	}
 }
 
-func TestKnownReadOnly(t *testing.T) {
+func TestReadOnly(t *testing.T) {
 	tests := []struct{ reads, not string }{
 		{"ls -la", "./ls"},
 		{"cat x", "cat-file x"},
@@ -206,10 +206,10 @@ func TestKnownReadOnly(t *testing.T) {
 		{"true", "cargo check"},
 	}
 	for _, tt := range tests {
-		require.True(t, shell.KnownReadOnly(split(t, tt.reads)), tt.reads)
-		require.False(t, shell.KnownReadOnly(split(t, tt.not)), tt.not)
+		require.True(t, shell.Command{Argv: split(t, tt.reads)}.ReadOnly(), tt.reads)
+		require.False(t, shell.Command{Argv: split(t, tt.not)}.ReadOnly(), tt.not)
 	}
-	require.False(t, shell.KnownReadOnly(nil))
+	require.False(t, shell.Command{Argv: nil}.ReadOnly())
 
 	// A redirection or an argument that is not known can change the answer.
 	scripts := []struct {
@@ -225,7 +225,7 @@ func TestKnownReadOnly(t *testing.T) {
 		{"LC_ALL=C cat y", true},
 	}
 	for _, tt := range scripts {
-		found := shell.Commands([]string{"bash", "-c", tt.script})
+		found := shell.Find([]string{"bash", "-c", tt.script})
 		require.Equal(t, tt.want, found.Commands[len(found.Commands)-1].ReadOnly(), tt.script)
 	}
 }

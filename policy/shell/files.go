@@ -7,14 +7,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A script that one command of a call writes and another runs is in the call,
-// so it is looked into like one in a heredoc.
+// A script that one command of a call writes and another runs is analyzed like one
+// in a heredoc.
 
-// maxFiles is how many written files are remembered.
+// maxFiles limits the number of written files that are remembered.
 const maxFiles = 32
 
-// wrote remembers the text of a file that the call writes.
-func (f *finder) wrote(w word, text input, more bool) {
+// writtenFile remembers the text of a file that the call writes.
+func (f *finder) writtenFile(w word, text input, more bool) {
 	if w.hole || text.kind != inputText || len(f.files) == maxFiles {
 		return
 	}
@@ -23,14 +23,14 @@ func (f *finder) wrote(w word, text input, more bool) {
 	}
 	name := path.Clean(w.text)
 	if before, ok := f.files[name]; ok && more {
-		f.files[name] = join([]word{before, text.word}, "")
+		f.files[name] = concat([]word{before, text.word}, "")
 		return
 	}
 	f.files[name] = text.word
 }
 
-// file returns the text of a file that the call wrote.
-func (f *finder) file(w word) (word, bool) {
+// fileText returns the text of a file that the call wrote.
+func (f *finder) fileText(w word) (word, bool) {
 	if w.hole || len(f.files) == 0 {
 		return word{}, false
 	}
@@ -39,12 +39,12 @@ func (f *finder) file(w word) (word, bool) {
 	return text, ok
 }
 
-// runsFile follows a command that is a file written before: ./deploy.sh.
-func (f *finder) runsFile(sc scope, words []word) {
+// runWrittenFile follows a command that is a file which the call wrote: ./deploy.sh.
+func (f *finder) runWrittenFile(sc scope, words []word) {
 	if !strings.Contains(words[0].text, "/") {
 		return
 	}
-	text, ok := f.file(words[0])
+	text, ok := f.fileText(words[0])
 	if !ok {
 		return
 	}
@@ -54,8 +54,7 @@ func (f *finder) runsFile(sc scope, words []word) {
 		fields := strings.Fields(line)
 		for _, field := range fields {
 			if in, ok := interpreters()[languageName(ProgramName(field))]; ok && in != (interpreter{}) {
-				f.opaque(sc, text.text, "%s code is not looked into", name)
-				f.code(sc.in(name), text.text)
+				f.opaqueCode(sc, sc.in(name), name, text.text)
 				return
 			}
 		}

@@ -73,7 +73,7 @@ var wraps = []wrap{
 // requireFound checks that `target arg` is among the commands of a script.
 func requireFound(t *testing.T, script string) {
 	t.Helper()
-	f := shell.Commands([]string{"bash", "-c", script})
+	f := shell.Find([]string{"bash", "-c", script})
 	for _, o := range f.Opaque {
 		require.NotContains(t, o.Reason, "bug:", script)
 	}
@@ -131,7 +131,7 @@ func FuzzCommands(f *testing.F) {
 	rs := testkit.Rules(f, `prefix_rule(pattern=["git", ["push", "fetch"]], decision="forbidden")`)
 	f.Fuzz(func(t *testing.T, script string) {
 		for _, program := range []string{"bash", "sh", "zsh", "ksh"} {
-			found := shell.Commands([]string{program, "-c", script})
+			found := shell.Find([]string{program, "-c", script})
 			for _, o := range found.Opaque {
 				require.NotContains(t, o.Reason, "bug:", "%s: %q", program, script)
 			}
@@ -146,10 +146,10 @@ func FuzzCommands(f *testing.F) {
 		}
 		argv := []string{"bash", "-lc", script}
 		j := rs.Judge(argv)
-		if j.Ruling == rules.Permitted {
+		if j.Decision == rules.Allow {
 			t.Fatalf("permitted by rules that permit nothing: %q", script)
 		}
-		rules.ProposePrefix(argv, nil)
+		(*rules.Rules)(nil).ProposePrefix(argv, nil)
 	})
 }
 
@@ -188,7 +188,7 @@ func hostile() []string {
 // command is seen or something is named opaque.
 func TestHostileScripts(t *testing.T) {
 	for i, script := range hostile() {
-		found := shell.Commands([]string{"bash", "-c", script})
+		found := shell.Find([]string{"bash", "-c", script})
 		require.LessOrEqual(t, len(found.Commands), 5000)
 		for _, o := range found.Opaque {
 			require.NotContains(t, o.Reason, "bug:")
@@ -205,8 +205,8 @@ func TestHostileScripts(t *testing.T) {
 	for i := range 300 {
 		script += fmt.Sprintf("PATH=%d; ", i)
 	}
-	require.Equal(t, rules.NoRule, rs.Judge([]string{"bash", "-c", script[:500]}).Ruling)
-	require.Equal(t, rules.Prompted, rs.Judge([]string{"bash", "-c", script + "$x"}).Ruling)
+	require.Equal(t, rules.NoDecision, rs.Judge([]string{"bash", "-c", script[:500]}).Decision)
+	require.Equal(t, rules.Prompt, rs.Judge([]string{"bash", "-c", script + "$x"}).Decision)
 }
 
 // script200 is a script of 200 commands, as a model writes them.
@@ -229,7 +229,7 @@ func BenchmarkCommands(b *testing.B) {
 			argv := []string{"/bin/bash", "-lc", s.script}
 			b.ReportAllocs()
 			for b.Loop() {
-				shell.Commands(argv)
+				shell.Find(argv)
 			}
 		})
 	}

@@ -11,7 +11,9 @@ import (
 var gitGlobals = wrapper{
 	flags:  "pPvh",
 	values: "Cc",
-	long:   "paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
+	long: "paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs " +
+		"icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path " +
+		"exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
 }
 
 // git follows the commands that git's configuration and options start.
@@ -26,7 +28,7 @@ func (f *finder) git(sc scope, words []word) {
 			f.opaque(sc, opt.value.text, "git takes a setting from the environment")
 		case "exec-path":
 			if opt.value.text != "" {
-				f.taint(sc, texts(words), "git runs its programs from %s", opt.value.text)
+				f.blockAllow(sc, texts(words), "git runs its programs from %s", opt.value.text)
 			}
 		}
 	}
@@ -35,7 +37,7 @@ func (f *finder) git(sc scope, words []word) {
 	}
 	if len(o.rest) < len(words)-1 {
 		again := append([]word{words[0]}, o.rest...)
-		f.emit(sc.reading("git"), again)
+		f.emit(sc.reinterpreted("git"), again)
 	}
 	if a, ok := aliases[o.rest[0].text]; ok {
 		f.gitAlias(sc, a, o.rest[1:])
@@ -43,7 +45,7 @@ func (f *finder) git(sc scope, words []word) {
 	f.gitSub(sc, o.rest)
 }
 
-// gitConfig looks at one -c name=value.
+// gitConfig analyzes one -c name=value.
 func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 	key, _, ok := strings.Cut(w.text, "=")
 	if !ok {
@@ -62,19 +64,20 @@ func (f *finder) gitConfig(sc scope, w word, aliases map[string]word) {
 		if value.hole || value.text != "" && value.text != "true" && value.text != "false" {
 			f.script(sc.in("git "+key), value, syntax.LangBash, nil)
 		}
-	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."), key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
-		f.taint(sc, w.text, "git takes code from %s", value.text)
+	case key == "core.hookspath", key == "include.path", strings.HasPrefix(key, "includeif."),
+		key == "init.templatedir", key == "core.worktree", key == "core.attributesfile":
+		f.blockAllow(sc, w.text, "git takes code from %s", value.text)
 	}
 }
 
-// gitAlias looks into an alias: !script, or words for git.
+// gitAlias analyzes an alias: !script, or words for git.
 func (f *finder) gitAlias(sc scope, value word, rest []word) {
 	if script, ok := strings.CutPrefix(value.text, "!"); ok {
 		value.text, value.script = script, strings.TrimPrefix(value.script, "!")
 		f.script(sc.in("git alias"), value, syntax.LangBash, append([]word{{text: "git"}}, rest...))
 		return
 	}
-	split, err := SplitWords(value.text)
+	split, err := Split(value.text)
 	if err != nil {
 		return
 	}
@@ -82,15 +85,18 @@ func (f *finder) gitAlias(sc scope, value word, rest []word) {
 	for _, s := range split {
 		again = append(again, word{text: s})
 	}
-	f.call(sc.reading("git alias"), append(again, rest...))
+	f.call(sc.reinterpreted("git alias"), append(again, rest...))
 }
 
 // gitCommandKey reports whether the value of a git setting is a command.
 func gitCommandKey(key string) bool {
 	switch key {
-	case "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.askpass", "core.gitproxy", "core.alternaterefscommand",
-		"diff.external", "sequence.editor", "interactive.difffilter", "gpg.program", "gpg.ssh.program", "gpg.x509.program", "gpg.ssh.defaultkeycommand",
-		"uploadpack.packobjectshook", "credential.helper", "sendemail.smtpserver", "sendemail.tocmd", "sendemail.cccmd", "web.browser", "help.browser", "man.viewer", "instaweb.httpd", "browser.path":
+	case "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.askpass", "core.gitproxy",
+		"core.alternaterefscommand",
+		"diff.external", "sequence.editor", "interactive.difffilter", "gpg.program", "gpg.ssh.program",
+		"gpg.x509.program", "gpg.ssh.defaultkeycommand",
+		"uploadpack.packobjectshook", "credential.helper", "sendemail.smtpserver", "sendemail.tocmd",
+		"sendemail.cccmd", "web.browser", "help.browser", "man.viewer", "instaweb.httpd", "browser.path":
 		return true
 	}
 	section, rest, _ := strings.Cut(key, ".")
@@ -98,34 +104,29 @@ func gitCommandKey(key string) bool {
 	switch section {
 	case "pager":
 		return true
-	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer", "guitool", "hook":
+	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer",
+		"guitool", "hook":
 		switch name {
-		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack", "uploadpack", "path", "vcs":
+		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
+			"uploadpack", "path", "vcs":
 			return true
 		}
 	}
 	return false
 }
 
-// gitSub looks into the subcommands of git that start commands.
+// gitSub analyzes the subcommands of git that start commands.
 func (f *finder) gitSub(sc scope, words []word) {
 	sub := words[0].text
 	in := sc.in("git " + sub)
 	for i := 1; i < len(words); i++ {
-		t := words[i].text
-		if before, _, ok := strings.Cut(t, "ext::"); ok && (before == "" || strings.HasSuffix(before, "=")) {
-			f.script(in, cutWord(words[i], len(before)+len("ext::")), syntax.LangBash, nil)
-		}
+		f.gitTransport(in, words[i])
 		for opt := range strings.FieldsSeq(gitOptions[sub]) {
-			switch {
-			case t == opt && i+1 < len(words):
-				f.script(in, words[i+1], syntax.LangBash, nil)
-			case strings.HasPrefix(opt, "--") && strings.HasPrefix(t, opt+"="):
-				f.script(in, cutWord(words[i], len(opt)+1), syntax.LangBash, nil)
-			case len(opt) == 2 && len(t) > 2 && strings.HasPrefix(t, opt):
-				f.script(in, cutWord(words[i], 2), syntax.LangBash, nil)
+			if value, ok := optionValue(words, i, opt, true); ok {
+				f.script(in, value, syntax.LangBash, nil)
 			}
 		}
+		t := words[i].text
 		if sub == "clone" && (t == "-c" || t == "--config") && i+1 < len(words) {
 			f.gitConfig(sc, words[i+1], map[string]word{})
 		}
@@ -140,6 +141,14 @@ func (f *finder) gitSub(sc scope, words []word) {
 	}
 }
 
+// gitTransport analyzes a URL such as ext::command.
+func (f *finder) gitTransport(sc scope, w word) {
+	before, _, ok := strings.Cut(w.text, "ext::")
+	if ok && (before == "" || strings.HasSuffix(before, "=")) {
+		f.script(sc, cutWord(w, len(before)+len("ext::")), syntax.LangBash, nil)
+	}
+}
+
 // foreach follows git submodule foreach.
 func (f *finder) foreach(sc scope, words []word) {
 	i := slices.IndexFunc(words, func(w word) bool { return w.text == "foreach" })
@@ -151,11 +160,11 @@ func (f *finder) foreach(sc scope, words []word) {
 		rest = rest[1:]
 	}
 	if len(rest) > 0 {
-		f.script(sc, join(rest, " "), syntax.LangBash, nil)
+		f.script(sc, concat(rest, " "), syntax.LangBash, nil)
 	}
 }
 
-// gitSet looks at the setting that git config writes.
+// gitSet analyzes the setting that git config writes.
 func (f *finder) gitSet(sc scope, words []word) {
 	var plain []word
 	for _, w := range words {
@@ -167,23 +176,24 @@ func (f *finder) gitSet(sc scope, words []word) {
 		return
 	}
 	key, value := plain[len(plain)-2], plain[len(plain)-1]
-	f.gitConfig(sc, join([]word{key, {text: "="}, value}, ""), map[string]word{})
+	f.gitConfig(sc, concat([]word{key, {text: "="}, value}, ""), map[string]word{})
 }
 
 // gitOptions are the options of git's subcommands whose value is a command.
 var gitOptions = map[string]string{
-	"rebase":        "-x --exec",
-	"grep":          "-O --open-files-in-pager",
-	"difftool":      "-x --extcmd",
-	"clone":         "-u --upload-pack",
-	"fetch":         "--upload-pack",
-	"pull":          "--upload-pack",
-	"fetch-pack":    "--upload-pack --exec",
-	"ls-remote":     "--upload-pack --exec",
-	"push":          "--receive-pack --exec",
-	"send-pack":     "--receive-pack --exec",
-	"archive":       "--exec",
-	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter",
-	"send-email":    "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
-	"daemon":        "--access-hook",
+	"rebase":     "-x --exec",
+	"grep":       "-O --open-files-in-pager",
+	"difftool":   "-x --extcmd",
+	"clone":      "-u --upload-pack",
+	"fetch":      "--upload-pack",
+	"pull":       "--upload-pack",
+	"fetch-pack": "--upload-pack --exec",
+	"ls-remote":  "--upload-pack --exec",
+	"push":       "--receive-pack --exec",
+	"send-pack":  "--receive-pack --exec",
+	"archive":    "--exec",
+	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
+		"--msg-filter --commit-filter --tag-name-filter",
+	"send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
+	"daemon":     "--access-hook",
 }

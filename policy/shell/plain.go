@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// What the parser says about a script is evidence and no proof: shells differ,
-// and bash evaluates more than it shows. So an allow lifts the sandbox only
-// from a script in the plain subset, of which little can be misread:
+// What a parser finds in a script is evidence, not proof: shells differ, and bash
+// evaluates text that does not look like code. An allow therefore lifts the
+// sandbox only from scripts in the plain subset, which leaves little room for
+// misreading:
 //
 //   - commands joined by &&, ||, ;, | and newlines;
 //   - their words are ASCII: letters, digits and _ - . / : , + @ %, and inside
@@ -18,17 +19,17 @@ import (
 //   - no command is a keyword, nor a builtin that evaluates its arguments or
 //     changes what follows.
 //
-// Every other script that an allow covers runs in the sandbox, unasked.
+// Any other script that an allow covers runs inside the sandbox, unasked.
 
-// plainScript returns the commands of a script in the plain subset, when the
-// parser finds just the same.
+// plainScript returns the commands of a script in the plain subset, if the parser
+// finds exactly the same ones.
 func plainScript(src string) ([][]string, bool) {
 	commands, ok := splitPlain(src)
 	if !ok {
 		return nil, false
 	}
 	var parsed [][]string
-	for _, c := range Commands([]string{"bash", "-c", src}).Commands {
+	for _, c := range Find([]string{"bash", "-c", src}).Commands {
 		if c.Path == "bash -c" && !c.Derived {
 			parsed = append(parsed, c.Argv)
 		}
@@ -68,7 +69,7 @@ func splitPlain(src string) (commands [][]string, ok bool) {
 	return commands, len(commands) > 0 && !joined
 }
 
-// cutOperator cuts what joins two commands off src.
+// cutOperator cuts an operator between commands off src.
 func cutOperator(src string) (op, rest string) {
 	for _, op := range []string{"&&", "||", "|", ";", "\n"} {
 		if rest, ok := strings.CutPrefix(src, op); ok {
@@ -105,7 +106,8 @@ func cutPlainWord(src string) (w, rest string, ok bool) {
 
 func plainQuoted(text string, quote byte) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r > '~' || r < ' ' && r != '\t' && r != '\n' || strings.ContainsRune("$`\\", r) || r == '!' && quote == '"'
+		return r > '~' || r < ' ' && r != '\t' && r != '\n' || strings.ContainsRune("$`\\", r) ||
+			r == '!' && quote == '"'
 	})
 }
 
@@ -113,8 +115,8 @@ func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// plainName reports whether a command of that name does no more than a program
-// started with its arguments.
+// plainName reports whether a command of that name is an ordinary program or a
+// builtin that acts like one.
 func plainName(name string) bool {
 	return name != "" && !strings.Contains(name, "=") && !slices.Contains(shellWords, name)
 }
@@ -149,8 +151,8 @@ func isOtherShell(name string) bool {
 	return false
 }
 
-// plain reports whether all scripts in a call that run on this machine are
-// plain, and no shell is started in any other way than with a script.
+// Plain reports whether all scripts of the call that run on this machine are in
+// the plain subset, and no shell is started other than with -c and a script.
 func (f Found) Plain() bool {
 	sends := make(map[int]bool) // commands to elsewhere
 	for _, c := range f.Commands {
@@ -164,14 +166,14 @@ func (f Found) Plain() bool {
 	return !slices.ContainsFunc(f.scripts, isNotPlain)
 }
 
-// startsOtherShell reports whether argv is a shell, or ends in one that is
-// given a script, in any other form than -c with a plain script.
+// startsOtherShell reports whether argv is a shell, or ends in one with a script,
+// in any form other than -c with a plain script.
 func startsOtherShell(argv []string) bool {
 	for i, program := range argv {
 		if !isShell(program) || i > 0 && (i+1 == len(argv) || !takesScript(argv[i+1])) {
 			continue
 		}
-		if !IsCall(argv[i:]) || isNotPlain(argv[i+2]) {
+		if !RunsScript(argv[i:]) || isNotPlain(argv[i+2]) {
 			return true
 		}
 	}

@@ -118,13 +118,13 @@ func TestScripts(t *testing.T) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			argv := []string{"bash", "-c", c.script}
-			got := describe(shell.Commands(argv))
-			ruling := rs.Judge(argv).Ruling
+			got := describe(shell.Find(argv))
+			ruling := rs.Judge(argv).Decision
 			switch c.kind {
 			case "evasion":
-				require.Greater(t, ruling, rules.Permitted, "not seen:\n%s\n%s", c.script, got)
+				require.Greater(t, ruling, rules.Allow, "not seen:\n%s\n%s", c.script, got)
 			case "innocent":
-				require.Equal(t, rules.NoRule, ruling, "seen:\n%s\n%s", c.script, got)
+				require.Equal(t, rules.NoDecision, ruling, "seen:\n%s\n%s", c.script, got)
 			default:
 				t.Fatalf("unknown kind %q", c.kind)
 			}

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -15,81 +14,107 @@ func shellName(name string) string {
 	return name
 }
 
-// shells are the programs that run scripts, with their dialect.
+// shells are the programs that run shell scripts, with their dialects.
 var shells = map[string]syntax.LangVariant{
 	"sh": syntax.LangPOSIX, "dash": syntax.LangPOSIX, "ash": syntax.LangPOSIX,
 	"bash": syntax.LangBash, "rbash": syntax.LangBash,
 	"zsh": syntax.LangZsh, "rzsh": syntax.LangZsh,
-	"ksh": syntax.LangMirBSDKorn, "mksh": syntax.LangMirBSDKorn, "ksh93": syntax.LangMirBSDKorn, "oksh": syntax.LangMirBSDKorn, "pdksh": syntax.LangMirBSDKorn,
+	"ksh": syntax.LangMirBSDKorn, "mksh": syntax.LangMirBSDKorn, "ksh93": syntax.LangMirBSDKorn,
+	"oksh": syntax.LangMirBSDKorn, "pdksh": syntax.LangMirBSDKorn,
 }
 
 // shell follows a shell to the script it is given.
 func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []word, i int) {
-	inline, stdin, plain := false, false, true
-	rest := words[1:]
-options:
-	for len(rest) > 0 {
-		w := rest[0]
-		if w.hole && w.proc == nil && !inline && (w.prefix == "" || w.prefix[0] == '-') {
-			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
-			plain = false
-			if w.prefix == "" {
-				break
-			}
-		}
-		switch {
-		case w.text == "--" || w.text == "-":
-			rest = rest[1:]
-			break options
-		case strings.HasPrefix(w.text, "--"):
-			rest = rest[1:]
-			if w.text == "--version" || w.text == "--help" {
-				return
-			}
-			if w.text == "--rcfile" || w.text == "--init-file" {
-				plain = false
-				if len(rest) > 0 && rest[0].proc != nil {
-					from := sc
-					from.stdin = f.outputOf(sc, rest[0].proc.Stmts)
-					f.stdinScript(from, name+" "+w.text, lang, words[:1], -1)
-				}
-				rest = rest[min(1, len(rest)):]
-			}
-		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
-			rest = rest[1:]
-			inline = inline || w.text[0] == '-' && strings.Contains(w.text, "c")
-			stdin = stdin || strings.Contains(w.text, "s")
-			for range strings.Count(w.text, "o") + strings.Count(w.text, "O") {
-				rest = rest[min(1, len(rest)):]
-			}
-		default:
-			break options
-		}
-	}
+	o := f.shellOptions(sc, name, lang, words)
+	rest := o.rest
 	switch {
-	case inline:
-		if len(rest) == 0 {
-			return
-		}
+	case o.infoOnly:
+	case o.inline && len(rest) == 0:
+	case o.inline:
 		args := rest[1:]
 		if len(args) == 0 {
 			args = words[:1]
 		}
-		in := sc.in(name + " -c")
-		f.script(in, rest[0], lang, args)
-		if plain && !rest[0].hole && len(sc.assigns) == 0 {
-			f.passes(i)
+		f.script(sc.in(name+" -c"), rest[0], lang, args)
+		if o.plain && !rest[0].hole && len(sc.assigns) == 0 {
+			f.markThrough(i)
 		}
-	case len(rest) == 0 || stdin || isStdin(rest[0]):
+	case len(rest) == 0 || o.stdin || isStdin(rest[0]):
 		f.stdinScript(sc, name, lang, append(words[:1:1], rest...), i)
 	case rest[0].proc != nil:
 		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
 		f.stdinScript(sc, name, lang, rest, -1)
 	default:
-		if text, ok := f.file(rest[0]); ok {
+		if text, ok := f.fileText(rest[0]); ok {
 			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
 		}
 	}
+}
+
+// shellOptions is the parsed command line of a shell.
+type shellOptions struct {
+	inline   bool   // -c: the first operand is the script
+	stdin    bool   // -s: the script is read from standard input
+	plain    bool   // no option can run anything else
+	infoOnly bool   // --help or --version: no script runs
+	rest     []word // the operands
+}
+
+// shellOptions parses the command line of a shell. It analyzes startup files that
+// the options name.
+func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, words []word) shellOptions {
+	o := shellOptions{plain: true, rest: words[1:]}
+	for len(o.rest) > 0 {
+		w := o.rest[0]
+		if !o.inline && mayBeOption(w) {
+			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
+			o.plain = false
+			if w.prefix == "" {
+				return o
+			}
+		}
+		switch {
+		case w.text == "--" || w.text == "-":
+			o.rest = o.rest[1:]
+			return o
+		case w.text == "--version" || w.text == "--help":
+			o.infoOnly = true
+			return o
+		case strings.HasPrefix(w.text, "--"):
+			o.rest = o.rest[1:]
+			if w.text == "--rcfile" || w.text == "--init-file" {
+				o.plain = false
+				f.startupFile(sc, name+" "+w.text, lang, words[:1], o.rest)
+				o.rest = o.rest[min(1, len(o.rest)):]
+			}
+		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
+			o.cluster(w.text)
+		default:
+			return o
+		}
+	}
+	return o
+}
+
+// mayBeOption reports whether a hole may be an option.
+func mayBeOption(w word) bool {
+	return w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-')
+}
+
+// startupFile analyzes a startup file that is a process substitution.
+func (f *finder) startupFile(sc scope, name string, lang syntax.LangVariant, shell, operands []word) {
+	if len(operands) > 0 && operands[0].proc != nil {
+		sc.stdin = f.outputOf(sc, operands[0].proc.Stmts)
+		f.stdinScript(sc, name, lang, shell, -1)
+	}
+}
+
+// cluster parses short options such as -xc, with the values of o and O.
+func (o *shellOptions) cluster(text string) {
+	o.inline = o.inline || text[0] == '-' && strings.Contains(text, "c")
+	o.stdin = o.stdin || strings.Contains(text, "s")
+	values := strings.Count(text, "o") + strings.Count(text, "O")
+	o.rest = o.rest[min(1+values, len(o.rest)):]
 }
 
 func isStdin(w word) bool {
@@ -100,7 +125,7 @@ func isStdin(w word) bool {
 	return false
 }
 
-// stdinScript looks into the script that a shell reads from its input.
+// stdinScript analyzes the script that a shell reads from standard input.
 func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, args []word, i int) {
 	in := sc.in(name + " <")
 	text := sc.stdin
@@ -114,25 +139,25 @@ func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, arg
 	case inputText:
 		f.script(in, text.word, lang, args)
 		if !text.word.hole && len(sc.assigns) == 0 {
-			f.passes(i)
+			f.markThrough(i)
 		}
 	case inputPipe:
 		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, text.from)
 	case inputFile:
-		f.taint(sc, texts(args), "%s runs a file as its input", name)
+		f.blockAllow(sc, texts(args), "%s runs a file as its input", name)
 	}
 }
 
-// endanger marks the command that sc looks into when it runs what the programs
-// in from print.
+// endanger marks sc's parent command as dangerous if running the output of the
+// programs in from is.
 func (f *finder) endanger(sc scope, from []string) {
 	if why := piped(from); why != "" && sc.Parent > 0 {
 		f.found.Commands[sc.Parent-1].danger = why
 	}
 }
 
-// piped returns why running what the programs in from print is destructive.
+// piped returns why running the output of the programs in from is dangerous, or "".
 func piped(from []string) string {
 	for _, p := range from {
 		switch p {
@@ -145,118 +170,8 @@ func piped(from []string) string {
 	return ""
 }
 
-func (f *finder) eval(sc scope, words []word, i int) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
-	if len(rest) == 0 {
-		return
-	}
-	text := join(rest, " ")
-	in := sc.in("eval")
-	f.script(in, text, syntax.LangBash, sc.args)
-	if !text.hole && len(sc.assigns) == 0 {
-		f.passes(i)
-	}
-}
-
-// sourceFile follows source to the text it reads, when that is no file.
-func (f *finder) sourceFile(sc scope, name string, words []word) {
-	if len(words) < 2 {
-		return
-	}
-	switch w := words[1]; {
-	case w.proc != nil:
-		sc.stdin = f.outputOf(sc, w.proc.Stmts)
-		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
-	case isStdin(w):
-		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
-	default:
-		if text, ok := f.file(w); ok {
-			f.script(sc.in(name+" "+w.text), text, syntax.LangBash, nil)
-		}
-	}
-}
-
-func (f *finder) trap(sc scope, words []word) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
-	if len(rest) < 2 || strings.HasPrefix(rest[0].text, "-") {
-		return
-	}
-	f.script(sc.in("trap"), rest[0], syntax.LangBash, sc.args)
-}
-
-func (f *finder) defineAlias(name, value string) {
-	if f.aliases == nil {
-		f.aliases = make(map[string]string)
-	}
-	f.aliases[name] = value
-}
-
-func (f *finder) alias(sc scope, words []word) {
-	for _, w := range words[1:] {
-		name, value, ok := strings.Cut(w.text, "=")
-		if !ok {
-			continue
-		}
-		f.defineAlias(name, value)
-		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
-	}
-}
-
-// builtin follows the builtins that take a command as the value of an option.
-func (f *finder) builtin(sc scope, name string, words []word) {
-	g := map[string]wrapper{
-		"complete":  {flags: "abcdefgjksuvprDEI", values: "oAGWFCXPS", script: "C"},
-		"compgen":   {flags: "abcdefgjksuv", values: "oAGWFCXPSV", script: "C"},
-		"mapfile":   {flags: "t", values: "dnOsuCc", script: "C"},
-		"readarray": {flags: "t", values: "dnOsuCc", script: "C"},
-		"bind":      {flags: "lpsvPSVX", values: "mqurfx", script: "x"},
-		"enable":    {flags: "adnps", values: "f"},
-		"hash":      {flags: "ldtr", values: "p"},
-	}[name]
-	o := g.parse(words[1:])
-	if text, ok := o.get(g.script); ok {
-		if name == "bind" {
-			_, command, _ := strings.Cut(text.text, ":")
-			text.text = strings.Trim(strings.TrimSpace(command), `"'`)
-		}
-		f.script(sc.in(name), text, syntax.LangBash, nil)
-	}
-	if _, ok := o.get("f"); ok && name == "enable" {
-		f.taint(sc, texts(words), "enable loads code into the shell")
-	}
-	if w, ok := o.get("p"); ok && name == "hash" {
-		f.taint(sc, texts(words), "hash makes a name stand for %s", w.text)
-		for _, n := range o.rest {
-			f.defineAlias(n.text, w.text)
-		}
-	}
-}
-
-// set notes the positional parameters that a script gives itself.
-func (f *finder) set(words []word) {
-	for i, w := range words[1:] {
-		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
-			list := words[i+1:]
-			if w.text == "--" {
-				list = list[1:]
-			}
-			f.remember("@", join(list, " "), false)
-			for n, w := range list {
-				f.remember(strconv.Itoa(n+1), w, false)
-			}
-			return
-		}
-	}
-}
-
-// su follows su, whose user's shell gets the arguments after the user. It
-// reports whether that was all: runuser -u starts a command.
+// su follows su to the shell that gets the arguments after the user. It reports
+// false for runuser -u, which starts a command instead.
 func (f *finder) su(sc scope, name string, words []word) bool {
 	g := wrappers()["su"]
 	g.values += "u"
@@ -277,14 +192,4 @@ func (f *finder) su(sc scope, name string, words []word) bool {
 		f.shell(in, "sh", syntax.LangBash, rest, -1)
 	}
 	return true
-}
-
-// evaluated looks for substitutions in the array indexes that a builtin
-// evaluates though they are quoted.
-func (f *finder) evaluated(sc scope, name string, words []word) {
-	for _, w := range words[1:] {
-		if !w.hole && strings.Contains(w.text, "[") {
-			f.subscript(sc.in(name), w.text)
-		}
-	}
 }

@@ -7,9 +7,8 @@ import (
 
 var errUnclosed = errors.New("a quote is not closed")
 
-// splitWords splits a line into words as a POSIX shell does, without
-// expanding anything.
-func SplitWords(line string) ([]string, error) {
+// Split splits a line into words as a POSIX shell does, without expansions.
+func Split(line string) ([]string, error) {
 	var words []string
 	var b strings.Builder
 	open := false
@@ -57,7 +56,8 @@ func SplitWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// closingQuote returns where the double quote that is open at i closes.
+// closingQuote returns the index of the double quote that ends the quoted text
+// at i, or -1.
 func closingQuote(line string, i int) int {
 	for ; i < len(line); i++ {
 		switch line[i] {

@@ -3,31 +3,30 @@ package shell
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word is one argument, as far as the text tells.
+// A word is one argument, as far as it is known.
 type word struct {
-	text   string // its value, or what stands in the text when that is not known
+	text   string // its value, or its source text if the value is not known
 	hole   bool   // the value is not known
-	many   bool   // a hole that can be any number of arguments
-	glob   bool   // a hole that is nothing but a file name pattern
-	prefix string // what a hole begins with
-	bare   string // a hole without its unknown parts
-	pos    int    // where it stands among the words of the command it was found in
+	many   bool   // for a hole: it can become any number of arguments
+	glob   bool   // for a hole: it is only a file name pattern
+	prefix string // for a hole: what it begins with
+	bare   string // for a hole: its text without unknown parts
+	pos    int    // its index among the words of the command it was found in
 
-	guesses []string          // values that a hole may have, from the text around it
+	guesses []string          // for a hole: possible values
 	proc    *syntax.ProcSubst // the process substitution that the word consists of
 	from    []string          // the programs whose output is part of it
 	script  string            // for a hole: its text as code, with unknown parts as variables
 }
 
-// unknownVar stands in code for a part that is not known.
+// unknownVar replaces an unknown part in code.
 const unknownVar = "${_}"
 
-// code returns the word as code that a shell would be given.
+// code returns the word as shell code.
 func (w word) code() string {
 	if w.hole {
 		return w.script
@@ -35,8 +34,8 @@ func (w word) code() string {
 	return w.text
 }
 
-// words resolves the words of a command: quotes, escapes, braces, positional
-// parameters that are known.
+// words resolves the words of a command: quotes, escapes, braces and known
+// positional parameters.
 func (f *finder) words(sc scope, in []*syntax.Word) []word {
 	out := make([]word, 0, len(in))
 	for _, w := range in {
@@ -45,7 +44,7 @@ func (f *finder) words(sc scope, in []*syntax.Word) []word {
 	return out
 }
 
-// word resolves one word that stays one, such as the target of a redirection.
+// word resolves a word that is not split, such as the target of a redirection.
 func (f *finder) word(sc scope, in *syntax.Word) word {
 	if in == nil {
 		return word{}
@@ -58,7 +57,7 @@ func (f *finder) word(sc scope, in *syntax.Word) word {
 	return b.out[0]
 }
 
-// fields appends what w becomes to out.
+// fields appends the fields of w to out.
 func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	if len(w.Parts) == 1 {
 		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[{") {
@@ -66,7 +65,7 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 		}
 	}
 	list := []*syntax.Word{w}
-	if split := *w; syntax.SplitBraces(&split) { // a copy: the tree is walked again
+	if split := *w; syntax.SplitBraces(&split) { // on a copy, since the tree is walked again
 		var ok bool
 		if list, ok = expandBraces(&split); !ok {
 			text := sc.source(w)
@@ -80,7 +79,7 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	return b.out
 }
 
-// source returns the text of node as it stands in the script.
+// source returns the source text of node.
 func (sc scope) source(node syntax.Node) string {
 	from, to := int(node.Pos().Offset()), int(node.End().Offset())
 	if from < 0 || to > len(sc.src) || from >= to {
@@ -89,7 +88,7 @@ func (sc scope) source(node syntax.Node) string {
 	return sc.src[from:to]
 }
 
-// A builder puts together the fields that one shell word becomes.
+// A builder builds the fields of one shell word.
 type builder struct {
 	f      *finder
 	sc     scope
@@ -120,19 +119,20 @@ func (b *builder) word(w *syntax.Word) {
 	b.end()
 }
 
-// longerName returns p, unless braces put it right behind a variable: in
-// $x{a,b} the names are xa and xb.
+// longerName returns p, unless brace expansion makes it part of the name of the
+// variable before it: $x{a,b} is $xa $xb.
 func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
 	v, ok := before.(*syntax.ParamExp)
 	lit, ok2 := p.(*syntax.Lit)
-	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" || !syntax.ValidName("_"+lit.Value[:1]) {
+	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" ||
+		!syntax.ValidName("_"+lit.Value[:1]) {
 		return p
 	}
 	b.addHole("", true)
 	return p
 }
 
-// end closes the field that is being built.
+// end ends the current field.
 func (b *builder) end() {
 	if !b.started {
 		b.cur = word{}
@@ -152,7 +152,7 @@ func (b *builder) end() {
 	b.cur, b.started, b.guesses = word{}, false, nil
 }
 
-// add appends text that is known.
+// add appends known text.
 func (b *builder) add(s string) {
 	b.started = true
 	b.text.WriteString(s)
@@ -163,7 +163,7 @@ func (b *builder) add(s string) {
 	}
 }
 
-// addHole appends a part that is not known, with the values it may have.
+// addHole appends an unknown part with its possible values.
 func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.started = true
 	b.cur.glob = false
@@ -171,7 +171,7 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 		source = "…"
 	}
 	var all []string
-	for _, before := range orEmpty(b.guesses, b.cur.hole, b.text.String()) {
+	for _, before := range prefixes(b.guesses, b.cur.hole, b.text.String()) {
 		for _, g := range guesses {
 			if len(all) < 4 && len(before)+len(g) <= maxGuess {
 				all = append(all, before+g)
@@ -188,8 +188,8 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.code.WriteString(unknownVar)
 }
 
-// orEmpty returns what a field may be before its next part.
-func orEmpty(guesses []string, hole bool, text string) []string {
+// prefixes returns the possible values of a field so far.
+func prefixes(guesses []string, hole bool, text string) []string {
 	if hole {
 		return guesses
 	}
@@ -197,7 +197,7 @@ func orEmpty(guesses []string, hole bool, text string) []string {
 }
 
 func (b *builder) part(p syntax.WordPart) {
-	if b.f.enough(b.sc) {
+	if b.f.outOfSteps(b.sc) {
 		return
 	}
 	switch p := p.(type) {
@@ -225,7 +225,7 @@ func (b *builder) part(p syntax.WordPart) {
 	}
 }
 
-// literal adds unquoted text: escapes are resolved, globs are not known.
+// literal adds unquoted text: it resolves escapes; patterns become holes.
 func (b *builder) literal(lit *syntax.Lit) {
 	glob := -1
 	if !b.single {
@@ -241,7 +241,7 @@ func (b *builder) literal(lit *syntax.Lit) {
 	b.cur.glob = !was
 }
 
-// expansion adds a part that a shell expands.
+// expansion adds an expansion.
 func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 	source := b.sc.source(p)
 	switch p := p.(type) {
@@ -273,7 +273,7 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 		return
 	}
 	if name == "IFS" && plain(p) && !quoted && len(b.f.vars["IFS"]) == 0 && !b.f.unsure["IFS"] {
-		// Unset in the script, it is white space, which ends the argument.
+		// If the script does not set it, it is white space and ends the field.
 		b.end()
 		return
 	}
@@ -281,12 +281,12 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 	b.addHole(source, many, b.f.values(b.sc, p, name)...)
 }
 
-// positional adds $1, "$@" and the like where the arguments are known.
+// positional adds $1, "$@" and the like, and reports whether they are known.
 func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool {
 	if b.sc.args == nil || !plain(p) {
 		return false
 	}
-	if b.sc.moved {
+	if b.sc.argsMoved {
 		return b.movedArg(name, quoted)
 	}
 	if name == "@" || name == "*" {
@@ -297,7 +297,7 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 			if i > 0 && !(name == "*" && quoted) {
 				b.end()
 			} else if i > 0 && (len(b.f.vars["IFS"]) > 0 || b.f.unsure["IFS"]) {
-				b.addHole("", false) // IFS says what stands between them
+				b.addHole("", false) // IFS is the separator
 			} else if i > 0 {
 				b.add(" ")
 			}
@@ -317,8 +317,8 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 	return true
 }
 
-// movedArg adds a positional parameter after shift or set: which argument it
-// is now is not known.
+// movedArg adds a positional parameter after shift or set, when it is not known which
+// argument it is.
 func (b *builder) movedArg(name string, quoted bool) bool {
 	n := 1
 	if name != "@" && name != "*" {
@@ -355,7 +355,8 @@ func (b *builder) addWord(a word) {
 
 // plain reports whether p is $name and nothing more.
 func plain(p *syntax.ParamExp) bool {
-	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
+	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil &&
+		p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
 }
 
 // isAll reports whether an index is @ or *.
@@ -368,8 +369,8 @@ func isAll(x syntax.ArithmExpr) bool {
 	return lit == "@" || lit == "*"
 }
 
-// values returns what a variable may hold, from the assignments seen so far
-// and from the default in its expansion.
+// values returns the possible values of a variable: from assignments so far and from
+// the default in its expansion.
 func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	list := f.vars[name]
 	if p.Exp == nil || p.Exp.Word == nil {
@@ -388,7 +389,7 @@ func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	return list
 }
 
-// printed returns what a substitution prints when it is an echo of literals.
+// printed returns the output of a substitution if it is an echo of literals.
 func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
 	sc = sc.in("$( )")
 	if len(p.Stmts) != 1 || sc.tooDeep() {
@@ -401,8 +402,8 @@ func (f *finder) printed(sc scope, p *syntax.CmdSubst) []string {
 	return []string{strings.TrimRight(in.word.text, "\n")}
 }
 
-// globAt returns where the first unquoted pattern character of a literal
-// stands, or -1.
+// globAt returns the index of the first unescaped pattern character of a literal,
+// or -1.
 func globAt(s string) int {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -419,193 +420,63 @@ func globAt(s string) int {
 	return -1
 }
 
-// unescape removes backslashes. Within quotes only those before one of the
-// characters in special count; an escaped newline vanishes either way.
-func unescape(s, special string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
-		}
-		next := s[i+1]
-		switch {
-		case next == '\n':
-			i++
-		case special == "" || strings.IndexByte(special, next) >= 0:
-			b.WriteByte(next)
-			i++
-		default:
-			b.WriteByte('\\')
+// concatWith is concat with fn applied to each known text and end appended.
+func concatWith(list []word, end string, fn func(string) string) word {
+	list = append([]word(nil), list...)
+	for i := range list {
+		if !list[i].hole {
+			list[i].text = fn(list[i].text)
 		}
 	}
-	return b.String()
+	w := concat(list, " ")
+	w.text += end
+	w.script += end
+	return w
 }
 
-// ansiC resolves the escapes of $'…'.
-func ansiC(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
+// concat joins words to one, as eval, watch and ssh do.
+func concat(list []word, sep string) word {
+	var w word
+	var text, code strings.Builder
+	for i, part := range list {
+		if i > 0 {
+			text.WriteString(sep)
+			code.WriteString(sep)
 		}
-		i++
-		if k := strings.IndexByte(`abeEfnrtv`, s[i]); k >= 0 {
-			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v"[k])
-			continue
-		}
-		n := 0
-		switch s[i] {
-		case 'x':
-			n = number(&b, s[i+1:], 16, 2, false)
-		case 'u':
-			n = number(&b, s[i+1:], 16, 4, true)
-		case 'U':
-			n = number(&b, s[i+1:], 16, 8, true)
-		case 'c':
-			if i+1 < len(s) {
-				b.WriteByte(s[i+1] & 0x1f)
-				n = 1
-			}
-		case '0', '1', '2', '3', '4', '5', '6', '7':
-			i--
-			n = number(&b, s[i+1:], 8, 3, false)
-		case '\\', '\'', '"', '?':
-			b.WriteByte(s[i])
-			continue
-		default:
-			b.WriteByte('\\')
-			b.WriteByte(s[i])
-			continue
-		}
-		if n == 0 {
-			b.WriteByte('\\')
-			b.WriteByte(s[i])
-		}
-		i += n
+		text.WriteString(part.text)
+		code.WriteString(part.code())
+		w.hole = w.hole || part.hole
+		w.from = append(w.from, part.from...)
 	}
-	text, _, _ := strings.Cut(b.String(), "\x00") // bash ends the string there
-	return text
+	if len(list) > 0 {
+		w.pos = list[0].pos
+	}
+	w.text, w.script = text.String(), code.String()
+	if w.hole {
+		w.guesses = joinGuesses(list, sep)
+	}
+	return w
 }
 
-// number writes the character whose code begins s and returns how many digits
-// that took.
-func number(b *strings.Builder, s string, base, most int, unicode bool) int {
-	n := 0
-	for n < len(s) && n < most && digit(s[n]) < base {
-		n++
-	}
-	if n == 0 {
-		return 0
-	}
-	v, err := strconv.ParseUint(s[:n], base, 64)
-	if err != nil {
-		return 0
-	}
-	if unicode {
-		if v > utf8.MaxRune {
-			v = utf8.RuneError
+// joinGuesses returns the possible values of joined words, if each hole has some.
+func joinGuesses(list []word, sep string) []string {
+	most := 0
+	for _, w := range list {
+		if w.hole && len(w.guesses) == 0 {
+			return nil
 		}
-		b.WriteRune(rune(v))
-	} else {
-		b.WriteByte(byte(v))
+		most = max(most, len(w.guesses))
 	}
-	return n
-}
-
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 99
-}
-
-// expandBraces returns the words that a word with brace expressions stands
-// for, or false when there are too many.
-func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {
-	out := []*syntax.Word{{}}
-	for _, p := range w.Parts {
-		br, ok := p.(*syntax.BraceExp)
-		if !ok {
-			for _, o := range out {
-				o.Parts = append(o.Parts, p)
-			}
-			continue
-		}
-		elems, ok := braceElems(br)
-		if !ok || len(elems)*len(out) > maxWords {
-			return nil, false
-		}
-		var next []*syntax.Word
-		for _, o := range out {
-			for _, e := range elems {
-				parts := append(o.Parts[:len(o.Parts):len(o.Parts)], e.Parts...)
-				next = append(next, &syntax.Word{Parts: parts})
+	var out []string
+	for n := range min(most, 4) {
+		parts := make([]string, len(list))
+		for i, w := range list {
+			parts[i] = w.text
+			if w.hole {
+				parts[i] = w.guesses[min(n, len(w.guesses)-1)]
 			}
 		}
-		out = next
+		out = append(out, strings.Join(parts, sep))
 	}
-	return out, true
-}
-
-// braceElems returns what one brace expression can be.
-func braceElems(br *syntax.BraceExp) ([]*syntax.Word, bool) {
-	if br.Sequence {
-		return braceSequence(br)
-	}
-	var all []*syntax.Word
-	for _, e := range br.Elems {
-		list, ok := expandBraces(e)
-		if !ok || len(all)+len(list) > maxWords {
-			return nil, false
-		}
-		all = append(all, list...)
-	}
-	return all, true
-}
-
-// braceSequence returns the words of {1..9} and {a..e..2}.
-func braceSequence(br *syntax.BraceExp) ([]*syntax.Word, bool) {
-	lit := make([]string, len(br.Elems))
-	for i, e := range br.Elems {
-		lit[i] = e.Lit()
-	}
-	step := 1
-	if len(lit) > 2 {
-		step, _ = strconv.Atoi(lit[2])
-		step = max(step, -step, 1)
-	}
-	from, err1 := strconv.Atoi(lit[0])
-	to, err2 := strconv.Atoi(lit[1])
-	letters := err1 != nil || err2 != nil
-	if letters {
-		if len(lit[0]) != 1 || len(lit[1]) != 1 {
-			return nil, false
-		}
-		from, to = int(lit[0][0]), int(lit[1][0])
-	}
-	if to < from {
-		step = -step
-	}
-	var out []*syntax.Word
-	for n := from; (step > 0 && n <= to) || (step < 0 && n >= to); n += step {
-		if len(out) == maxWords {
-			return nil, false
-		}
-		s := strconv.Itoa(n)
-		if letters {
-			s = string(rune(n))
-		}
-		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: s}}})
-	}
-	return out, true
+	return out
 }

@@ -114,7 +114,7 @@ func TestACallReachesTheReceiver(t *testing.T) {
 	yes := func(context.Context, gate.Question) (gate.Answer, error) { return gate.Once, nil }
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	_, err := g.Call(t.Context(), gate.Call{
-		ID: "a", Caller: "stdio", Agent: "codex", Ask: yes, Asks: "client", Meta: json.RawMessage(`{"traceparent":"` + parent + `"}`), Arguments: json.RawMessage(`{"command":["secret-command"]}`),
+		ID: "a", Caller: "stdio", Agent: "codex", Ask: yes, AskedVia: "client", Meta: json.RawMessage(`{"traceparent":"` + parent + `"}`), Arguments: json.RawMessage(`{"command":["secret-command"]}`),
 		Action: policy.Action{Tool: "shell", Command: []string{"secret-command"}, Permissions: policy.RequireEscalated},
 	})
 	require.NoError(t, err)

@@ -5,15 +5,9 @@ import (
 	"strings"
 )
 
-// isCovered reports whether an allow names the words that something was found
-// in.
-func (o origin) IsCovered(cover []int) bool {
-	return o.Parent > 0 && cover[o.Parent-1] > o.Word
-}
-
-// isShellCall reports whether argv is a shell with options and a script, as a
+// RunsScript reports whether argv is SHELL -c SCRIPT or SHELL -lc SCRIPT, as a
 // shell tool starts it.
-func IsCall(argv []string) bool {
+func RunsScript(argv []string) bool {
 	if len(argv) != 3 {
 		return false
 	}
@@ -21,26 +15,29 @@ func IsCall(argv []string) bool {
 	return ok && (argv[1] == "-c" || argv[1] == "-lc")
 }
 
-// known reports whether an allow may cover the command: what it is given is
-// known, file names apart.
-func (c Command) Known() bool {
+// Allowable reports whether an allow rule may cover the command: all of its
+// arguments are known, except for file name patterns, and the variables set for
+// it are harmless.
+func (c Command) Allowable() bool {
 	return harmlessAssigns(c.Assigns) && !slices.ContainsFunc(c.Holes, func(h Hole) bool { return !h.Glob })
 }
 
-// harmlessAssigns reports whether the variables set for a command are ones
-// that change its output at most.
+// harmlessAssigns reports whether the variables set for a command change nothing
+// but its output.
 func harmlessAssigns(assigns []string) bool {
 	return !slices.ContainsFunc(assigns, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
 		switch name {
-		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE":
+		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+			"CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED",
+			"PYTHONDONTWRITEBYTECODE":
 			return false
 		}
 		return !strings.HasPrefix(name, "LC_")
 	})
 }
 
-// tooBroad reports whether a prefix would permit any command whatever.
+// TooBroad reports whether a rule for the prefix would permit arbitrary commands.
 func TooBroad(prefix []string) bool {
 	name := ProgramName(prefix[0])
 	if len(prefix) == 1 {
@@ -86,3 +83,16 @@ func textsOf(words []word) []string {
 	}
 	return out
 }
+
+// IsSystemProgram reports whether path is a program in a folder that only an
+// administrator can change, such as /usr/bin.
+func IsSystemProgram(path string) bool {
+	return slices.ContainsFunc(systemFolders, func(dir string) bool {
+		rest, ok := strings.CutPrefix(path, dir)
+		return ok && rest != "" && !strings.Contains(rest, "/")
+	})
+}
+
+// systemFolders are the folders of programs that only an administrator installs.
+var systemFolders = []string{"/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/",
+	"/opt/homebrew/bin/", "/opt/local/bin/", "/snap/bin/", "/run/current-system/sw/bin/"}

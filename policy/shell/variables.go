@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variable looks at a value that is given to a variable which programs act on.
+// variable analyzes the value of a variable, if programs act on it.
 func (f *finder) variable(sc scope, name string, value word) {
 	switch {
 	case commandVar(name):
@@ -25,55 +25,64 @@ func (f *finder) variable(sc scope, name string, value word) {
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
 	case loadsCode(name):
-		f.taint(sc, name+"="+value.text, "%s changes which code runs", name)
+		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
 
-// commandVar reports whether a variable's value is a command that programs
-// start.
+// commandVar reports whether the variable's value is a command that programs start.
 func commandVar(name string) bool {
 	switch name {
-	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PROXY_COMMAND",
-		"SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "HGEDITOR", "SVN_EDITOR", "BROWSER",
+	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF",
+		"GIT_ASKPASS", "GIT_PROXY_COMMAND",
+		"SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "HGEDITOR",
+		"SVN_EDITOR", "BROWSER",
 		"PROMPT_COMMAND", "LESSOPEN", "LESSCLOSE", "RSYNC_RSH", "CVS_RSH", "FZF_DEFAULT_COMMAND",
-		"GH_PAGER", "GH_EDITOR", "GH_BROWSER", "SYSTEMD_PAGER", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER", "BAT_PAGER", "DELTA_PAGER",
-		"CC", "CXX", "CPP", "LD", "AR", "FC", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "MAKE", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER":
+		"GH_PAGER", "GH_EDITOR", "GH_BROWSER", "SYSTEMD_PAGER", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER",
+		"BAT_PAGER", "DELTA_PAGER",
+		"CC", "CXX", "CPP", "LD", "AR", "FC", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "MAKE",
+		"CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER":
 		return true
 	}
-	return strings.HasPrefix(name, "CARGO_") && (strings.HasSuffix(name, "_RUNNER") || strings.HasSuffix(name, "_LINKER") || strings.HasSuffix(name, "_WRAPPER"))
+	return strings.HasPrefix(name, "CARGO_") &&
+		(strings.HasSuffix(name, "_RUNNER") || strings.HasSuffix(name, "_LINKER") ||
+			strings.HasSuffix(name, "_WRAPPER"))
 }
 
-// isPrompt reports whether a shell expands the variable each time it prints it.
+// isPrompt reports whether the variable is a shell prompt, which is expanded when
+// it is printed.
 func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(name, "PS") }
 
-// codeVars are the variables whose value can hold commands, each with the
-// words in a value that do so; none stands for any value.
+// codeVars are the variables whose value can contain commands, each with the words
+// that indicate it; nil means any value can.
 var codeVars = map[string][]string{
 	"PERL5OPT": nil, "PERL5DB": nil, "RUBYOPT": nil, "LUA_INIT": nil, "NODE_OPTIONS": {"data:", "eval"},
 	"GIT_CONFIG_PARAMETERS": nil, "GIT_CONFIG_COUNT": nil,
-	"MAKEFLAGS": {"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec", "vettool"}, "RUSTFLAGS": {"linker"},
+	"MAKEFLAGS": {
+		"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec",
+		"vettool"}, "RUSTFLAGS": {"linker"},
 	"TAR_OPTIONS": {"exec", "command", "-I", "-F"}, "SHELLOPTS": {"xtrace"},
 }
 
-// holdsCode reports whether the value of a variable can hold commands.
+// holdsCode reports whether the value of a variable can contain commands.
 func holdsCode(name string, value word) bool {
 	parts, ok := codeVars[name]
 	if !ok {
 		return strings.HasPrefix(name, "BASH_FUNC_") || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
 	}
-	return value.hole || len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
+	return value.hole || len(parts) == 0 ||
+		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
-// loadsCode reports whether a variable decides which files programs load code
-// from. That is no more hidden than a program that the call runs, but an allow
-// speaks of programs as they are without it.
+// loadsCode reports whether a variable decides from which files programs load code.
+// It hides no command, but an allow is for programs without such a variable.
 func loadsCode(name string) bool {
 	switch name {
 	case "PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
 		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
 		"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
 		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
-		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
+		"GIT_CONFIG_SYSTEM",
 		"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
 		"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL":
 		return true

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// An argPattern is what a tool_rule wants of one argument: one of several
-// values, or members of an object.
+// An argPattern is a tool_rule's pattern for one argument: a list of values, or
+// patterns for the members of an object.
 type argPattern struct {
-	values []any                 // string with * for any text, float64, bool, nil
-	object map[string]argPattern // if not nil, the argument is an object with these
+	values []any                 // string in which * matches any text, float64, bool, nil
+	object map[string]argPattern // if not nil, the argument is an object with these members
 }
 
-// members returns the members of a JSON object. A name that stands there
-// twice has two values: which of them a server takes is not known.
+// members returns the members of a JSON object. A duplicate name has several
+// values, because it is not known which one a server uses.
 func members(raw json.RawMessage) (map[string][]json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func members(raw json.RawMessage) (map[string][]json.RawMessage, error) {
 	return out, err
 }
 
-// fitsMember compares the pattern with what stands under one name. A rule that
-// restricts wants one of the values to fit, an allow wants all.
+// fitsMember reports whether the values of one name match: with one, if any value
+// does, as for restricting rules; otherwise if all do, as for an allow.
 func (p argPattern) fitsMember(values []json.RawMessage, one bool) bool {
 	if len(values) == 0 {
 		return false
@@ -92,7 +92,7 @@ func anyGlob(patterns []string, s string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, s) })
 }
 
-// glob reports whether s is pattern, in which * stands for any text.
+// glob reports whether s matches pattern, in which * matches any text.
 func glob(pattern, s string) bool {
 	first, rest, ok := strings.Cut(pattern, "*")
 	if !ok {

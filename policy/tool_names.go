@@ -12,19 +12,18 @@ func PlainName(s string) string {
 	}, s)
 }
 
-// ToolPrefix returns what the published names of a server's tools begin with,
-// unless its config says otherwise.
+// ToolPrefix returns the default prefix of the published names of a server's tools.
 func ToolPrefix(server string) string { return "mcp__" + PlainName(server) + "__" }
 
-// IsPlainTool reports whether the tool is published as its server's prefix and
-// its own name. In such a name nothing of the prefix can be the tool's.
+// IsPlainTool reports whether the tool is published as its server's prefix and its
+// own name, with an unambiguous boundary between them.
 func IsPlainTool(tool string) bool {
 	return tool != "" && PlainName(strings.ReplaceAll(tool, "-", "_")) == strings.ReplaceAll(tool, "-", "_") &&
 		!strings.HasPrefix(tool, "_") && !strings.Contains(tool, "__")
 }
 
-// PrefixesOverlap reports whether tools published below the two prefixes could
-// have one name, for a client that knows no capitals.
+// PrefixesOverlap reports whether tools published under the two prefixes could have
+// the same name, ignoring case.
 func PrefixesOverlap(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	if len(a) > len(b) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// This file knows the paths of Windows, as words and on any system. A policy
-// is about Windows when its workspace is a path with a drive, or of a share.
+// This file handles Windows paths as strings, on any system. A policy is for
+// Windows if its workspace is a path on a drive or a share.
 
 // splitVolume returns s with slashes, split after its drive ("C:") or share
-// ("//host/share"); volume is "" when s has none. A drive's letter is large.
+// ("//host/share"); volume is "" if it has none. Drive letters become upper case.
 func splitVolume(s string) (volume, rest string) {
 	s = strings.ReplaceAll(s, `\`, "/")
 	switch {
@@ -24,7 +24,7 @@ func splitVolume(s string) (volume, rest string) {
 	return "", s
 }
 
-// onWindows reports whether the absolute path s is one of Windows.
+// onWindows reports whether the absolute path s is a Windows path.
 func onWindows(s string) bool {
 	if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
 		return false
@@ -33,9 +33,8 @@ func onWindows(s string) bool {
 	return volume != ""
 }
 
-// windowsPath returns s with slashes, absolute and clean, a relative path
-// counted from the workspace. What counts from the current folder of a drive
-// stays relative: "C:x".
+// windowsPath returns s with slashes, absolute and clean, relative to the workspace.
+// A path relative to the current folder of a drive, "C:x", stays relative.
 func windowsPath(workspace, s string) string {
 	home, below := splitVolume(workspace)
 	volume, rest := splitVolume(s)
@@ -50,9 +49,8 @@ func windowsPath(workspace, s string) string {
 	return volume + path.Clean("/"+rest)
 }
 
-// folded returns the names that lead to the absolute path s, of whatever
-// system.
-func folded(s string) []string {
+// splitPath returns the elements of the absolute path s, of any system.
+func splitPath(s string) []string {
 	if onWindows(s) {
 		volume, rest := splitVolume(s)
 		s = volume + path.Clean("/"+rest)
@@ -60,16 +58,16 @@ func folded(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
 }
 
-// belowFolded is [Below] where case does not count.
+// belowFolded is [Below] ignoring case.
 func belowFolded(name, root string) bool {
-	names, roots := folded(name), folded(root)
+	names, roots := splitPath(name), splitPath(root)
 	return len(names) >= len(roots) && slices.EqualFunc(names[:len(roots)], roots, strings.EqualFold)
 }
 
-// oddPath returns what is wrong with a path of Windows that names more than a
-// file of a drive: opening one can reach another computer, with the user's
-// password in hand, a device, or a file under a second name. "" is nothing.
-func oddPath(name, workspace string) string {
+// unsafeWindowsPath returns what is wrong with a Windows path that is not simply a
+// file on a drive, or "". Opening such a path can access another computer with the
+// user's credentials, a device, or a file under a second name.
+func unsafeWindowsPath(name, workspace string) string {
 	if !onWindows(workspace) {
 		return ""
 	}
@@ -87,8 +85,8 @@ func oddPath(name, workspace string) string {
 	return ""
 }
 
-// isDevice reports whether a name is one of Windows's devices in any folder,
-// whatever follows a dot in it.
+// isDevice reports whether Windows takes the name for a device in any folder. An
+// extension does not matter.
 func isDevice(name string) bool {
 	name, _, _ = strings.Cut(strings.ToUpper(name), ".")
 	name = strings.TrimRight(name, " ")

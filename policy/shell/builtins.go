@@ -1,0 +1,129 @@
+package shell
+
+import (
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func (f *finder) eval(sc scope, words []word, i int) {
+	rest := words[1:]
+	if len(rest) > 0 && rest[0].text == "--" {
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return
+	}
+	text := concat(rest, " ")
+	in := sc.in("eval")
+	f.script(in, text, syntax.LangBash, sc.args)
+	if !text.hole && len(sc.assigns) == 0 {
+		f.markThrough(i)
+	}
+}
+
+// sourceFile follows source to the text that it reads, if that is in the call.
+func (f *finder) sourceFile(sc scope, name string, words []word) {
+	if len(words) < 2 {
+		return
+	}
+	switch w := words[1]; {
+	case w.proc != nil:
+		sc.stdin = f.outputOf(sc, w.proc.Stmts)
+		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
+	case isStdin(w):
+		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
+	default:
+		if text, ok := f.fileText(w); ok {
+			f.script(sc.in(name+" "+w.text), text, syntax.LangBash, nil)
+		}
+	}
+}
+
+func (f *finder) trap(sc scope, words []word) {
+	rest := words[1:]
+	if len(rest) > 0 && rest[0].text == "--" {
+		rest = rest[1:]
+	}
+	if len(rest) < 2 || strings.HasPrefix(rest[0].text, "-") {
+		return
+	}
+	f.script(sc.in("trap"), rest[0], syntax.LangBash, sc.args)
+}
+
+func (f *finder) defineAlias(name, value string) {
+	if f.aliases == nil {
+		f.aliases = make(map[string]string)
+	}
+	f.aliases[name] = value
+}
+
+func (f *finder) alias(sc scope, words []word) {
+	for _, w := range words[1:] {
+		name, value, ok := strings.Cut(w.text, "=")
+		if !ok {
+			continue
+		}
+		f.defineAlias(name, value)
+		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
+	}
+}
+
+// builtinOption follows the builtins that take a command as the value of an
+// option.
+func (f *finder) builtinOption(sc scope, name string, words []word) {
+	g := map[string]wrapper{
+		"complete":  {flags: "abcdefgjksuvprDEI", values: "oAGWFCXPS", script: "C"},
+		"compgen":   {flags: "abcdefgjksuv", values: "oAGWFCXPSV", script: "C"},
+		"mapfile":   {flags: "t", values: "dnOsuCc", script: "C"},
+		"readarray": {flags: "t", values: "dnOsuCc", script: "C"},
+		"bind":      {flags: "lpsvPSVX", values: "mqurfx", script: "x"},
+		"enable":    {flags: "adnps", values: "f"},
+		"hash":      {flags: "ldtr", values: "p"},
+	}[name]
+	o := g.parse(words[1:])
+	if text, ok := o.get(g.script); ok {
+		if name == "bind" {
+			_, command, _ := strings.Cut(text.text, ":")
+			text.text = strings.Trim(strings.TrimSpace(command), `"'`)
+		}
+		f.script(sc.in(name), text, syntax.LangBash, nil)
+	}
+	if _, ok := o.get("f"); ok && name == "enable" {
+		f.blockAllow(sc, texts(words), "enable loads code into the shell")
+	}
+	if w, ok := o.get("p"); ok && name == "hash" {
+		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)
+		for _, n := range o.rest {
+			f.defineAlias(n.text, w.text)
+		}
+	}
+}
+
+// set remembers the positional parameters that a script sets.
+func (f *finder) set(words []word) {
+	for i, w := range words[1:] {
+		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
+			list := words[i+1:]
+			if w.text == "--" {
+				list = list[1:]
+			}
+			f.remember("@", concat(list, " "), false)
+			for n, w := range list {
+				f.remember(strconv.Itoa(n+1), w, false)
+			}
+			return
+		}
+	}
+}
+
+// evaluatedIndexes analyzes array indexes, which some builtins evaluate even if they
+// are quoted.
+func (f *finder) evaluatedIndexes(sc scope, name string, words []word) {
+	for _, w := range words[1:] {
+		if !w.hole && strings.Contains(w.text, "[") {
+			f.subscript(sc.in(name), w.text)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package shell
+
+import (
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"toolgate/internal/lazyregexp"
+)
+
+// An interpreter is a program that runs code in another language.
+type interpreter struct {
+	code   string // short options whose value is code
+	long   string // long options whose value is code
+	values string // short options with another value
+	sub    string // subcommands whose first argument is code
+	stdin  bool   // without a file, it reads code from standard input
+}
+
+var interpreters = sync.OnceValue(func() map[string]interpreter {
+	return map[string]interpreter{
+		"python":  {code: "c", values: "mWXQ", stdin: true},
+		"pypy":    {code: "c", values: "mWX", stdin: true},
+		"ipython": {code: "c", values: "m", stdin: true},
+		"perl":    {code: "eE", values: "mMIx", stdin: true},
+		"ruby":    {code: "e", values: "rIECFTx", stdin: true},
+		"irb":     {stdin: true},
+		"node":    {code: "ep", long: "eval print", values: "rC", stdin: true},
+		"nodejs":  {code: "ep", long: "eval print", values: "rC", stdin: true},
+		"tsx":     {code: "ep", long: "eval print", stdin: true},
+		"ts-node": {code: "ep", long: "eval print", stdin: true},
+		"deno":    {sub: "eval", stdin: true},
+		"bun":     {code: "ep", long: "eval print"},
+		"php": {code: "rBREF", long: "run process-begin process-code process-end", values: "cdfzSt",
+			stdin: true},
+		"lua":        {code: "e", values: "l", stdin: true},
+		"luajit":     {code: "e", values: "lj", stdin: true},
+		"tclsh":      {stdin: true},
+		"wish":       {stdin: true},
+		"expect":     {code: "c", values: "df", stdin: true},
+		"osascript":  {code: "e", values: "ls", stdin: true},
+		"pwsh":       {code: "c", long: "command encodedcommand", stdin: true},
+		"powershell": {code: "c", long: "command encodedcommand", stdin: true},
+		"fish":       {code: "cC", long: "command init-command", stdin: true},
+		"csh":        {code: "c", stdin: true},
+		"tcsh":       {code: "c", stdin: true},
+		"nu":         {code: "ce", long: "commands execute", stdin: true},
+		"xonsh":      {code: "c", stdin: true},
+		"elvish":     {code: "c", stdin: true},
+		"rc":         {code: "c", stdin: true},
+		"Rscript":    {code: "e"},
+		"R":          {code: "e", stdin: true},
+		"julia":      {code: "eE", long: "eval print", values: "pLJHt", stdin: true},
+		"elixir":     {code: "e", long: "eval", values: "rS", stdin: true},
+		"iex":        {code: "e", long: "eval", stdin: true},
+		"erl":        {long: "eval"},
+		"groovy":     {code: "e", stdin: true},
+		"scala":      {code: "e", stdin: true},
+		"swift":      {code: "e", stdin: true},
+		"ghc":        {code: "e"},
+		"runghc":     {stdin: true},
+		"ocaml":      {code: "e", stdin: true},
+		"guile":      {code: "c", values: "lLeC", stdin: true},
+		"racket":     {code: "e", values: "fltpr", stdin: true},
+		"sbcl":       {long: "eval", stdin: true},
+		"clojure":    {code: "e", long: "eval", stdin: true},
+		"jshell":     {stdin: true},
+		"octave":     {long: "eval", stdin: true},
+		"m4":         {stdin: true},
+		"gnuplot":    {code: "e", stdin: true},
+	}
+})
+
+var version = lazyregexp.New(`^(python|pypy|perl|ruby|lua|luajit|php|node|tclsh|ipython|pwsh)[0-9.]+(-[a-z]+)?w?$`)
+
+// languageName returns the name of an interpreter without its version.
+func languageName(name string) string {
+	switch strings.ToLower(name) {
+	case "powershell", "pwsh":
+		return strings.ToLower(name)
+	}
+	if strings.ContainsAny(name, "0123456789") {
+		if m := version.FindStringSubmatch(name); m != nil {
+			return m[1]
+		}
+	}
+	return name
+}
+
+// interpreter marks code in another language as opaque, and lists commands that are
+// literals in it.
+func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
+	inner := sc.in(name)
+	rest := words[1:]
+	for len(rest) > 0 && isInterpreterOption(rest[0]) {
+		w := rest[0]
+		rest = rest[1:]
+		switch w.text {
+		case "--version", "--help", "-V", "-v", "-h":
+			return
+		}
+		if code, ok := in.codeOf(w, rest); ok {
+			sc.Word, inner.Word = code.pos, code.pos
+			f.opaqueCode(sc, inner, name, code.text)
+			f.shellLike(inner, name, code)
+			return
+		}
+		if len(w.text) == 2 && strings.Contains(in.values, w.text[1:]) && len(rest) > 0 {
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
+		f.opaqueCode(sc, inner, name, rest[1].text)
+		return
+	}
+	if len(rest) > 0 {
+		if text, ok := f.fileText(rest[0]); ok {
+			f.opaqueCode(sc, inner, name, text.text)
+			return
+		}
+	}
+	if in.stdin {
+		f.codeFromInput(sc, name, words, rest)
+	}
+}
+
+// isInterpreterOption reports whether a word is an option, or a hole that begins like
+// one.
+func isInterpreterOption(w word) bool {
+	known := !w.hole || w.prefix != ""
+	return known && len(w.text) > 1 && w.text[0] == '-' && w.text != "--"
+}
+
+// opaqueCode marks text as code that is not analyzed.
+func (f *finder) opaqueCode(sc, inner scope, name, text string) {
+	f.opaque(sc, text, "%s code is not looked into", name)
+	f.code(inner, text)
+}
+
+// codeFromInput follows an interpreter that reads its code from standard input or a
+// process substitution, judging by its operands.
+func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
+	if len(operands) > 0 {
+		first := operands[0]
+		if !isStdin(first) && first.proc == nil {
+			return
+		}
+		if first.proc != nil {
+			sc.stdin = f.outputOf(sc, first.proc.Stmts)
+		}
+	}
+	f.codeInput(sc, name, words)
+}
+
+// codeOf returns the code that is the value of an option.
+func (in interpreter) codeOf(w word, rest []word) (word, bool) {
+	t := w.text
+	if long, ok := strings.CutPrefix(t, "--"); ok || in.code == "" {
+		long = strings.TrimPrefix(long, "-")
+		name, value, attached := strings.Cut(long, "=")
+		for l := range strings.FieldsSeq(in.long) {
+			if strings.EqualFold(name, l) {
+				if attached {
+					return cutWord(w, len(t)-len(value)), true
+				}
+				return concat(rest[:min(1, len(rest))], " "), len(rest) > 0
+			}
+		}
+		return word{}, false
+	}
+	for l := range strings.FieldsSeq(in.long) { // powershell: -Command, -enc
+		if len(t) > 2 && strings.HasPrefix(l, strings.ToLower(t[1:])) {
+			return concat(rest, " "), len(rest) > 0
+		}
+	}
+	for i := 1; i < len(t); i++ {
+		switch {
+		case strings.IndexByte(in.code, t[i]) >= 0:
+			if i+1 < len(t) && t[i+1] != 'x' {
+				return cutWord(w, i+1), true
+			}
+			return concat(rest[:min(1, len(rest))], " "), len(rest) > 0
+		case strings.IndexByte(in.values, t[i]) >= 0:
+			return word{}, false
+		}
+	}
+	return word{}, false
+}
+
+// codeInput analyzes the code that an interpreter reads from standard input.
+func (f *finder) codeInput(sc scope, name string, words []word) {
+	if sc.stdin.kind == inputNone {
+		sc.stdin = f.input
+	}
+	switch sc.stdin.kind {
+	case inputNone:
+		f.opaque(sc, texts(words), "%s runs what it is given later", name)
+	case inputText:
+		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
+		f.shellLike(sc.in(name), name, sc.stdin.word)
+	case inputPipe:
+		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
+		f.endanger(sc, sc.stdin.from)
+	case inputFile:
+		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
+	}
+}
+
+// shellLike parses code for a shell of another language as bash, to find at least
+// some of its commands.
+func (f *finder) shellLike(sc scope, name string, code word) {
+	if isOtherShell(languageName(name)) {
+		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
+			sc = sc.reinterpreted(name)
+			sc.src = code.code()
+			f.stmts(sc, stmts)
+		}
+	}
+}
+
+var (
+	codeCalls = lazyregexp.New(`(?:system|popen|exec\w*|spawn\w*|call|check_call|check_output|run|Popen|getoutput|` +
+		`getstatusoutput|shell_exec|passthru|proc_open|sh|cmd|shell|do shell script)\s*[({]?\s*[fr]?` +
+		`(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')`)
+	codeTicks = lazyregexp.New("`([^`$]+)`|qx[{(/]([^})/]*)[})/]|%x[{(]([^})]*)[})]")
+	codeLists = lazyregexp.New(`[\[(]\s*((?:"[^"]*"|'[^']*')(?:\s*,\s*(?:"[^"]*"|'[^']*'))+)\s*[\])]`)
+	codeItems = lazyregexp.New(`"([^"]*)"|'([^']*)'`)
+	codePipes = lazyregexp.New(`\|\s*"([^"]*)"|"([^"]*)"\s*\|\s*getline`)
+)
+
+// code lists the commands that are literals in code of another language:
+// system("…"), ["git", "push"] and the like. It cannot find all of them, so the
+// code is opaque in any case.
+func (f *finder) code(sc scope, text string) {
+	if len(text) > maxScriptBytes {
+		return
+	}
+	sc = sc.reinterpreted("code")
+	for _, re := range []*lazyregexp.Regexp{codeCalls, codeTicks, codePipes} {
+		for _, m := range re.FindAllStringSubmatch(text, 32) {
+			for _, script := range m[1:] {
+				if script != "" {
+					f.maybeScript(sc, unescape(script, `"'\`))
+				}
+			}
+		}
+	}
+	for _, m := range codeLists.FindAllStringSubmatch(text, 32) {
+		var words []word
+		for _, item := range codeItems.FindAllStringSubmatch(m[1], 64) {
+			words = append(words, word{text: item[1] + item[2]})
+		}
+		f.call(sc, words)
+	}
+}
+
+// maybeScript analyzes a text that may or may not be a script; syntax errors are
+// ignored.
+func (f *finder) maybeScript(sc scope, src string) {
+	if stmts, err := f.parse(src, syntax.LangBash); err == nil && f.firstTime("quiet", src, sc) {
+		f.noteScript(sc, src)
+		sc.src = src
+		f.stmts(sc, stmts)
+	}
+}

@@ -1,0 +1,131 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// An input is the standard input of a command.
+type input struct {
+	kind inputKind
+	word word     // the text, for inputText
+	from []string // the programs that write to the pipe, for inputPipe
+}
+
+type inputKind int
+
+const (
+	inputNone inputKind = iota // the call's own input, which is empty
+	inputText                  // a heredoc, a here-string, an echo
+	inputPipe                  // what other commands print
+	inputFile                  // a file
+)
+
+// redirect analyzes one redirection.
+func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
+	f.substitutionsIn(*sc, r.Word)
+	stdin := r.N == nil || r.N.Value == "0"
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		text := f.heredoc(*sc, r)
+		if stdin {
+			sc.stdin = input{kind: inputText, word: text}
+		}
+	case syntax.WordHdoc:
+		if stdin {
+			sc.stdin = input{kind: inputText, word: f.word(*sc, r.Word)}
+		}
+	case syntax.RdrIn:
+		if stdin {
+			sc.stdin = f.fileInput(*sc, r.Word)
+		}
+	case syntax.DplIn:
+		// <&3 reads from a descriptor opened elsewhere.
+		if stdin && sc.stdin.kind == inputNone {
+			sc.stdin = input{kind: inputPipe, from: []string{"<&" + f.word(*sc, r.Word).text}}
+		}
+	case syntax.DplOut:
+		if w := f.word(*sc, r.Word); w.hole || !isDescriptor(w.text) {
+			f.write(sc, w, false)
+		}
+	case syntax.AppOut, syntax.AppClob, syntax.AppAll, syntax.AppAllClob:
+		f.write(sc, f.word(*sc, r.Word), true)
+	default:
+		f.write(sc, f.word(*sc, r.Word), false)
+	}
+}
+
+// fileInput returns the input of `< file`.
+func (f *finder) fileInput(sc scope, w *syntax.Word) input {
+	word := f.word(sc, w)
+	if word.proc != nil {
+		return f.outputOf(sc, word.proc.Stmts)
+	}
+	if text, ok := f.fileText(word); ok {
+		return input{kind: inputText, word: text}
+	}
+	return input{kind: inputFile}
+}
+
+// writesText remembers the text that a statement such as cat > file <<EOF writes.
+func (f *finder) writesText(sc scope, s *syntax.Stmt) {
+	for _, r := range s.Redirs {
+		switch r.Op {
+		case syntax.RdrOut, syntax.RdrClob, syntax.AppOut, syntax.AppClob:
+			if r.N == nil || r.N.Value == "1" {
+				f.writtenFile(f.word(sc, r.Word), f.output(sc, s), r.Op == syntax.AppOut || r.Op == syntax.AppClob)
+			}
+		}
+	}
+}
+
+// isDescriptor reports whether the operand of >& is a descriptor.
+func isDescriptor(s string) bool {
+	s = strings.TrimSuffix(s, "-")
+	return strings.Trim(s, "0123456789") == "" || s == "p"
+}
+
+// write adds a file that a redirection opens for writing.
+func (f *finder) write(sc *scope, w word, more bool) {
+	if !w.hole {
+		switch w.text {
+		case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
+			return
+		}
+		if strings.HasPrefix(w.text, "/dev/fd/") {
+			return
+		}
+	}
+	if w.proc != nil { // > >(tee …): its command is analyzed already
+		return
+	}
+	sc.writes = append(sc.writes, w.text)
+	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.at.String()})
+}
+
+// heredoc returns the text of a heredoc after expansions.
+func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
+	if r.Hdoc == nil {
+		return word{}
+	}
+	quoted := slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
+		lit, ok := p.(*syntax.Lit)
+		return !ok || strings.Contains(lit.Value, `\`)
+	})
+	b := builder{f: f, sc: sc, single: true, started: true}
+	for _, p := range r.Hdoc.Parts {
+		switch lit, ok := p.(*syntax.Lit); {
+		case ok && quoted:
+			b.add(lit.Value)
+		case ok:
+			b.add(unescape(lit.Value, "$`\\"))
+		default:
+			f.substitutionsIn(sc, p)
+			b.expansion(p, true)
+		}
+	}
+	b.end()
+	return b.out[0]
+}
