@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-
 )
 
 // turn waits until the call may use the workspace, and returns the function
