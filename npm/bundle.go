@@ -25,7 +25,7 @@ type bundleManifest struct {
 	Keywords        []string             `json:"keywords"`
 	Server          bundleServer         `json:"server"`
 	Tools           []bundleTool         `json:"tools"`
-	ToolsGenerated  bool                 `json:"tools_generated"` // those of servers behind us come at run time
+	ToolsGenerated  bool                 `json:"tools_generated"` // downstream servers add tools at run time
 	Compatibility   map[string][]string  `json:"compatibility"`
 	UserConfig      map[string]userInput `json:"user_config"`
 }
@@ -47,7 +47,7 @@ type bundleTool struct {
 	Description string `json:"description"`
 }
 
-// A userInput is a question that the client asks before it starts the server.
+// A userInput is a setting that the client asks for before it starts the server.
 type userInput struct {
 	Type        string `json:"type"`
 	Title       string `json:"title"`
@@ -57,9 +57,9 @@ type userInput struct {
 	Default     string `json:"default,omitempty"`
 }
 
-// bundles writes the folder of a bundle for each target to dir/OS-CPU, with
-// the programs that the packages in npmDir have. A bundle names systems but no
-// processors, so there is one for each pair.
+// bundles writes the folder of a bundle for each target to dir/OS-CPU, with the programs
+// from the packages in npmDir. A bundle declares operating systems but not processors, so
+// there is one per pair.
 func bundles(wanted []target, version, npmDir, dir string, license []byte) error {
 	tools, err := builtinTools()
 	if err != nil {
@@ -78,7 +78,8 @@ func bundles(wanted []target, version, npmDir, dir string, license []byte) error
 		if err := os.RemoveAll(out); err != nil {
 			return err
 		}
-		err = writeFiles(out, map[string][]byte{"manifest.json": text, "server/" + t.program(): program, "LICENSE": license})
+		files := map[string][]byte{"manifest.json": text, "server/" + t.program(): program, "LICENSE": license}
+		err = writeFiles(out, files)
 		if err != nil {
 			return err
 		}
@@ -86,27 +87,28 @@ func bundles(wanted []target, version, npmDir, dir string, license []byte) error
 	return nil
 }
 
-// promises are the words of a bundle that depend on whether the system confines
-// anything.
+// promises are the texts of a bundle that depend on whether the system has a sandbox.
 type promises struct{ short, long, folders, modes, approval string }
 
 var (
 	confined = promises{
-		short:   "confined by a sandbox",
-		long:    "A sandbox keeps commands to those folders and off the network, by the kernel; what needs more is asked for.",
-		folders: "Nothing outside of these folders is written without your yes.",
-		modes:   "read-only: nothing is written; workspace-write: only these folders; danger-full-access: nothing is confined",
-		approval: "untrusted: before every command and change; on-request: before what the sandbox would not allow; " +
-			"never: refuse that instead",
+		short: "confined by a sandbox",
+		long: "A kernel-enforced sandbox confines commands to those folders and blocks the network; " +
+			"anything else needs your approval.",
+		folders: "Nothing outside of these folders is written without your approval.",
+		modes: "read-only: no writes; workspace-write: writes only in these folders; " +
+			"danger-full-access: no sandbox",
+		approval: "untrusted: before every command and change; on-request: before anything that the sandbox " +
+			"would not allow; never: refuse it instead",
 	}
 	unconfined = promises{
-		short: "each command and change after your yes",
-		long: "On this system there is no sandbox: each command and each change is asked for, and then runs as you do. " +
-			"Files in those folders are read without asking, others after a yes.",
-		folders: "Nothing outside of these folders is read or written without your yes.",
-		modes: "On this system there is no sandbox. read-only and workspace-write: each command and change is asked for; " +
-			"danger-full-access: none is",
-		approval: "untrusted and on-request: before every command and change; never: refuse that instead",
+		short: "with your approval for each command and change",
+		long: "On this system there is no sandbox: each command and each change needs your approval and runs with " +
+			"your permissions. Files in those folders are read without asking, others only with your approval.",
+		folders: "Nothing outside of these folders is read or written without your approval.",
+		modes: "On this system there is no sandbox. read-only and workspace-write: approval for each command and " +
+			"change; danger-full-access: no approval",
+		approval: "untrusted and on-request: before every command and change; never: refuse them instead",
 	}
 )
 
@@ -122,9 +124,9 @@ func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 		DisplayName:     "Toolgate",
 		Version:         version,
 		Description:     "Run commands and edit files in the folders you choose, " + says.short,
-		LongDescription: "Toolgate gives the model the tools of OpenAI's Codex (shell, apply_patch, read_file, list_dir, grep_files and more) in the folders you choose. " +
-			says.long + " " +
-			"Other MCP servers can be put behind the same policy in its own config file.",
+		LongDescription: "Toolgate gives the model the tools of OpenAI's Codex (shell, apply_patch, read_file, " +
+			"list_dir, grep_files and more) in the folders you choose. " + says.long + " " +
+			"Other MCP servers can be put behind the same policy in toolgate's config file.",
 		Author:     map[string]string{"name": "The toolgate authors", "url": repository},
 		Repository: map[string]string{"type": "git", "url": repository},
 		Homepage:   repository,
@@ -136,8 +138,12 @@ func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 			EntryPoint: entry,
 			Config: bundleConfig{
 				Command: "${__dirname}/" + entry,
-				Args:    []string{"--sandbox", "${user_config.sandbox}", "--ask-for-approval", "${user_config.approval}", "serve", "${user_config.workspaces}"},
-				Env:     map[string]string{},
+				Args: []string{
+					"--sandbox", "${user_config.sandbox}",
+					"--ask-for-approval", "${user_config.approval}",
+					"serve", "${user_config.workspaces}",
+				},
+				Env: map[string]string{},
 			},
 		},
 		Tools:          tools,
@@ -146,7 +152,7 @@ func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 		UserConfig: map[string]userInput{
 			"workspaces": {
 				Type: "directory", Title: "Folders to work in", Multiple: true, Required: true,
-				Description: "The first one is where relative paths count from. " + says.folders,
+				Description: "Relative paths are relative to the first one. " + says.folders,
 			},
 			"sandbox": {
 				Type: "string", Title: "Sandbox", Default: "workspace-write",
@@ -160,7 +166,7 @@ func manifestOf(t target, version string, tools []bundleTool) bundleManifest {
 	}
 }
 
-// builtinTools asks the program for its tools.
+// builtinTools returns the tools that the program lists.
 func builtinTools() ([]bundleTool, error) {
 	home, err := os.MkdirTemp("", "toolgate-home-")
 	if err != nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Finds the toolgate program of this platform and becomes it. Nothing is
-// written to stdout: it belongs to the protocol.
+// Finds the toolgate program for this platform and runs it in place of this process.
+// Nothing is written to stdout, which belongs to the protocol.
 "use strict";
 
 const fs = require("node:fs");
@@ -10,12 +10,12 @@ const { spawn } = require("node:child_process");
 const scope = "@toolgate"; // of the platform packages
 const platforms = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64", "win32-x64", "win32-arm64"];
 
-// programName is what the program is called on the platform.
+// programName returns the file name of the program on the platform.
 function programName(name, platform) {
   return platform === "win32" ? name + ".exe" : name;
 }
 
-// resolveFrom is require.resolve that answers "" where it would throw.
+// resolveFrom is require.resolve that returns "" instead of throwing.
 function resolveFrom(id, dir) {
   try {
     return require.resolve(id, { paths: [dir] });
@@ -32,8 +32,8 @@ function realPath(file) {
   }
 }
 
-// findProgram returns the path of the program: the one the environment names,
-// else that of the platform package, else one beside this file.
+// findProgram returns the path of the program: the one named by TOOLGATE_BINARY, else
+// the one in the platform package, else the one next to this file.
 function findProgram({ env, platform, arch, dir, resolve = resolveFrom, exists = fs.existsSync, real = realPath }) {
   const at = platform === "win32" ? path.win32 : path.posix;
   if (env.TOOLGATE_BINARY) {
@@ -67,8 +67,8 @@ function fail(fault, hint) {
   process.exitCode = 1;
 }
 
-// runBeside starts the program as a child with our streams, passes signals on,
-// and ends as it ends.
+// runBeside starts the program as a child process with our streams, forwards signals,
+// and exits with its status.
 function runBeside(file, args) {
   const child = spawn(file, args, { stdio: "inherit", windowsHide: true });
   const forward = (signal) => child.kill(signal);
@@ -87,7 +87,7 @@ function main() {
   const { file, fault, hint } = findProgram(here);
   if (fault) return fail(fault, hint);
   const args = process.argv.slice(2);
-  // A failing execve would abort, so what can be seen beforehand is looked at.
+  // A failing execve aborts the process, so check the file first.
   try {
     fs.accessSync(file, fs.constants.X_OK);
   } catch (err) {

@@ -1,13 +1,12 @@
-// Npm makes the npm packages: the main one, which holds a launcher without
-// dependencies or scripts, and one for each platform, which holds the program.
+// Npm generates the npm packages: the main package, which contains a launcher without
+// dependencies or install scripts, and one package per platform with the program.
 //
 //	go run ./npm -version 1.2.3 -out dist/npm
 //
-// writes a folder for each package. `npm pack` and `npm publish` take it from
-// there, the platform packages first. With -mcpb DIR it also writes the folder
-// of an MCP bundle for each platform, which `mcpb pack` takes from there, and
-// with -server FILE the entry for the MCP registry, naming the packed bundles
-// that lie in the folder of -mcpb. It needs Go, but no Node.
+// It writes a folder per package, for `npm pack` and `npm publish`; publish the platform
+// packages first. With -mcpb DIR it also writes the folder of an MCP bundle per platform,
+// for `mcpb pack`. With -server FILE it only writes the entry for the MCP registry, which
+// lists the packed bundles in the folder of -mcpb. It needs Go, but not Node.
 package main
 
 import (
@@ -31,12 +30,12 @@ var launcher []byte
 var readme []byte
 
 const (
-	scope      = "@toolgate" // of the platform packages; the launcher knows it too
+	scope      = "@toolgate" // of the platform packages; also in launcher.js
 	repository = "https://github.com/toolgate/toolgate"
-	mcpName    = "io.github.toolgate/toolgate" // in the MCP registry, proof that the package is ours
+	mcpName    = "io.github.toolgate/toolgate" // in the MCP registry, which verifies the package by it
 )
 
-// A target is a platform in Go's words and in Node's.
+// A target is a platform in the names of Go and Node.
 type target struct{ goos, goarch, os, cpu string }
 
 var targets = []target{
@@ -61,10 +60,10 @@ func (t target) program() string {
 func main() {
 	version := flag.String("version", "", "`VERSION` of the packages, such as 1.2.3")
 	out := flag.String("out", "dist/npm", "`DIR` to write the packages to")
-	binaries := flag.String("binaries", "", "take the programs from `DIR`/GOOS-GOARCH/toolgate instead of building them")
-	only := flag.String("only", "", "make the packages of these platforms alone, such as linux-x64,darwin-arm64")
+	binaries := flag.String("binaries", "", "copy the programs from `DIR`/GOOS-GOARCH/toolgate instead of a build")
+	only := flag.String("only", "", "only generate packages for these `PLATFORMS`, such as linux-x64,darwin-arm64")
 	mcpb := flag.String("mcpb", "", "write the folders of MCP bundles to `DIR`")
-	server := flag.String("server", "", "write the entry for the MCP registry to `FILE`, and nothing else")
+	server := flag.String("server", "", "only write the entry for the MCP registry, to `FILE`")
 	flag.Parse()
 	var err error
 	if *server != "" {
@@ -80,26 +79,28 @@ func main() {
 
 func checkVersion(version string) error {
 	if version == "" || strings.HasPrefix(version, "v") {
-		return errors.New("-version must be given, and without a leading v")
+		return errors.New("-version is required, without a leading v")
 	}
 	return nil
 }
 
-// generate writes the main package to out/toolgate and each platform's to
-// out/OS-CPU. The main one names all platforms, whichever are made. The bundles'
-// folders go to mcpb, if that is not "".
+// generate writes the main package to out/toolgate and the platform packages to out/OS-CPU.
+// The main package lists all platforms, even if only some are generated. If mcpb is not "",
+// the folders of the bundles are written there.
 func generate(version, out, binaries, only, mcpb string) error {
 	if err := checkVersion(version); err != nil {
 		return err
 	}
 	license, err := os.ReadFile("LICENSE")
 	if err != nil {
-		return fmt.Errorf("%w; start it in the project's folder", err)
+		return fmt.Errorf("%w; run it in the root of the repository", err)
 	}
 	wanted := targets
 	if only != "" {
 		names := strings.Split(only, ",")
-		wanted = slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return !slices.Contains(names, t.String()) })
+		wanted = slices.DeleteFunc(slices.Clone(targets), func(t target) bool {
+			return !slices.Contains(names, t.String())
+		})
 		if len(wanted) != len(names) {
 			return fmt.Errorf("-only %s: the platforms are %v", only, targets)
 		}
@@ -117,7 +118,7 @@ func generate(version, out, binaries, only, mcpb string) error {
 	return mainPackage(version, filepath.Join(out, "toolgate"), license)
 }
 
-// A manifest is a package.json. Its fields are in the order they are written.
+// A manifest is a package.json, with the fields in the order of the file.
 type manifest struct {
 	Name            string            `json:"name"`
 	Version         string            `json:"version"`
@@ -131,15 +132,16 @@ type manifest struct {
 	Engines         map[string]string `json:"engines,omitempty"`
 	OS              []string          `json:"os,omitempty"`
 	CPU             []string          `json:"cpu,omitempty"`
-	PreferUnplugged bool              `json:"preferUnplugged"` // Yarn: a program cannot run from within a zip
+	PreferUnplugged bool              `json:"preferUnplugged"` // for Yarn: a program cannot run from a zip file
 	Optional        map[string]string `json:"optionalDependencies,omitempty"`
 }
 
 func mainPackage(version, dir string, license []byte) error {
 	m := manifest{
-		Name:            "toolgate",
-		Version:         version,
-		Description:     "MCP server with Codex's tools, and your other MCP servers, behind one policy, one approval, one sandbox",
+		Name:    "toolgate",
+		Version: version,
+		Description: "MCP server with Codex's tools, and your other MCP servers, " +
+			"behind one policy, one approval, one sandbox",
 		License:         "Apache-2.0",
 		Repository:      map[string]string{"type": "git", "url": "git+" + repository + ".git"},
 		MCPName:         mcpName,
@@ -168,7 +170,8 @@ func platformPackage(t target, version, dir, binaries string, license []byte) er
 		CPU:             []string{t.cpu},
 		PreferUnplugged: true,
 	}
-	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](%s) for %s on %s. Install `toolgate` instead.\n", m.Name, repository, t.os, t.cpu)
+	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](%s) for %s on %s. Install `toolgate` instead.\n",
+		m.Name, repository, t.os, t.cpu)
 	if err := writePackage(dir, m, map[string][]byte{"README.md": about, "LICENSE": license}); err != nil {
 		return err
 	}
@@ -186,13 +189,14 @@ func platformPackage(t target, version, dir, binaries string, license []byte) er
 	return writeFile(program, text, 0o755)
 }
 
-// build compiles the program, without the paths of this machine in it.
+// build compiles the program reproducibly, without local paths.
 func build(t target, version, program string) error {
 	abs, err := filepath.Abs(program)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X toolgate/internal/app.release="+version, "-o", abs, ".")
+	ldflags := "-s -w -X toolgate/internal/app.release=" + version
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", ldflags, "-o", abs, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.goos, "GOARCH="+t.goarch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -201,7 +205,7 @@ func build(t target, version, program string) error {
 	return nil
 }
 
-// encoded returns v as JSON to read.
+// encoded returns v as indented JSON.
 func encoded(v any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -211,8 +215,8 @@ func encoded(v any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// writePackage writes a package's folder anew. What is under bin can be run:
-// npm keeps that, and a read-only cache could not mend it later.
+// writePackage replaces the folder of a package. Files in bin must be executable: npm
+// keeps the mode, and a read-only cache could not be fixed later.
 func writePackage(dir string, m manifest, files map[string][]byte) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -225,8 +229,7 @@ func writePackage(dir string, m manifest, files map[string][]byte) error {
 	return writeFiles(dir, files)
 }
 
-// writeFiles writes files below dir, those in folders for programs so that
-// they can be run.
+// writeFiles writes files below dir. Those in bin and server are executable.
 func writeFiles(dir string, files map[string][]byte) error {
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
@@ -244,7 +247,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// writeFile writes a file with exactly this mode, whatever the umask.
+// writeFile writes a file with exactly this mode, regardless of the umask.
 func writeFile(file string, text []byte, mode os.FileMode) error {
 	if err := os.WriteFile(file, text, mode); err != nil {
 		return err

@@ -18,11 +18,11 @@ func TestBundlePromisesWhatHolds(t *testing.T) {
 			continue
 		}
 		require.NotContains(t, m.Description, "confined", to)
-		require.Contains(t, m.Description, "after your yes", to)
+		require.Contains(t, m.Description, "with your approval", to)
 		require.Contains(t, m.LongDescription, none, to)
-		require.NotContains(t, m.LongDescription, "A sandbox keeps", to)
+		require.NotContains(t, m.LongDescription, "kernel-enforced sandbox", to)
 		require.Contains(t, sandbox, none, to)
-		require.Contains(t, folders, "read or written without your yes", to)
+		require.Contains(t, folders, "read or written without your approval", to)
 	}
 	require.Contains(t, string(readme), "macOS and Windows", "npm's page is one for all systems")
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// A registryServer is a server.json: how the MCP registry describes us.
+// A registryServer is a server.json, the description of a server in the MCP registry.
 type registryServer struct {
 	Schema      string            `json:"$schema"`
 	Name        string            `json:"name"`
@@ -47,17 +47,31 @@ type registryVariable struct {
 	Format      string `json:"format,omitempty"`
 }
 
-// registryEntry writes server.json. The bundles are those packed in dir, as
-// dir/toolgate-VERSION-OS-CPU.mcpb, and will be found beside the release.
+// registryEntry writes server.json. It lists the bundles that are packed in dir as
+// toolgate-VERSION-OS-CPU.mcpb, which will be attached to the release.
 func registryEntry(version, dir, file string) error {
 	if err := checkVersion(version); err != nil {
 		return err
 	}
 	flags := []registryArgument{
-		{Type: "named", Name: "--cd", Description: "Workspace; the folder the client starts it in when not given", Format: "filepath"},
-		{Type: "named", Name: "--add-dir", Description: "Further writable folder", Format: "filepath", IsRepeated: true},
-		{Type: "named", Name: "--sandbox", Description: "What is possible without a yes", Default: "workspace-write", Choices: []string{"read-only", "workspace-write", "danger-full-access"}},
-		{Type: "named", Name: "--ask-for-approval", Description: "When to ask", Default: "on-request", Choices: []string{"untrusted", "on-request", "never"}},
+		{
+			Type: "named", Name: "--cd", Format: "filepath",
+			Description: "Workspace; default: the folder in which the client starts it",
+		},
+		{
+			Type: "named", Name: "--add-dir", Format: "filepath", IsRepeated: true,
+			Description: "Further writable folder",
+		},
+		{
+			Type: "named", Name: "--sandbox", Default: "workspace-write",
+			Description: "What is possible without approval",
+			Choices:     []string{"read-only", "workspace-write", "danger-full-access"},
+		},
+		{
+			Type: "named", Name: "--ask-for-approval", Default: "on-request",
+			Description: "When to ask",
+			Choices:     []string{"untrusted", "on-request", "never"},
+		},
 	}
 	s := registryServer{
 		Schema:      "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
@@ -73,7 +87,10 @@ func registryEntry(version, dir, file string) error {
 			RuntimeHint: "npx",
 			Transport:   map[string]string{"type": "stdio"},
 			Arguments:   flags,
-			Environment: []registryVariable{{Name: "TOOLGATE_HOME", Description: "Folder that holds config, rules and the record", Format: "filepath"}},
+			Environment: []registryVariable{{
+				Name: "TOOLGATE_HOME", Format: "filepath",
+				Description: "Folder with config, rules and audit log",
+			}},
 		}},
 	}
 	for _, t := range targets {

@@ -1,4 +1,4 @@
-// Prints what the launcher's functions answer for the cases on stdin.
+// Prints the results of the launcher's findProgram for the cases on stdin.
 "use strict";
 const { findProgram } = require(process.argv[2]);
 const cases = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
