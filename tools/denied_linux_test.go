@@ -126,7 +126,7 @@ func TestReadOnlyMountIsADenial(t *testing.T) {
 			require.ErrorIs(t, err, unix.EROFS, d.name)
 			requireDenied(t, err, d.name)
 		}
-		// The mount itself, and not only what is in it.
+		// The mount point itself, not only its contents.
 		file := filepath.Join(dir, "file")
 		require.NoError(t, unix.Mount(file, file, "", unix.MS_BIND, ""))
 		remountReadOnly(t, file)

@@ -141,7 +141,7 @@ func dieAt(n int) func(op, path string) error {
 	}
 }
 
-// What a child of these tests is told.
+// Environment of the child processes of these tests.
 const (
 	childDir   = "APPLYPATCH_TEST_DIR"
 	childState = "APPLYPATCH_TEST_STATE"

@@ -452,7 +452,7 @@ func TestStateFolderThatCannotBe(t *testing.T) {
 	require.Equal(t, "one\n", read(t, "a.txt"))
 }
 
-// What cannot be recovered is told of with the next patch, which goes on.
+// What cannot be recovered is reported by the next patch, which is still applied.
 func TestRecoveryThatFails(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	laySix(t, dir)

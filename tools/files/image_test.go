@@ -95,7 +95,7 @@ func TestViewImage(t *testing.T) {
 	}
 }
 
-// A camera's picture that lies on its side stands upright after scaling.
+// A rotated photo is upright after scaling.
 func TestOrientation(t *testing.T) {
 	t.Chdir(t.TempDir())
 	img := picture(2200, 1100, false, false)

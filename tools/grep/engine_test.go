@@ -19,7 +19,7 @@ import (
 	"toolgate/tools/grep"
 )
 
-// What kinds of files match, and what is shown of them.
+// Kinds of files that match, and how they are shown.
 func TestKinds(t *testing.T) {
 	utf16, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String("one\nneedle é\n")
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Links are not followed, and what is no file is not opened.
+// Links are not followed, and only regular files are opened.
 func TestOddFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links and odd names are of Unix")
@@ -85,7 +85,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// Equal times are told apart by path, and the newest of many are the ones kept.
+// Files with equal times are sorted by path, and the newest of many are kept.
 func TestOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const n = 300

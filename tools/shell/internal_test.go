@@ -92,7 +92,7 @@ func TestCutText(t *testing.T) {
 	require.False(t, cut)
 }
 
-// TestSpoolWithoutFolder answers from memory and says what is lost.
+// TestSpoolWithoutFolder answers from memory and reports what is lost.
 func TestSpoolWithoutFolder(t *testing.T) {
 	c := newCapture(8, func() (*spool, error) { return newSpool(filepath.Join(t.TempDir(), "nosuch"), 100, plenty()) })
 	c.Write([]byte("0123456789abcdefghijklmnopqrstuvwxyz"))

@@ -326,7 +326,7 @@ func watch() (peak func() int64) {
 	}
 }
 
-// TestLastWords finds what is printed just before the end.
+// TestLastWords waits for a line that is printed just before the end.
 func TestLastWords(t *testing.T) {
 	b := newBench(t, shell.Options{})
 	for range 50 {
