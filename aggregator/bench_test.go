@@ -16,7 +16,7 @@ import (
 	"toolgate/aggregator"
 )
 
-// benchSet returns a running set of one server in a process of its own.
+// benchSet returns a running set of one server in its own process.
 func benchSet(b *testing.B, script string) *aggregator.Downstreams {
 	b.Helper()
 	launch, _ := process(b, script)
@@ -27,7 +27,7 @@ func benchSet(b *testing.B, script string) *aggregator.Downstreams {
 	return s
 }
 
-// A direct talks to the same server over the same pipes with nothing between.
+// A direct calls the same server over the same pipes, without a set.
 type direct struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -57,8 +57,8 @@ func (d *direct) call(method, params string) (size int) {
 	}
 }
 
-// BenchmarkCall tells what a call through the set costs beside the same call
-// made directly, in the same run: added/direct is the relevant ratio.
+// BenchmarkCall compares a call through the set with a direct call in the same run. The
+// relevant figure is added/direct.
 func BenchmarkCall(b *testing.B) {
 	s, d := benchSet(b, "orderly"), newDirect(b, "orderly")
 	var proxied, straight time.Duration
@@ -117,8 +117,8 @@ func BenchmarkLongResult(b *testing.B) {
 	report(b, straight, proxied)
 }
 
-// BenchmarkServers tells what a server costs in memory: its catalog of ten
-// tools, its connection and its goroutines; not its own process.
+// BenchmarkServers measures the memory per server: a catalog of ten tools, the
+// connection and its goroutines, without the server's own process.
 func BenchmarkServers(b *testing.B) {
 	for _, n := range []int{0, 5, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -99,7 +99,7 @@ type Downstream struct {
 }
 
 // errShutdown is the cause when toolgate itself shuts down.
-var errShutdown = errors.New("toolgate is ending")
+var errShutdown = errors.New("toolgate is shutting down")
 
 // A permanentError is a failure that a retry cannot fix.
 type permanentError struct{ error }
@@ -397,9 +397,9 @@ const maxMessage = 80 << 20
 
 func (d *Downstream) endError(err error) error {
 	if err == nil {
-		return errors.New("its process ended by itself")
+		return errors.New("its process exited")
 	}
-	return fmt.Errorf("its process ended: %w", err)
+	return fmt.Errorf("its process exited: %w", err)
 }
 
 // serve keeps the session open until it ends. The error is nil if the session was
@@ -432,7 +432,7 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		case <-idle.C:
 			if d.stopIdle() {
 				d.log.Debug("downstream idle, stopped")
-				s.close(errors.New("nobody used it"))
+				s.close(errors.New("it was idle"))
 				return false, nil
 			}
 		case <-d.ctx.Done():
@@ -697,7 +697,7 @@ func (d *Downstream) checkAlive(s *session) {
 	if err != nil && ctx.Err() != nil && d.ctx.Err() == nil {
 		d.log.Warn("downstream does not answer, restarting it")
 		d.markLost(s)
-		s.link.Close(errors.New("it gave no answer to a ping"))
+		s.link.Close(errors.New("it did not answer a ping"))
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"toolgate/policy"
 )
 
-// processes are the scripts that run in a process of their own.
+// processes are the scripts that run in their own process.
 var processes = map[string]script{
 	"orderly": {"tools/list": func(p *peer, m message) error {
 		p.result(m, toolList(`{"name":"echo","annotations":{"readOnlyHint":true}}`))
@@ -101,7 +101,7 @@ func TestProtocolErrorsPass(t *testing.T) {
 	})
 }
 
-// What a server may write between its messages without harm.
+// Lines between messages that are ignored.
 func TestInvalidLinesAreIgnored(t *testing.T) {
 	for _, tt := range []struct{ name, line string }{
 		{"a banner", `Server listening on stdio`},
@@ -490,7 +490,7 @@ func TestTimeOuts(t *testing.T) {
 	}
 }
 
-// A tool may have a time of its own.
+// A tool may have its own timeout.
 func TestTimeOutsOfTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: script{
@@ -631,7 +631,7 @@ func TestUpdate(t *testing.T) {
 		<-a.run().done
 		require.Equal(t, 1, b.count(), "what has not changed goes on")
 		_, err := call(t.Context(), s, "a", "echo", `{}`)
-		require.ErrorContains(t, err, "no server a any more")
+		require.ErrorContains(t, err, "the server a no longer exists")
 		s.Close()
 	})
 }

@@ -132,7 +132,7 @@ func (s *Downstreams) Update(specs []Spec) {
 	}
 	for name, d := range s.servers {
 		if !keep[name] {
-			d.cancel(errors.New("it was taken out of the config"))
+			d.cancel(errors.New("it was removed from the config"))
 			delete(s.servers, name)
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Downstreams) server(name string) (*Downstream, error) {
 	if d, ok := s.servers[name]; ok {
 		return d, nil
 	}
-	return nil, fmt.Errorf("there is no server %s any more", name)
+	return nil, fmt.Errorf("the server %s no longer exists", name)
 }
 
 // Listen sends changes and notices to l until remove is called.

@@ -18,9 +18,9 @@ import (
 // which is not part of this repository.
 const everythingEnv = "TOOLGATE_EVERYTHING"
 
-// TestServerEverything uses each tool of the reference server as a client
-// would that can do all. It skips without node and the server, and fails
-// instead where REQUIRE_NODE is set.
+// TestServerEverything calls each tool of the reference server like a client with all
+// capabilities. Without node or the server it is skipped, or fails if REQUIRE_NODE is
+// set.
 func TestServerEverything(t *testing.T) {
 	node, err := exec.LookPath("node")
 	index := os.Getenv(everythingEnv)

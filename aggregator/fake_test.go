@@ -31,7 +31,7 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// A peer is one run of a raw server: what it writes are lines, right or wrong.
+// A peer is one run of a server that may write any lines, valid or not.
 type peer struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -169,7 +169,7 @@ func (f *fake) run() *running {
 	return f.last
 }
 
-// spec returns a trusting spec for the server named name.
+// spec returns the spec of a trusted server.
 func spec(name string, launch func() (*aggregator.Process, error)) aggregator.Spec {
 	return aggregator.Spec{
 		Name:           name,
@@ -181,7 +181,7 @@ func spec(name string, launch func() (*aggregator.Process, error)) aggregator.Sp
 	}
 }
 
-// set returns a running set of the servers, whose catalogues are known.
+// set returns a running set of the servers, all of them listed.
 func set(t *testing.T, specs ...aggregator.Spec) *aggregator.Downstreams {
 	t.Helper()
 	s := aggregator.NewDownstreams(aggregator.DownstreamOptions{Version: "1", StateDir: t.TempDir(), Roots: json.RawMessage(`{"roots":[{"uri":"file:///w"}]}`)})
@@ -228,8 +228,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process returns what starts the script in a process of its own, and the
-// last one started.
+// process returns a function that starts the script in its own process, and one that
+// returns the process started last.
 func process(t testing.TB, name string) (launch func() (*aggregator.Process, error), last func() *os.Process) {
 	t.Helper()
 	require.Contains(t, processes, name)

@@ -21,7 +21,7 @@ import (
 	"toolgate/internal/gate"
 )
 
-// A web is a raw server over HTTP: what it answers are bytes, right or wrong.
+// A web is an HTTP server that answers with any bytes, valid or not.
 type web struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -174,8 +174,8 @@ func TestHTTPStreams(t *testing.T) {
 	require.Equal(t, text("resumed"), got)
 }
 
-// Nothing is asked before the server's own stream is open: what it says until
-// then is lost, and the suite's server answers on the stream that came last.
+// No request is sent before the server's own stream is open: messages sent earlier are
+// lost, and the conformance suite's server answers on the latest stream.
 func TestHTTPListensBeforeTheFirstRequest(t *testing.T) {
 	asked := make(chan struct{})
 	var early atomic.Bool
@@ -201,8 +201,7 @@ func TestHTTPListensBeforeTheFirstRequest(t *testing.T) {
 	s.Close()
 }
 
-// An answer on the stream of what belongs to no request counts, as it does for
-// other clients.
+// An answer on the standalone stream is accepted, as other clients do.
 func TestHTTPAnswersOnAnotherStream(t *testing.T) {
 	answer := make(chan string)
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
@@ -281,7 +280,7 @@ func TestHTTPRetriesBusyServers(t *testing.T) {
 	require.ErrorContains(t, err, "429")
 }
 
-// A wait that is longer than anybody would wait is an error at once.
+// An unreasonably long retry delay is an error at once.
 func TestHTTPLimitsRetryDelays(t *testing.T) {
 	for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "soon", ""} {
 		w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
@@ -313,8 +312,8 @@ func TestHTTPLimitsRetryDelays(t *testing.T) {
 	require.NoError(t, err, "a date in the past is now")
 }
 
-// A server that forgets each session as soon as it is made gets one new one,
-// not one after the other.
+// A server that forgets each session at once gets one new session, not an endless
+// series.
 func TestHTTPGivesUpOnSessionsLostAtOnce(t *testing.T) {
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
 		if m.Method == "tools/call" {
@@ -402,7 +401,7 @@ func TestHTTPCancellation(t *testing.T) {
 	require.Contains(t, <-told, "enough")
 }
 
-// The transport of 2024-11-05: one stream, and an address to post to.
+// The transport of 2024-11-05: one stream, and a URL to post to.
 func TestHTTPWithSSE(t *testing.T) {
 	events := make(chan string, 10)
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
@@ -438,7 +437,7 @@ func TestHTTPWithSSE(t *testing.T) {
 	w.CloseClientConnections()
 }
 
-// The SDK's own server is the peer that most Go servers are.
+// Most Go servers are built with the SDK.
 func TestHTTPWithTheSDK(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stateless=%v", stateless), func(t *testing.T) {

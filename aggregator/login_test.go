@@ -15,7 +15,7 @@ import (
 	"toolgate/internal/oauth/oauthtest"
 )
 
-// A guarded is a set with one server that asks for a login.
+// A guarded is a set with one server that requires a login.
 type guarded struct {
 	as    *oauthtest.Server
 	set   *aggregator.Downstreams
@@ -111,7 +111,7 @@ func TestMissingScopesAreNamed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The token is for its server: a redirect to another host ends the request.
+// The token is sent to its server only: a redirect to another host is an error.
 func TestATokenIsSentToItsServerOnly(t *testing.T) {
 	g := newGuarded(t, true)
 	var leaked atomic.Bool

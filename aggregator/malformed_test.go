@@ -17,7 +17,7 @@ import (
 	"toolgate/aggregator"
 )
 
-// TestMalformedHandshakes: what servers were seen to do while a session opens.
+// TestMalformedHandshakes has handshakes that were observed with real servers.
 func TestMalformedHandshakes(t *testing.T) {
 	reply := func(result string) func(*peer, message) error {
 		return func(p *peer, m message) error { p.result(m, result); return nil }
@@ -25,7 +25,7 @@ func TestMalformedHandshakes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		script script
-		fails  string // why it does not run; "": it does
+		fails  string // why it is not running, "" when it is
 	}{
 		{"it leaves when anything but initialize comes first", func() script {
 			var once sync.Once
@@ -40,7 +40,7 @@ func TestMalformedHandshakes(t *testing.T) {
 		}(), ""},
 		{"an old revision", script{"initialize": reply(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"0"}}`)}, ""},
 		{"a revision that nobody knows", script{"initialize": reply(`{"protocolVersion":"1.0","capabilities":{}}`)}, ""},
-		{"no revision", script{"initialize": reply(`{"capabilities":{}}`)}, "names no protocolVersion"},
+		{"no revision", script{"initialize": reply(`{"capabilities":{}}`)}, "has no protocolVersion"},
 		{"no object", script{"initialize": reply(`[]`)}, "not a JSON object"},
 		{"no capabilities", script{"initialize": reply(`{"protocolVersion":"2025-11-25"}`)}, ""},
 		{"capabilities of a wrong kind", script{"initialize": reply(`{"protocolVersion":"2025-11-25","capabilities":[true],"serverInfo":"me","instructions":7}`)}, ""},
@@ -65,7 +65,7 @@ func TestMalformedHandshakes(t *testing.T) {
 			return nil
 		}}, ""},
 		{"it refuses, and is not stateless either", script{"initialize": func(p *peer, m message) error { p.fail(m, -32000, "not today"); return nil }}, "initialize: not today"},
-		{"it leaves without a word", script{"initialize": func(*peer, message) error { return errExit }}, "its process ended"},
+		{"it leaves without a word", script{"initialize": func(*peer, message) error { return errExit }}, "its process exited"},
 		{"a list that is none", script{"tools/list": reply(`{"tools":null}`)}, "none"},
 		{"a list of a wrong kind", script{"tools/list": reply(`{"tools":{"echo":{}}}`)}, "none"},
 		{"a cursor of a wrong kind", script{"tools/list": reply(`{"tools":[` + okTool + `],"nextCursor":7}`)}, ""},
@@ -92,7 +92,7 @@ func TestMalformedHandshakes(t *testing.T) {
 	}
 }
 
-// TestMalformedAnswers: each call has its end at once, whatever came of it.
+// TestMalformedAnswers checks that each call ends at once, whatever its result.
 func TestMalformedAnswers(t *testing.T) {
 	ok := text("ok")
 	for _, tt := range []struct {
@@ -142,7 +142,8 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 }
 
-// TestUnusualExits: how servers stop, and that the next call finds one that runs.
+// TestUnusualExits checks that the next call finds a running server, however the last
+// one exited.
 func TestUnusualExits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -186,7 +187,7 @@ func TestUnusualExits(t *testing.T) {
 	}
 }
 
-// TestAFloodDelaysNobody: a server that says too much of everything.
+// TestAFloodDelaysNobody has a server that sends too much of everything.
 func TestAFloodDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -227,8 +228,8 @@ func TestAFloodDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestManyCallsOverProcesses: a thousand calls at once over ten real servers,
-// one of which is killed meanwhile; afterwards nothing of them is left.
+// TestManyCallsOverProcesses makes a thousand concurrent calls to ten real servers, one
+// of which is killed meanwhile, and checks that nothing leaks.
 func TestManyCallsOverProcesses(t *testing.T) {
 	var specs []aggregator.Spec
 	var last []func() *os.Process

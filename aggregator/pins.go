@@ -160,7 +160,7 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 }
 
 // ErrNeverStarted is the error for a server without a saved catalog.
-var ErrNeverStarted = errors.New("this server was never started, so nothing is known of its tools")
+var ErrNeverStarted = errors.New("this server was never started, so its tools are unknown")
 
 // savedCatalog reads the server's catalog, whatever config it was saved under.
 func savedCatalog(stateDir, server string) (*Catalog, error) {

@@ -62,8 +62,8 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestUnchangedTools: what a server says is the same after a restart,
-// however it puts its JSON.
+// TestUnchangedTools checks that tools count as unchanged after a restart, however the
+// server formats its JSON.
 func TestUnchangedTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -84,8 +84,8 @@ func TestUnchangedTools(t *testing.T) {
 	})
 }
 
-// A tool is the same whatever way its JSON is written: what is kept on the
-// disk is written anew, without the spaces, and with < as \u003c.
+// The formatting of JSON is no change: the saved definition is re-encoded, without
+// spaces and with < as \u003c.
 func TestTheSameToolIsNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"toolgate/aggregator/schema"
 )
 
-// offering is a server with these tools and a prompt and resource of fixed names.
+// offering returns a server with these tools, a prompt and a resource.
 func offering(tools ...string) *fake {
 	var list []string
 	for _, name := range tools {
@@ -33,8 +33,8 @@ func offering(tools ...string) *fake {
 	}}
 }
 
-// TestANameStaysWithItsOwner: which of two servers a name leads to does not
-// depend on which of them runs.
+// TestANameStaysWithItsOwner checks that the owner of a name does not depend on which
+// servers are running.
 func TestANameStaysWithItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := func(specs ...aggregator.Spec) map[string]string {
@@ -62,7 +62,7 @@ func TestANameStaysWithItsOwner(t *testing.T) {
 	})
 }
 
-// TestAToolNamedLikeABuiltInOne has a name of its own, and does not vanish.
+// TestAToolNamedLikeABuiltInOne checks that such a tool is published under another name.
 func TestAToolNamedLikeABuiltInOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		none := ""
@@ -83,8 +83,8 @@ func TestAToolNamedLikeABuiltInOne(t *testing.T) {
 	})
 }
 
-// TestAURIOfTwoServers: a URI that two servers have leads to neither, and each
-// has its own before it, also when the other one is gone.
+// TestAURIOfTwoServers checks that a URI of two servers is ambiguous, and that each
+// resource is published with its server's prefix.
 func TestAURIOfTwoServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := spec("a", offering("from_a").launch), spec("b_b", offering("from_b").launch)
@@ -115,8 +115,8 @@ func TestAURIOfTwoServers(t *testing.T) {
 	})
 }
 
-// TestAURIWithAnotherServersPrefix: what one server lists cannot be mistaken
-// for the URI that stands for another's.
+// TestAURIWithAnotherServersPrefix checks that a server cannot list a URI that is
+// mistaken for another server's.
 func TestAURIWithAnotherServersPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poser := offering("poser")
@@ -129,7 +129,7 @@ func TestAURIWithAnotherServersPrefix(t *testing.T) {
 	})
 }
 
-// The arguments of a tool published in another form go down as they were sent.
+// The arguments of a tool with an adapted schema are forwarded unchanged.
 func TestProfilesOfATool(t *testing.T) {
 	f := &fake{script: script{"tools/list": func(p *peer, m message) error {
 		p.result(m, toolList(`{"name":"echo","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/P"}},"$defs":{"P":{"type":"object","properties":{"n":{"type":["integer","null"]}}}}}}`))

@@ -109,7 +109,7 @@ func (s *session) initialize(ctx context.Context) error {
 	}
 	s.version, s.stateless = o.Text("protocolVersion"), false
 	if s.version == "" {
-		return errors.New("the answer to initialize names no protocolVersion")
+		return errors.New("the answer to initialize has no protocolVersion")
 	}
 	s.initial = Catalog{
 		Version:      s.version,
@@ -137,7 +137,7 @@ func (s *session) discover(ctx context.Context) error {
 	versions := rawjson.Strings(o.Get("supportedVersions"))
 	if !slices.Contains(versions, statelessVersion) {
 		s.stateless = false
-		return fmt.Errorf("it speaks %v only, and %s is needed", versions, statelessVersion)
+		return fmt.Errorf("it supports %v, not %s", versions, statelessVersion)
 	}
 	meta, _ := rawjson.Parse(o.Get("_meta"))
 	s.initial = Catalog{

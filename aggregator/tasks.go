@@ -306,7 +306,7 @@ func relatedTo(params json.RawMessage) string {
 
 // errUnknownTask does not reveal whether the task belongs to another caller or never
 // existed.
-var errUnknownTask = &RPCError{Code: -32602, Message: "unknown task: it is not yours, has expired, or was never made"}
+var errUnknownTask = &RPCError{Code: -32602, Message: "unknown task: it has expired or does not exist"}
 
 // taskMethods are the methods for tasks, keyed by whether the protocol is stateless.
 var taskMethods = map[bool][]string{

@@ -14,7 +14,7 @@ import (
 	"toolgate/internal/gate"
 )
 
-// tasking is a server with tasks, whose ids are numbers.
+// tasking returns a server with tasks whose ids are numbers.
 func tasking() script {
 	made := 0
 	state := func(m message) string {
@@ -110,8 +110,7 @@ func TestTasksArePagedAndBounded(t *testing.T) {
 	require.ErrorContains(t, err, "cursor")
 }
 
-// A server that works on a task is not idle, and one whose task's time is over
-// is.
+// A server with a running task is not idle, and one with an expired task is.
 func TestATaskKeepsItsServerRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: tasking()}
