@@ -45,7 +45,8 @@ func (c *Catalog) has(names ...string) bool {
 	return k != 0 && k != 'n' && k != 'f'
 }
 
-// catalogFile returns the path of the server's catalog in the state folder.
+// catalogFile returns the path of the server's catalog in the state folder. The folder is
+// spelled as in earlier releases, whose files stay in use.
 func catalogFile(stateDir, server string) string {
 	return filepath.Join(stateDir, "catalogue", fileName(server)+".json")
 }

@@ -53,7 +53,7 @@ const (
 	Starting    State = "starting" // process or connection being opened
 	Ready       State = "ready"
 	Backoff     State = "backoff" // failed, to be retried
-	Failed      State = "failed"  // failed for good, until the config changes or somebody asks
+	Failed      State = "failed"  // failed for good; retried only on request
 	LoginNeeded State = "login needed"
 )
 
