@@ -92,10 +92,10 @@ func parseCatalog(b []byte) (*Catalog, error) {
 		ServerInfo:   o.Get("serverInfo"),
 		Capabilities: o.Get("capabilities"),
 		Instructions: o.Text("instructions"),
-		Tools:        rawjson.Elements(o.Get("tools")),
-		Resources:    rawjson.Elements(o.Get("resources")),
-		Templates:    rawjson.Elements(o.Get("resourceTemplates")),
-		Prompts:      rawjson.Elements(o.Get("prompts")),
+		Tools:        rawjson.List(o.Get("tools")),
+		Resources:    rawjson.List(o.Get("resources")),
+		Templates:    rawjson.List(o.Get("resourceTemplates")),
+		Prompts:      rawjson.List(o.Get("prompts")),
 	}, nil
 }
 

@@ -488,10 +488,10 @@ func (m envelope) line() ([]byte, error) {
 		b = append(append(b, `,"method":`...), rawjson.Quote(m.Method)...)
 	}
 	if len(m.Params) > 0 {
-		b = rawjson.AppendOneLine(append(b, `,"params":`...), m.Params)
+		b = rawjson.AppendLine(append(b, `,"params":`...), m.Params)
 	}
 	if len(m.Result) > 0 {
-		b = rawjson.AppendOneLine(append(b, `,"result":`...), m.Result)
+		b = rawjson.AppendLine(append(b, `,"result":`...), m.Result)
 	}
 	if m.Error != nil {
 		e, err := json.Marshal(m.Error)

@@ -23,7 +23,7 @@ func limitResult(res json.RawMessage, tokens int) json.RawMessage {
 	if err != nil {
 		return res
 	}
-	content := rawjson.Elements(o.Get("content"))
+	content := rawjson.List(o.Get("content"))
 	cut := false
 	for i, c := range content {
 		item, err := rawjson.Parse(c)

@@ -57,26 +57,31 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	if !bytes.Contains(res, []byte(policy.DeniedKey)) && !bytes.Contains(res, []byte(policy.SessionKey)) {
 		return out, "", nil
 	}
-	var all, meta map[string]json.RawMessage
-	if json.Unmarshal(res, &all) != nil || json.Unmarshal(all["_meta"], &meta) != nil {
+	all, err := rawjson.Parse(res)
+	if err != nil {
+		return out, "", nil
+	}
+	meta, err := rawjson.Parse(all.Get("_meta"))
+	if err != nil {
 		return out, "", nil // the keys occur in a text, not in _meta
 	}
-	if note, ok := meta[policy.DeniedKey]; ok {
+	if note := meta.Get(policy.DeniedKey); note != nil {
 		if err := json.Unmarshal(note, &out.Denied); err != nil {
 			return out, "", fmt.Errorf("reading the worker's note: %w", err)
 		}
 	}
-	if note, ok := meta[policy.SessionKey]; ok {
+	if note := meta.Get(policy.SessionKey); note != nil {
 		if err := json.Unmarshal(note, &session); err != nil {
 			return out, "", fmt.Errorf("reading the worker's note: %w", err)
 		}
 	}
-	delete(meta, policy.DeniedKey)
-	delete(meta, policy.SessionKey)
-	delete(all, "_meta")
+	meta.Delete(policy.DeniedKey)
+	meta.Delete(policy.SessionKey)
 	if len(meta) > 0 {
-		all["_meta"] = rawjson.Map(meta).Bytes()
+		all.Set("_meta", meta.Bytes())
+	} else {
+		all.Delete("_meta")
 	}
-	out.Result = rawjson.Map(all).Bytes()
+	out.Result = all.Bytes()
 	return out, session, nil
 }

@@ -429,7 +429,7 @@ func (s *session) list(
 		if err != nil {
 			return nil, 0, fmt.Errorf("the answer to %s is %w", method, err)
 		}
-		all = append(all, rawjson.Elements(o.Get(key))...)
+		all = append(all, rawjson.List(o.Get(key))...)
 		var ms float64
 		if json.Unmarshal(o.Get("ttlMs"), &ms) == nil && ms > 0 {
 			ttl = time.Duration(min(ms, 86400_000)) * time.Millisecond

@@ -73,7 +73,7 @@ func collectText(v json.RawMessage, b *strings.Builder, depth int) {
 		b.WriteString(rawjson.Text(v))
 		b.WriteByte('\n')
 	case '[':
-		for _, e := range rawjson.Elements(v) {
+		for _, e := range rawjson.List(v) {
 			collectText(e, b, depth+1)
 		}
 	case '{':

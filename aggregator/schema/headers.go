@@ -48,7 +48,7 @@ func findHeaders(v json.RawMessage, path []string, reached bool, depth int, foun
 		return errors.New("inputSchema is nested too deep")
 	}
 	if rawjson.Kind(v) == '[' {
-		for _, e := range rawjson.Elements(v) {
+		for _, e := range rawjson.List(v) {
 			if err := findHeaders(e, path, false, depth+1, found); err != nil {
 				return err
 			}

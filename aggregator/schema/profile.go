@@ -130,13 +130,13 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 		o = inner
 	}
 	f.mergeAllOf(&o)
-	if of := rawjson.Elements(o.Get("oneOf")); of != nil {
-		o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), of...)))
+	if of := rawjson.List(o.Get("oneOf")); of != nil {
+		o.Set("anyOf", rawjson.Array(append(rawjson.List(o.Get("anyOf")), of...)))
 		o.Delete("oneOf")
 	}
 	f.splitTypes(&o)
 	nullable := f.removeNull(&o)
-	if branches := rawjson.Elements(o.Get("anyOf")); len(branches) > 0 {
+	if branches := rawjson.List(o.Get("anyOf")); len(branches) > 0 {
 		return f.union(o, branches, nullable, depth, within)
 	}
 	if nullable && f.profile == Gemini {
@@ -147,7 +147,7 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 	}
 	if o.Get("type") == nil {
 		all, _ := rawjson.Parse([]byte(anyValue))
-		return f.union(o, rawjson.Elements(all.Get("anyOf")), false, depth, within)
+		return f.union(o, rawjson.List(all.Get("anyOf")), false, depth, within)
 	}
 	f.children(&o, depth, within)
 	f.dropKeywords(&o)
@@ -175,7 +175,7 @@ func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
 
 // mergeAllOf merges the branches of allOf into o.
 func (f *adapter) mergeAllOf(o *rawjson.Object) {
-	branches := rawjson.Elements(o.Get("allOf"))
+	branches := rawjson.List(o.Get("allOf"))
 	o.Delete("allOf")
 	for _, b := range branches {
 		inner, err := rawjson.Parse(b)
@@ -254,7 +254,7 @@ func (f *adapter) splitTypes(o *rawjson.Object) {
 	if slices.Contains(list, "null") {
 		branches = append(branches, json.RawMessage(`{"type":"null"}`))
 	}
-	o.Set("anyOf", rawjson.Array(append(rawjson.Elements(o.Get("anyOf")), branches...)))
+	o.Set("anyOf", rawjson.Array(append(rawjson.List(o.Get("anyOf")), branches...)))
 }
 
 // combining are the keywords that combine or refer to other schemas.
@@ -278,7 +278,7 @@ func keywordsOfType(t string) []string {
 // removeNull removes null from anyOf and reports whether it was there. A single branch
 // that remains is merged into o.
 func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
-	branches := rawjson.Elements(o.Get("anyOf"))
+	branches := rawjson.List(o.Get("anyOf"))
 	if branches == nil {
 		return false
 	}
@@ -324,7 +324,7 @@ func (f *adapter) union(
 		if err != nil {
 			continue
 		}
-		if nested := rawjson.Elements(inner.Get("anyOf")); nested != nil {
+		if nested := rawjson.List(inner.Get("anyOf")); nested != nil {
 			out = append(out, nested...) // flatten nested anyOf
 			continue
 		}
@@ -391,7 +391,7 @@ func (f *adapter) dropKeywords(o *rawjson.Object) {
 		ok := slices.Contains(keep, field.Key)
 		if field.Key == "enum" && f.profile == Gemini {
 			// "enum: possible values of the element of primitive type with enum format" are strings.
-			ok = !slices.ContainsFunc(rawjson.Elements(field.Value), isNoText)
+			ok = !slices.ContainsFunc(rawjson.List(field.Value), isNoText)
 		}
 		if ok {
 			continue

@@ -79,7 +79,7 @@ func allowsObject(t json.RawMessage) bool {
 	if rawjson.Text(t) == "object" {
 		return true
 	}
-	return slices.ContainsFunc(rawjson.Elements(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
+	return slices.ContainsFunc(rawjson.List(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
 // A sanitizer sanitizes one schema.
@@ -121,7 +121,7 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 		root = inner
 	}
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
-		branches := rawjson.Elements(root.Get(key))
+		branches := rawjson.List(root.Get(key))
 		root.Delete(key)
 		if len(branches) == 0 {
 			continue
@@ -308,7 +308,7 @@ func inferType(o *rawjson.Object) {
 	name := ""
 	switch {
 	case has("enum"):
-		name = typeOfAll(rawjson.Elements(o.Get("enum")))
+		name = typeOfAll(rawjson.List(o.Get("enum")))
 	case has("properties", "additionalProperties", "required"):
 		name = "object"
 	case has("items", "prefixItems", "minItems", "maxItems"):
@@ -356,9 +356,9 @@ func typeOfAll(values []json.RawMessage) string {
 // tuples repositions a tuple, an array with a schema for each position, by an array whose
 // elements may match any of these schemas.
 func (c *sanitizer) tuples(o *rawjson.Object) error {
-	positions := rawjson.Elements(o.Get("prefixItems"))
+	positions := rawjson.List(o.Get("prefixItems"))
 	if rawjson.Kind(o.Get("items")) == '[' {
-		positions = rawjson.Elements(o.Get("items"))
+		positions = rawjson.List(o.Get("items"))
 		o.Delete("items")
 	}
 	o.Delete("prefixItems")
@@ -440,7 +440,7 @@ func (c *sanitizer) union(o *rawjson.Object, key string, depth int) error {
 		return nil
 	}
 	var branches []json.RawMessage
-	for _, b := range rawjson.Elements(v) {
+	for _, b := range rawjson.List(v) {
 		clean, ok, err := c.schema(b, depth+1)
 		if err != nil {
 			return err
@@ -490,7 +490,7 @@ func (c *sanitizer) resolve(ref string) (json.RawMessage, bool) {
 			break
 		}
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		if list := rawjson.Elements(at); list != nil {
+		if list := rawjson.List(at); list != nil {
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(list) {
 				return nil, false
@@ -554,13 +554,13 @@ func RestoreArguments(args json.RawMessage, renamed map[string]string) (json.Raw
 	if err != nil {
 		return args, nil // the server reports the error
 	}
-	for name, raw := range renamed {
-		i := o.Index(name)
-		if i < 0 {
+	for i, f := range o {
+		raw, ok := renamed[f.Key]
+		if !ok {
 			continue
 		}
 		if o.Get(raw) != nil {
-			return nil, fmt.Errorf("%q and %q are the same argument; send %q alone", name, raw, name)
+			return nil, fmt.Errorf("%q and %q are the same argument; send %q alone", f.Key, raw, f.Key)
 		}
 		o[i].Key = raw
 	}

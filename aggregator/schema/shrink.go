@@ -48,7 +48,7 @@ func mapSubschemas(v json.RawMessage, do func(json.RawMessage) json.RawMessage) 
 				o[i].Value = do(f.Value)
 			}
 		case "anyOf", "oneOf", "allOf":
-			list := rawjson.Elements(f.Value)
+			list := rawjson.List(f.Value)
 			for j := range list {
 				list[j] = do(list[j])
 			}

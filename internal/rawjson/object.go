@@ -5,7 +5,7 @@
 //	o.Set("name", rawjson.Quote(name))
 //	params = o.Bytes()
 //
-// [Members] and [Elements] locate the parts of an object or array, and [Unique] refuses an
+// [Members] and [List] locate the parts of an object or array, and [Unique] refuses an
 // object that has a name twice. All of them check the whole value.
 package rawjson
 
@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep Parse and Elements let a value nest.
+// MaxDepth is how deep Parse and List let a value nest.
 const MaxDepth = 10_000
 
 // ErrNotObject is the error of Parse for a value that is not an object.
@@ -69,20 +69,20 @@ func Parse(b []byte) (Object, error) {
 
 // Get returns the value of key, nil when there is none.
 func (o Object) Get(key string) json.RawMessage {
-	if i := o.Index(key); i >= 0 {
+	if i := o.index(key); i >= 0 {
 		return o[i].Value
 	}
 	return nil
 }
 
-// Index returns the position of key, -1 when there is none.
-func (o Object) Index(key string) int {
+// index returns the position of key, -1 when there is none.
+func (o Object) index(key string) int {
 	return slices.IndexFunc(o, func(f Field) bool { return f.Key == key })
 }
 
 // Set replaces the value of key in place, or appends the member.
 func (o *Object) Set(key string, v json.RawMessage) {
-	if i := o.Index(key); i >= 0 {
+	if i := o.index(key); i >= 0 {
 		(*o)[i].Value = v
 		return
 	}
@@ -107,7 +107,7 @@ func (o Object) Bytes() json.RawMessage {
 		}
 		b = append(b, Quote(f.Key)...)
 		b = append(b, ':')
-		b = AppendOneLine(b, f.Value)
+		b = AppendLine(b, f.Value)
 	}
 	return append(b, '}')
 }
@@ -134,9 +134,9 @@ func Kind(v json.RawMessage) byte {
 	return v[0]
 }
 
-// Elements returns the elements of the array v as slices of v, nil when v is
+// List returns the elements of the array v as slices of v, nil when v is
 // not an array.
-func Elements(v json.RawMessage) []json.RawMessage {
+func List(v json.RawMessage) []json.RawMessage {
 	elements, err := elements(v, MaxDepth, nil)
 	if err != nil {
 		return nil
@@ -151,7 +151,7 @@ func Elements(v json.RawMessage) []json.RawMessage {
 // Strings returns the elements of the array v that are strings.
 func Strings(v json.RawMessage) []string {
 	var list []string
-	for _, e := range Elements(v) {
+	for _, e := range List(v) {
 		if Kind(e) == '"' {
 			list = append(list, Text(e))
 		}
@@ -166,7 +166,7 @@ func Array(list []json.RawMessage) json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendOneLine(b, v)
+		b = AppendLine(b, v)
 	}
 	return append(b, ']')
 }
@@ -184,14 +184,14 @@ func (o Map) Bytes() []byte {
 		}
 		b = append(b, Quote(k)...)
 		b = append(b, ':')
-		b = AppendOneLine(b, o[k])
+		b = AppendLine(b, o[k])
 	}
 	return append(b, '}')
 }
 
-// AppendOneLine appends v to b, without the line breaks of pretty-printed JSON.
+// AppendLine appends v to b, without the line breaks of pretty-printed JSON.
 // It appends null when v has line breaks and is not valid.
-func AppendOneLine(b []byte, v json.RawMessage) []byte {
+func AppendLine(b []byte, v json.RawMessage) []byte {
 	if !bytes.ContainsAny(v, "\r\n") {
 		return append(b, v...)
 	}

@@ -29,14 +29,14 @@ func TestMembers(t *testing.T) {
 }
 
 func TestElements(t *testing.T) {
-	got := rawjson.Elements([]byte(` [ 1.0 ,"a,]", {"b":[]},[[]],null ] `))
+	got := rawjson.List([]byte(` [ 1.0 ,"a,]", {"b":[]},[[]],null ] `))
 	var texts []string
 	for _, e := range got {
 		texts = append(texts, string(e))
 	}
 	require.Equal(t, []string{"1.0", `"a,]"`, `{"b":[]}`, "[[]]", "null"}, texts)
 	for _, bad := range []string{``, `{}`, `[`, `[,]`, `[1,]`, `[1 2]`, `[1]x`, "[\"\xff\"]"} {
-		require.Nil(t, rawjson.Elements([]byte(bad)), bad)
+		require.Nil(t, rawjson.List([]byte(bad)), bad)
 	}
 }
 
