@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A Request is a request or notification of the client, in the bytes it was
-// written in, which [Transport.Direct] may see to by itself. One that is taken
-// must be answered once, by Answer or Fail.
+// A Request is a request or notification of the client as the bytes it came in.
+// A request that [Transport.Direct] takes must be answered once, by Answer or
+// Fail.
 type Request struct {
 	ID     json.RawMessage // nil for a notification
 	Method string
@@ -70,9 +70,9 @@ func (c *conn) disown(key string) {
 	delete(c.owed, key)
 }
 
-// plainID reports whether id is written as everybody writes it, so that its
-// bytes name it: a whole number or a string of letters, digits and signs that
-// no encoder escapes.
+// plainID reports whether id is in a form that has only one encoding, so that its
+// bytes identify it: a whole number, or a string without characters that an
+// encoder escapes.
 func plainID(id []byte) bool {
 	if id[0] == '"' {
 		return bytes.IndexFunc(id[1:len(id)-1], func(r rune) bool {
@@ -82,15 +82,15 @@ func plainID(id []byte) bool {
 	return len(id) <= 15 && id[0] != '0' && len(bytes.Trim(id, "0123456789")) == 0 || string(id) == "0"
 }
 
-// lineBuffers are for lines that are short enough to be put together.
+// lineBuffers holds buffers for lines that are short enough to be joined.
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// maxJoined is the longest result that is copied into one piece with its
-// envelope. A longer one is written as it stands.
+// maxJoined is the length in bytes of the longest result that is copied into one
+// buffer with its envelope. A longer one is written by itself.
 const maxJoined = 64 << 10
 
-// Answer writes result, a JSON value, as the answer, byte for byte but for
-// line ends between its parts.
+// Answer writes result, a JSON value, as the answer. Its bytes stay as they are,
+// unless it spans several lines: then it is compacted.
 func (r *Request) Answer(result json.RawMessage) error {
 	return r.conn.answer(r.ID, string(r.ID), result)
 }

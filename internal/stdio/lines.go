@@ -1,7 +1,6 @@
-// Package stdio reads and writes the stdio form of MCP: one JSON-RPC message a
-// line. It is what stands between a stream of bytes that anybody may have
-// written and the SDK, which ends the whole session at the first line it
-// cannot parse: here a bad line gets its own error and the next line is read.
+// Package stdio implements the stdio transport of MCP: one JSON-RPC message per
+// line. The SDK's transport ends the session at the first line that it cannot
+// parse. Here a bad line gets an error of its own and the next line is read.
 //
 //	r := stdio.NewReader(os.Stdin, stdio.Limits{})
 //	for {
@@ -10,8 +9,8 @@
 //		if err != nil { return err } // io.EOF: the stream ended
 //	}
 //
-// [Transport] does that for an [mcp.Server], and holds back the end of the
-// stream until the answers still owed are written.
+// [Transport] does that for an [mcp.Server], and delays the end of the stream
+// until the pending requests are answered.
 package stdio
 
 import (
@@ -29,12 +28,12 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// Limits bound what one line may hold. A zero field means its default.
+// Limits bound the size of a message. A zero field means its default.
 type Limits struct {
 	Line  int // bytes in a line, default 32 MiB
 	Depth int // nested arrays and objects, default 512
 
-	// Unique refuses a line in which an object has a name twice, at any depth.
+	// Unique rejects a line in which an object has a name twice, at any depth.
 	Unique bool
 }
 
@@ -43,13 +42,13 @@ const (
 	defaultDepth = rawjson.DefaultDepth
 )
 
-// A LineError is a line that is no usable JSON-RPC message. Reading goes on
-// behind it.
+// A LineError reports a line that is not a usable JSON-RPC message. Reading
+// continues with the next line.
 type LineError struct {
 	Code int64           // JSON-RPC error code
-	Msg  string          // what is wrong, for the other side
-	ID   json.RawMessage // the id of the request in the line, nil when it cannot be told
-	Text string          // how the line begins, for a log
+	Msg  string          // what is wrong, for the peer
+	ID   json.RawMessage // the id of the request in the line, nil if unknown
+	Text string          // the beginning of the line, for a log
 }
 
 func (e *LineError) Error() string { return e.Msg }
@@ -80,11 +79,11 @@ func NewReader(in io.Reader, l Limits) *Reader {
 	}
 }
 
-// byteOrderMark is what some programs on Windows begin a stream with.
+// byteOrderMark begins the streams of some programs on Windows.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// Next returns the next message as it stands in the stream, without its line
-// end; blank lines are passed over. The bytes are valid until the next call.
+// Next returns the next message without its line end, and skips blank lines. The
+// bytes are valid until the next call.
 // Its errors are a *[LineError], after which Next may be called again, or the
 // stream's own. A last line without a line end is returned before [io.EOF].
 func (r *Reader) Next() ([]byte, error) {
@@ -107,8 +106,8 @@ func (r *Reader) Next() ([]byte, error) {
 // are valid as long as it is.
 func (r *Reader) Members() []rawjson.Member { return r.members }
 
-// Keep makes the message that Next returned last, and its members' bytes, the
-// caller's: they stay valid.
+// Keep makes the bytes of the message that Next returned last stay valid after
+// the next call.
 func (r *Reader) Keep() { r.line = nil }
 
 func (r *Reader) read() ([]byte, error) {
@@ -148,9 +147,9 @@ func (r *Reader) read() ([]byte, error) {
 	}
 }
 
-// Check reports whether message, which came by another way than a stream of
-// lines, may be handed to a JSON decoder that recurses, and says the same to
-// every decoder: no object in it has a name twice. Its errors are *[LineError].
+// Check checks a message that was not read from a stream of lines: it must be a
+// JSON object that does not nest too deep, and in which no object has a name
+// twice, because decoders disagree about its value. Its errors are *[LineError].
 func Check(message []byte, l Limits) error {
 	if l.Depth == 0 {
 		l.Depth = defaultDepth
@@ -165,13 +164,18 @@ func Check(message []byte, l Limits) error {
 	return nil
 }
 
-// refusal says what is wrong with a line that is no JSON object, or repeats a
-// name.
+// refusal returns the error for a line that is not a JSON object or that repeats
+// a name.
 func refusal(line []byte, depth int, why error) *LineError {
 	bad := func(code int64, format string, args ...any) *LineError {
 		var s idScanner
 		s.scan(line)
-		return &LineError{Code: code, Msg: fmt.Sprintf(format, args...), ID: s.id(), Text: string(line[:min(len(line), maxText)])}
+		return &LineError{
+			Code: code,
+			Msg:  fmt.Sprintf(format, args...),
+			ID:   s.id(),
+			Text: string(line[:min(len(line), maxText)]),
+		}
 	}
 	if !utf8.Valid(line) {
 		return bad(jsonrpc.CodeParseError, "message is not valid UTF-8")
@@ -197,7 +201,7 @@ func refusal(line []byte, depth int, why error) *LineError {
 }
 
 // requestID returns the id of the request in line, a JSON object. It is nil for
-// an answer, whose id is one of ours, and where there are two.
+// an answer, whose id is ours, and if there are two ids.
 func requestID(line []byte, depth int) json.RawMessage {
 	var found idScanner
 	isRequest := false
@@ -244,14 +248,14 @@ func nesting(line []byte) int {
 	return deepest
 }
 
-// An idScanner finds the value of the top-level "id" in a message that is not
-// kept or not valid, wherever it stands, so that the caller gets an answer to
-// the request it made. It keeps a few bytes only.
+// An idScanner finds the value of the top-level "id" in a message that is too
+// long to keep or not valid, so that the peer gets an answer to its request. It
+// keeps only a few bytes.
 type idScanner struct {
 	depth    int
 	inString bool
 	escaped  bool
-	value    bool   // behind a colon at depth 1
+	value    bool   // after a colon at depth 1
 	key      []byte // the last string at depth 1 that could be a key
 	found    []byte // the bytes of the id's value
 }
@@ -315,7 +319,7 @@ func (s *idScanner) step(c byte) {
 	}
 }
 
-// keep stores c where it belongs: to the key being read, or to the id.
+// keep appends c to the key being read, or to the id.
 func (s *idScanner) keep(c byte) {
 	switch {
 	case s.depth == 1 && !s.value && len(s.key) < 8:
@@ -327,7 +331,7 @@ func (s *idScanner) keep(c byte) {
 	}
 }
 
-// id returns the id found, nil when there is none that JSON-RPC allows.
+// id returns the id found, nil if there is none that JSON-RPC allows.
 func (s *idScanner) id() json.RawMessage {
 	v := bytes.TrimSpace(s.found)
 	if len(v) == 0 || len(v) > maxID || !json.Valid(v) || !utf8.Valid(v) {

@@ -15,15 +15,15 @@ import (
 )
 
 // A Transport is an [mcp.Transport] over two streams. It differs from the
-// SDK's in what happens to input that is wrong and to input that ends:
+// SDK's in how it handles bad input and the end of input:
 //
-//   - a line that is no message gets an error of its own, with the request's
-//     id where one can be told, and the next line is read; so does one in
-//     which an object has a name twice, because the SDK, a hook, the record
-//     and a tool could each read another value of it;
-//   - the end of In is held back until every request read has its answer, for
-//     at most Drain. Questions that the server has put to the client cannot be
-//     answered any more and fail at once. When Out is broken, nobody waits.
+//   - a line that is not a message gets an error of its own, with the request's
+//     id if it is known, and the next line is read. So does a line in which an
+//     object has a name twice, because the SDK, a hook, the audit log and a tool
+//     could each read a different value;
+//   - the end of In is delayed until every request has its answer, for at most
+//     Drain. Requests of the server to the client fail at once, because they
+//     cannot be answered any more. When Out is broken, there is no delay.
 //
 // "Servers SHOULD exit promptly when their standard input is closed"
 // (specification, stdio): Drain is the limit of that promptness.
@@ -32,8 +32,8 @@ type Transport struct {
 	Out    io.Writer
 	Limits Limits
 
-	// Drain is how long requests already read may go on after In has ended;
-	// zero means one minute. Calls still running then are cancelled.
+	// Drain is how long pending requests may continue after In has ended; zero
+	// means one minute. Calls still running then are cancelled.
 	Drain time.Duration
 
 	// Direct, if set, is shown each request and notification of the client
@@ -98,8 +98,7 @@ func (c *conn) readLoop(r *Reader) {
 	}
 }
 
-// pass hands on what was read, nil for what is taken, and reports whether more
-// can come.
+// pass hands a message to Read, unless it is nil, and reports whether to read on.
 func (c *conn) pass(msg jsonrpc.Message, err error) bool {
 	send := func(l lineOrErr) bool {
 		select {
@@ -141,9 +140,8 @@ func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 	return c.decode(line, owed)
 }
 
-// decode returns the message in line. The answer to a request is owed from then
-// on, if it is not already, under the key owed: not for a moment may it look as
-// if there was nothing to wait for.
+// decode returns the message in line and notes that a request is owed an answer,
+// unless that is noted already under the key owed.
 func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
@@ -185,11 +183,11 @@ func (c *conn) owe(key string) error {
 	return nil
 }
 
-// errStray is an answer to a question that was never asked, or that was given
-// up; it needs no answer itself.
+// errStray is an answer to a request that was never made or that was given up. It
+// is dropped.
 var errStray = &LineError{}
 
-// refuse answers a line that is no usable message.
+// refuse answers a line that is not a usable message.
 func (c *conn) refuse(bad *LineError) {
 	if bad == errStray {
 		return
@@ -208,9 +206,8 @@ func (c *conn) refuse(bad *LineError) {
 	}
 }
 
-// drainAndEnd runs when In has ended: it fails the questions nobody can
-// answer any more, waits for the answers owed, and then lets the reader see
-// the end.
+// drainAndEnd runs when In has ended: it fails the server's requests, which cannot
+// be answered any more, waits for the answers owed, and then reports the end.
 func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
 	timeout := time.NewTimer(c.drain)
 	defer timeout.Stop()
@@ -221,7 +218,7 @@ func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
 				return
 			}
 		}
-		if c.settled() {
+		if c.drained() {
 			c.end(send)
 			return
 		}
@@ -239,8 +236,7 @@ func (c *conn) drainAndEnd(send func(lineOrErr) bool) {
 	}
 }
 
-// unanswerable returns the questions that wait for an answer, now that none
-// can come, and forgets them.
+// unanswerable removes and returns the server's requests that have no answer.
 func (c *conn) unanswerable() []jsonrpc.ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,8 +248,8 @@ func (c *conn) unanswerable() []jsonrpc.ID {
 
 func (c *conn) end(send func(lineOrErr) bool) { send(lineOrErr{err: io.EOF}) }
 
-// settled reports whether nothing is owed, or nobody is there to take it.
-func (c *conn) settled() bool {
+// drained reports whether no answer is owed, or Out is broken.
+func (c *conn) drained() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.owed)+c.writing == 0 || c.broken
@@ -306,9 +302,9 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	return c.writeLine(line)
 }
 
-// answering says that the answer to a request is about to be written. From
-// now on its id is free: a client may use it again as soon as it has read the
-// answer, which can be before we know that it is written.
+// answering notes that the answer to a request is about to be written. Its id is
+// free from now on: a client may use it again as soon as it has read the answer,
+// which can be before we know that it is written.
 func (c *conn) answering(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,8 +347,8 @@ func (c *conn) writeParts(parts ...[]byte) error {
 	return nil
 }
 
-// Close ends the connection; the streams stay open, they belong to whoever
-// made the Transport. It implements [mcp.Connection].
+// Close ends the connection. It does not close the streams, which belong to the
+// owner of the Transport. It implements [mcp.Connection].
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return nil
