@@ -278,8 +278,9 @@ func rpcErrorOf(raw json.RawMessage) *RPCError {
 		return e
 	}
 	o, _ := rawjson.Parse(raw)
+	e = &RPCError{Code: -32603, Message: o.Text("message"), Data: slices.Clone(o.Get("data"))}
 	var code float64
-	if e = (&RPCError{Code: -32603, Message: o.Text("message"), Data: slices.Clone(o.Get("data"))}); json.Unmarshal(o.Get("code"), &code) == nil && code == float64(int64(code)) && code != 0 {
+	if json.Unmarshal(o.Get("code"), &code) == nil && code == float64(int64(code)) && code != 0 {
 		e.Code = int64(code)
 	}
 	if e.Message == "" {
@@ -325,7 +326,7 @@ type request struct {
 	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
 	answered *atomic.Bool               // set with log: the answer is there
 
-	headers map[string]string // Mcp-Param-… of the newer era over HTTP
+	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
 
 	caller string            // whose call it is, "" for our own
 	client policy.ClientFunc // reaches the caller's client; may be nil
@@ -363,7 +364,9 @@ func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
 
 // CallTool is Call for tools/call, with progress: while the call runs,
 // progress gets the params of each progress notification for it.
-func (c *Conn) CallTool(ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
+func (c *Conn) CallTool(
+	ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage),
+) (json.RawMessage, error) {
 	call, err := c.register(progress, nil)
 	if err != nil {
 		return nil, err
@@ -397,7 +400,9 @@ func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pending
 
 // await sends the request and waits for its answer. It calls written, unless
 // that is nil, when the request is written and the answer is not there yet.
-func (c *Conn) await(ctx context.Context, call *pendingCall, method string, params json.RawMessage, written func()) (json.RawMessage, error) {
+func (c *Conn) await(
+	ctx context.Context, call *pendingCall, method string, params json.RawMessage, written func(),
+) (json.RawMessage, error) {
 	defer c.remove(call.id)
 	sent := c.post(envelope{ID: json.RawMessage(call.id), Method: method, Params: params})
 	for {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,10 +13,10 @@ import (
 	"toolgate/internal/stdio"
 )
 
-// A direct leads the calls of one stdio client to the gate and the results
-// back past the SDK, which would decode and encode both again: a call is read
-// once, its parts are located once, and its result is written as the bytes it
-// came in. Whatever is in any way odd is left to the SDK.
+// A direct is the fast path for the calls of one stdio client. It bypasses the
+// SDK, which would decode and encode each call and its result again: here the
+// parts of a call are located once, and its result is written as the bytes it
+// came in. Anything unusual is left to the SDK.
 type direct struct {
 	s      *Server
 	caller string
@@ -96,62 +95,70 @@ func (d *direct) begin(id string, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-// maxDepth is how deep the params of a call may nest; the reader has checked
-// that they do not nest too deep.
-const maxDepth = 10_000
+// callParts are the params of a tools/call as the bytes they came in, nil where
+// there are none.
+type callParts struct{ name, arguments, meta, state, answers json.RawMessage }
 
-// request makes a request of a call's params. ok is false for those that the
-// SDK should see: of a session that it has not opened yet, or with parts of
-// other kinds than the usual.
-func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok bool) {
+// part returns the part with that key and the first byte that its value must
+// have, nil for a key that only the SDK knows.
+func (p *callParts) part(key string) (part *json.RawMessage, kind byte) {
+	switch key {
+	case "name":
+		return &p.name, '"'
+	case "arguments":
+		return &p.arguments, '{'
+	case "_meta":
+		return &p.meta, '{'
+	case "requestState":
+		return &p.state, '"'
+	case "inputResponses":
+		return &p.answers, '{'
+	}
+	return nil, 0
+}
+
+// callPartsOf reads params. ok is false where they are not of the usual kinds.
+func callPartsOf(params json.RawMessage) (p callParts, ok bool) {
 	var room [8]rawjson.Member
-	members, err := rawjson.Members(params, maxDepth, room[:0])
+	members, err := rawjson.Members(params, rawjson.MaxDepth, room[:0])
 	if err != nil {
+		return p, false
+	}
+	for _, m := range members {
+		part, kind := p.part(string(m.Key))
+		if part == nil || *part != nil || m.Value[0] != kind {
+			return p, false
+		}
+		*part = m.Value
+	}
+	return p, true
+}
+
+// request returns the request with these params. ok is false for those that the
+// SDK should see: of a session that it has not opened yet, or with unusual
+// parts.
+func (d *direct) request(params json.RawMessage) (req *mcp.CallToolRequest, ok bool) {
+	parts, ok := callPartsOf(params)
+	if !ok {
 		return nil, false
 	}
-	p := &mcp.CallToolParamsRaw{}
-	var meta, answers json.RawMessage
-	for _, m := range members {
-		switch string(m.Key) {
-		case "name":
-			if p.Name != "" || m.Value[0] != '"' {
-				return nil, false
-			}
-			if p.Name = string(m.Value[1 : len(m.Value)-1]); strings.IndexByte(p.Name, '\\') >= 0 && json.Unmarshal(m.Value, &p.Name) != nil {
-				return nil, false
-			}
-		case "arguments":
-			if p.Arguments != nil || m.Value[0] != '{' {
-				return nil, false
-			}
-			p.Arguments = m.Value
-		case "_meta":
-			if meta != nil || m.Value[0] != '{' {
-				return nil, false
-			}
-			meta = m.Value
-		case "requestState":
-			if p.RequestState != "" || m.Value[0] != '"' || json.Unmarshal(m.Value, &p.RequestState) != nil {
-				return nil, false
-			}
-		case "inputResponses":
-			if answers != nil || m.Value[0] != '{' || json.Unmarshal(m.Value, &p.InputResponses) != nil {
-				return nil, false
-			}
-			answers = m.Value
-		default: // a task, or what nobody knows
-			return nil, false
-		}
+	p := &mcp.CallToolParamsRaw{
+		Name:         rawjson.Text(parts.name),
+		Arguments:    parts.arguments,
+		RequestState: rawjson.Text(parts.state),
 	}
-	if p.Name == "" {
+	if p.Name == "" || parts.answers != nil && json.Unmarshal(parts.answers, &p.InputResponses) != nil {
 		return nil, false
 	}
 	req = &mcp.CallToolRequest{Params: p}
-	if meta != nil {
-		if json.Unmarshal(meta, &p.Meta) != nil {
+	if parts.meta != nil {
+		if json.Unmarshal(parts.meta, &p.Meta) != nil {
 			return nil, false
 		}
-		req.Extra = &mcp.RequestExtra{Header: http.Header{rawMeta: {string(meta)}, rawAnswers: {string(answers)}}}
+		req.Extra = &mcp.RequestExtra{Header: http.Header{
+			rawMeta:    {string(parts.meta)},
+			rawAnswers: {string(parts.answers)},
+		}}
 	}
 	modern := false
 	if v, has := p.Meta[mcp.MetaKeyProtocolVersion]; has {

@@ -89,7 +89,7 @@ func splice(front map[string]any, raw json.RawMessage) ([]byte, error) {
 // withMember returns the JSON object raw with value in place of its member
 // key, and all else as the bytes it is.
 func withMember(raw json.RawMessage, key string, value json.RawMessage) json.RawMessage {
-	members, err := rawjson.Members(raw, maxDepth, nil)
+	members, err := rawjson.Members(raw, rawjson.MaxDepth, nil)
 	if err != nil {
 		return raw
 	}

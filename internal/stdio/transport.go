@@ -148,7 +148,11 @@ func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
 		var s idScanner
 		s.scan(line)
 		c.disown(owed)
-		return nil, &LineError{Code: jsonrpc.CodeInvalidRequest, Msg: "not a JSON-RPC 2.0 message: " + err.Error(), ID: s.id()}
+		return nil, &LineError{
+			Code: jsonrpc.CodeInvalidRequest,
+			Msg:  "not a JSON-RPC 2.0 message: " + err.Error(),
+			ID:   s.id(),
+		}
 	}
 	switch m := msg.(type) {
 	case *jsonrpc.Request:
@@ -256,7 +260,10 @@ func (c *conn) drained() bool {
 }
 
 func goneResponse(id jsonrpc.ID) *jsonrpc.Response {
-	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end"}}
+	return &jsonrpc.Response{
+		ID:    id,
+		Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end"},
+	}
 }
 
 // Read returns the next message. It implements [mcp.Connection].
