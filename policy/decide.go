@@ -56,6 +56,11 @@ type Policy struct {
 	// or Confines is nil, every call that could change something is asked
 	// about, except in DangerFullAccess.
 	Confines func() bool
+
+	// Replaceable reports whether commands could replace the program that a name
+	// without a slash stands for. An allow rule does not lift the sandbox from
+	// such a program. Nil replaces nothing.
+	Replaceable func(program string) bool
 }
 
 func (p *Policy) ruleSet() *rules.Rules {

@@ -294,3 +294,45 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
 		require.Equal(t, policy.DangerFullAccess, d.Profile.Mode)
 	}
 }
+
+// TestAllowOfAWrapperCoversNoScriptInIt has programs that run what one of their arguments
+// says. A rule that names the program alone does not allow that.
+func TestAllowOfAWrapperCoversNoScriptInIt(t *testing.T) {
+	parsed := testkit.Rules(t, `
+[prefix_rule(pattern=[name]) for name in ["env", "vim", "gdb", "sqlite3", "psql", "fd", "make", "yash", "osh", "es"]]
+`)
+	for _, argv := range [][]string{
+		{"env", "-S", "touch /x"},
+		{"env", "--split-string=touch /x"},
+		{"vim", "-c", "!touch /x"},
+		{"gdb", "-ex", "shell touch /x"},
+		{"sqlite3", "x", ".shell touch /x"},
+		{"psql", "-c", `\! touch /x`},
+		{"fd", "--exec=touch"},
+		{"yash", "-c", "touch /x"},
+		{"osh", "-c", "touch /x"},
+		{"es", "-c", "touch /x"},
+	} {
+		require.False(t, parsed.Judge(argv).LiftsSandbox, "%q", argv)
+	}
+}
+
+// TestAllowLiftsNoProgramThatCommandsCanReplace: the rule means another program.
+func TestAllowLiftsNoProgramThatCommandsCanReplace(t *testing.T) {
+	parsed := testkit.Rules(t, `[prefix_rule(pattern=[name]) for name in ["ls", "mytool"]]`)
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
+	p.Rules = func() *rules.Rules { return parsed }
+	p.Replaceable = func(program string) bool { return program == "mytool" }
+	for _, tt := range []struct {
+		argv []string
+		want policy.Mode
+	}{
+		{[]string{"ls"}, policy.DangerFullAccess},
+		{[]string{"mytool"}, policy.WorkspaceWrite},
+		{[]string{"bash", "-lc", "ls && mytool x"}, policy.WorkspaceWrite},
+	} {
+		d := p.Decide(policy.Action{Tool: "shell", Command: tt.argv})
+		require.Equal(t, policy.Allow, d.Verdict)
+		require.Equal(t, tt.want, d.Profile.Mode, "%q", tt.argv)
+	}
+}
