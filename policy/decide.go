@@ -190,7 +190,7 @@ func (p *Policy) byToolRule(a Action, m rules.Evaluation) Decision {
 // the call. Rules for commands still apply, and only they lift the sandbox.
 func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
 	j := p.ruleSet().Judge(a.Command)
-	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox {
+	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox && !p.replaceable(j.Found) {
 		return d
 	}
 	return p.inside(a, Decision{Reason: why, Rule: rule})
@@ -208,6 +208,13 @@ func (p *Policy) inside(a Action, d Decision) Decision {
 	return by
 }
 
+// replaceable reports whether commands could replace a program that the call starts.
+func (p *Policy) replaceable(f shell.Found) bool {
+	return p.Replaceable != nil && slices.ContainsFunc(f.Commands, func(c shell.Command) bool {
+		return !strings.Contains(c.Argv[0], "/") && p.Replaceable(c.Argv[0])
+	})
+}
+
 // byRules decides a call that starts a command.
 func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	d := p.bySandbox(a)
@@ -217,7 +224,7 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	switch {
 	case j.Decision == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Decision == rules.Allow && j.LiftsSandbox:
+	case j.Decision == rules.Allow && j.LiftsSandbox && !p.replaceable(j.Found):
 		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
 	case j.Decision == rules.Allow:
 		why := j.Reason + ", but it is not plain enough to lift the sandbox"

@@ -69,8 +69,11 @@ func (o *Options) Load() (*Settings, error) {
 		return nil, err
 	}
 	s.Rules = rules
-	s.Policy, s.NoRoots, err = o.policy(s)
-	return s, err
+	if s.Policy, s.NoRoots, err = o.policy(s); err != nil {
+		return nil, err
+	}
+	s.Policy.Replaceable = func(name string) bool { return s.Programs().Replaceable(name, s.Environ) }
+	return s, nil
 }
 
 // findControl finds the control files. If o was loaded before, processes may run

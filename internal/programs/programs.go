@@ -11,6 +11,7 @@
 package programs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -71,6 +72,20 @@ func (f Finder) Find(name string, env []string) (string, error) {
 		return "", &WritableError{Name: name, Path: writable}
 	}
 	return "", fmt.Errorf("%s: program not found in PATH", name)
+}
+
+// Replaceable reports whether commands can write the program that a name stands for on
+// the PATH of env. Folders that commands can write are left out of PATH, unless the
+// program is only there.
+func (f Finder) Replaceable(name string, env []string) bool {
+	for _, dir := range filepath.SplitList(f.clean(pathOf(env))) {
+		if file, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return f.CanWrite(file)
+		}
+	}
+	_, err := f.Find(name, env)
+	_, ok := errors.AsType[*WritableError](err)
+	return ok
 }
 
 // Env returns env with relative and writable folders removed from PATH.

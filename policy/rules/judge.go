@@ -128,7 +128,7 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 // isCovered reports whether an allow names the words that something was found
 // in. Cover is the number of words that an allow names in each command.
 func isCovered(o shell.Origin, cover []int) bool {
-	return o.Parent > 0 && cover[o.Parent-1] > o.Word
+	return o.Parent > 0 && o.Word > 0 && cover[o.Parent-1] > o.Word
 }
 
 // covered returns how many words of a command an allow names: a rule for the

@@ -145,7 +145,8 @@ func isShell(program string) bool {
 // isOtherShell reports whether name is a shell whose language is not parsed.
 func isOtherShell(name string) bool {
 	switch name {
-	case "fish", "csh", "tcsh", "xonsh", "elvish", "rc", "nu", "pwsh", "powershell", "cmd":
+	case "fish", "csh", "tcsh", "xonsh", "elvish", "rc", "es", "nu", "pwsh", "powershell", "cmd",
+		"yash", "osh", "ysh", "oil", "mrsh", "posh", "scsh", "ion", "murex":
 		return true
 	}
 	return false

@@ -162,7 +162,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 	}
 	again := []word{words[0]}
 	for _, s := range split {
-		again = append(again, word{text: s, hole: strings.Contains(s, "${"), script: s})
+		again = append(again, word{text: s, pos: line.pos, hole: strings.Contains(s, "${"), script: s})
 	}
 	f.env(sc.in("env -S"), append(again, o.rest...), -1)
 }
