@@ -621,8 +621,6 @@ func (a Action) In(workspace string) Action {
 	return a
 }
 
-func isDrive(s string) bool { return len(s) > 2 && s[1] == ':' && s[2] == '/' }
-
 // Keys returns what an approval of a covers: a command by argv, folder and mode,
 // a patch by each path, a downstream tool by server and name.
 func Keys(a Action, f Profile) []string {

@@ -115,7 +115,7 @@ func (p Places) Path(name, sub string, access Access) ([]PathRule, error) {
 	if strings.HasPrefix(name, ":") {
 		return p.Special(name, sub, access)
 	}
-	base, rest := "", name
+	var base, rest string
 	switch {
 	case name == "~" || strings.HasPrefix(name, "~/"):
 		if p.Home == "" {

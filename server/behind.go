@@ -226,12 +226,8 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 	case "resources/templates/list":
 		res = namedResult("resourceTemplates", set.Templates(), modern)
 	case "logging/setLevel":
-		res, err = next(ctx, method, req)
-		if p, is := req.GetParams().(*mcp.SetLoggingLevelParams); is && err == nil {
-			b.mu.Lock()
-			b.level = string(p.Level)
-			b.mu.Unlock()
-			set.SetLevel(b.id, string(p.Level))
+		if res, err = next(ctx, method, req); err == nil {
+			b.setLevel(req)
 		}
 	case "notifications/roots/list_changed":
 		set.NotifyRootsChanged()
@@ -243,6 +239,18 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		res, err = b.forward(ctx, method, req, modern)
 	}
 	return res, true, err
+}
+
+// setLevel applies the level of a logging/setLevel to the servers behind.
+func (b *behind) setLevel(req mcp.Request) {
+	p, is := req.GetParams().(*mcp.SetLoggingLevelParams)
+	if !is {
+		return
+	}
+	b.mu.Lock()
+	b.level = string(p.Level)
+	b.mu.Unlock()
+	b.s.opts.Downstreams.SetLevel(b.id, string(p.Level))
 }
 
 // capabilityOf returns the capability that a method belongs to, "" for those

@@ -96,13 +96,7 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 	if json.Unmarshal(f.Params, &in) != nil {
 		return r, errors.New("params is not an object")
 	}
-	h := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(in)) {
-		if key != "_meta" && key != "requestState" && key != "inputResponses" {
-			fmt.Fprintf(h, "%q %q %q\n", f.Method, key, in[key])
-		}
-	}
-	r.digest = h.Sum(nil)
+	r.digest = forwardDigest(f.Method, in)
 	sealed := stateIn(f.Params)
 	if sealed == "" {
 		return r, nil
@@ -135,20 +129,37 @@ func (b *behind) openForward(f *aggregator.Forward, n news) (r forwardRounds, er
 		}
 		return r, nil
 	}
+	r.inputs, err = unwrapState(f, in, st)
+	return r, err
+}
+
+// forwardDigest returns the digest of a request without what its rounds add.
+func forwardDigest(method string, params map[string]json.RawMessage) []byte {
+	h := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(params)) {
+		if key != "_meta" && key != "requestState" && key != "inputResponses" {
+			fmt.Fprintf(h, "%q %q %q\n", method, key, params[key])
+		}
+	}
+	return h.Sum(nil)
+}
+
+// unwrapState puts the server's own requestState, which travelled in st, into the
+// params of f, and returns what the server is to get of this round. It changes in.
+func unwrapState(f *aggregator.Forward, in map[string]json.RawMessage, st *state) (_ json.RawMessage, err error) {
 	delete(in, "requestState")
 	if !st.Bare {
 		if in["requestState"], err = json.Marshal(st.Inner); err != nil {
-			return r, err
+			return nil, err
 		}
 	}
 	if f.Params, err = marshal(in); err != nil {
-		return r, err
+		return nil, err
 	}
 	maps.DeleteFunc(in, func(key string, _ json.RawMessage) bool {
 		return key != "requestState" && key != "inputResponses"
 	})
-	r.inputs, err = marshal(in)
-	return r, err
+	return marshal(in)
 }
 
 // stateIn returns the requestState of params, "" when there is none.

@@ -331,14 +331,35 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	f := r.PostForm
 	s.note("token " + f.Get("grant_type"))
 	id := s.who(r)
-	if r.Method != http.MethodPost || id == "" {
+	switch {
+	case r.Method != http.MethodPost || id == "":
 		s.fault(w, "invalid_client", "token: not a client")
 		return
-	}
-	if f.Get("resource") != s.Endpoint() {
+	case f.Get("resource") != s.Endpoint():
 		s.fault(w, "invalid_target", "token: resource %q", f.Get("resource"))
 		return
 	}
+	fam := s.familyOf(w, id, f)
+	if fam == nil {
+		return
+	}
+	access := rand.Text()
+	s.tokens[access] = &token{of: fam, expires: time.Now().Add(s.Lifetime)}
+	out := map[string]any{
+		"access_token": access, "token_type": "bearer",
+		"expires_in": int(s.Lifetime.Seconds()), "scope": strings.Join(fam.scopes, " "),
+	}
+	if fam.current == "" || !s.NoRotation {
+		fam.current = rand.Text()
+		s.refresh[fam.current] = fam
+		out["refresh_token"] = fam.current
+	}
+	writeJSON(w, 200, out)
+}
+
+// familyOf returns the family of tokens that a token request of client id is for.
+// It returns nil when there is none, and has answered then.
+func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *family {
 	var fam *family
 	switch f.Get("grant_type") {
 	case "authorization_code":
@@ -347,14 +368,14 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case c == nil || c.client != id || c.redirect != f.Get("redirect_uri") || c.resource != f.Get("resource"):
 			s.fault(w, "invalid_grant", "token: the code is not for this")
-			return
+			return nil
 		case c.used != nil:
 			c.used.revoked = true
 			s.fault(w, "invalid_grant", "token: the code was used before")
-			return
+			return nil
 		case len(f.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != c.challenge:
 			s.fault(w, "invalid_grant", "token: the verifier is not the one")
-			return
+			return nil
 		}
 		fam = &family{client: id, resource: c.resource, scopes: c.scopes}
 		c.used = fam
@@ -363,25 +384,17 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case fam == nil || fam.client != id || fam.revoked:
 			writeJSON(w, 400, map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"})
-			return
+			return nil
 		case fam.current != f.Get("refresh_token"):
 			fam.revoked = true
 			s.fault(w, "invalid_grant", "token: a refresh token was used twice")
-			return
+			return nil
 		}
 	default:
 		s.fault(w, "unsupported_grant_type", "token: %q", f.Get("grant_type"))
-		return
+		return nil
 	}
-	access := rand.Text()
-	s.tokens[access] = &token{of: fam, expires: time.Now().Add(s.Lifetime)}
-	out := map[string]any{"access_token": access, "token_type": "bearer", "expires_in": int(s.Lifetime.Seconds()), "scope": strings.Join(fam.scopes, " ")}
-	if fam.current == "" || !s.NoRotation {
-		fam.current = rand.Text()
-		s.refresh[fam.current] = fam
-		out["refresh_token"] = fam.current
-	}
-	writeJSON(w, 200, out)
+	return fam
 }
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
