@@ -100,7 +100,8 @@ func isLoginError(err error) bool {
 // would go along may be secret, and net/http takes only some of them out.
 var stayingClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
 	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
-		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it", req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it",
+			req.URL.Scheme, req.URL.Host)
 	}
 	if len(via) >= 5 {
 		return errors.New("it redirects without end")
@@ -169,7 +170,8 @@ func hopeless(ctx context.Context, err error) error {
 		}
 		return t.error
 	}
-	if st, ok := errors.AsType[*statusError](err); ok && (st.code == http.StatusUnauthorized || st.code == http.StatusForbidden) {
+	st, ok := errors.AsType[*statusError](err)
+	if ok && (st.code == http.StatusUnauthorized || st.code == http.StatusForbidden) {
 		return permanentError{fmt.Errorf("%w; check its bearer_token_env_var or headers", st)}
 	}
 	if errors.Is(err, errNotSent) {
@@ -256,7 +258,8 @@ func (l *httpLink) established(ctx context.Context, version string, modern bool)
 		return
 	}
 	answered := make(chan struct{})
-	l.work.Go(func() { l.listen(sync.OnceFunc(func() { close(answered) })) }) // ends with the link, or when the server offers no such stream
+	// Ends with the link, or when the server offers no such stream.
+	l.work.Go(func() { l.listen(sync.OnceFunc(func() { close(answered) })) })
 	select {
 	case <-answered:
 	case <-time.After(listenFirst):
@@ -334,7 +337,12 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)
-	body := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id), "method": rawjson.Quote(r.method), "params": r.params(id)}.Bytes()
+	body := rawjson.Map{
+		"jsonrpc": json.RawMessage(`"2.0"`),
+		"id":      json.RawMessage(id),
+		"method":  rawjson.Quote(r.method),
+		"params":  r.params(id),
+	}.Bytes()
 	l.mu.Lock()
 	l.open[id] = &openRequest{leave: cancel}
 	l.mu.Unlock()
@@ -397,7 +405,10 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 // cancelled tells a server of the older era that nobody waits any more. In the
 // newer one the end of the stream says so.
 func (l *httpLink) cancelled(id string, cause error) {
-	params := rawjson.Object{{Key: "requestId", Value: json.RawMessage(id)}, {Key: "reason", Value: rawjson.Quote(cause.Error())}}.Bytes()
+	params := rawjson.Object{
+		{Key: "requestId", Value: json.RawMessage(id)},
+		{Key: "reason", Value: rawjson.Quote(cause.Error())},
+	}.Bytes()
 	l.work.Go(func() { // ends within seconds
 		l.notifyRaw("notifications/cancelled", params)
 	})
@@ -635,7 +646,8 @@ func (l *httpLink) unasked(m envelope, cause *request) {
 			l.send(o.Bytes())
 		}
 		if l.handle.request == nil || !l.handle.request(cause, m.Method, m.Params, reply) {
-			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is sent
+			// Ends when it is sent.
+			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"})
 		}
 		return
 	}
@@ -736,7 +748,8 @@ func (s *session) connectSSE(ctx context.Context) error {
 		}
 	}()
 	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
-	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, stdio.Limits{Line: maxMessage}, s.handlers())
+	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, stdio.Limits{Line: maxMessage},
+		s.handlers())
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection
 		<-conn.Done()

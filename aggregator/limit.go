@@ -53,5 +53,6 @@ func cutMiddle(s string, n int) string {
 	}
 	head := strings.ToValidUTF8(s[:n/2], "")
 	tail := strings.ToValidUTF8(s[len(s)-n/2:], "")
-	return fmt.Sprintf("%s\n… %d bytes cut by output_token_limit; ask for less at a time …\n%s", head, len(s)-len(head)-len(tail), tail)
+	return fmt.Sprintf("%s\n… %d bytes cut by output_token_limit; ask for less at a time …\n%s",
+		head, len(s)-len(head)-len(tail), tail)
 }

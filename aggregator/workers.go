@@ -76,7 +76,8 @@ type worker struct {
 type DiedError struct{ Cause error }
 
 func (e *DiedError) Error() string {
-	return fmt.Sprintf("the worker ended while it ran this call (%v); what the call had done by then is unknown; check before you repeat it, the next call starts a new worker", e.Cause)
+	return fmt.Sprintf("the worker ended while it ran this call (%v); what the call had done by then is unknown; "+
+		"check before you repeat it, the next call starts a new worker", e.Cause)
 }
 
 func (e *DiedError) Unwrap() error { return e.Cause }
@@ -85,7 +86,8 @@ func (e *DiedError) Unwrap() error { return e.Cause }
 // CallToolResult's bytes, with the sandbox level they were made at. When the
 // worker turns out to have died before it got the request, a new one is
 // started; when it dies during the call, the error is a *[DiedError].
-func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, string, error) {
+func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
+	progress func(json.RawMessage)) (json.RawMessage, string, error) {
 	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
 	res, ran, wk, err := w.call(ctx, c, f)
 	if wk != nil {
@@ -96,7 +98,9 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 
 // call is Call, and returns the level and the hosts of an [policy.Outcome], and
 // the worker that ran it, which the caller leaves. That is nil with an error.
-func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (res json.RawMessage, ran gate.Outcome, wk *worker, err error) {
+func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
+	res json.RawMessage, ran gate.Outcome, wk *worker, err error,
+) {
 	for try := 0; ; try++ {
 		if wk, err = w.acquire(ctx, c, f); err != nil {
 			return nil, ran, nil, err
@@ -229,7 +233,8 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 func handshake(c *Conn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"1"}}`))
+	_, err := c.Call(ctx, "initialize", json.RawMessage(
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"1"}}`))
 	if err != nil {
 		return err
 	}

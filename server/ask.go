@@ -95,7 +95,12 @@ func form(q gate.Question) *mcp.ElicitParams {
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{
-				decisionField: map[string]any{"type": "string", "title": "Allow it?", "description": words, "enum": choices},
+				decisionField: map[string]any{
+					"type":        "string",
+					"title":       "Allow it?",
+					"description": words,
+					"enum":        choices,
+				},
 			},
 			"required": []string{decisionField},
 		},
@@ -107,8 +112,11 @@ func form(q gate.Question) *mcp.ElicitParams {
 // answer such a question without our field.
 func display(q gate.Question) mcp.Meta {
 	m := mcp.Meta{
-		"tool_name":                   q.Action.Tool,
-		"anthropic/permissionDisplay": map[string]any{"title": "toolgate: " + q.Action.Tool, "description": visible(q.Reason)},
+		"tool_name": q.Action.Tool,
+		"anthropic/permissionDisplay": map[string]any{
+			"title":       "toolgate: " + q.Action.Tool,
+			"description": visible(q.Reason),
+		},
 	}
 	if args := q.Action.Arguments; len(args) > 0 && len(args) <= maxPreview && json.Valid(args) {
 		m["tool_params"] = args
@@ -152,7 +160,8 @@ func Message(q gate.Question) string {
 	case q.Stage == gate.Widen:
 		fmt.Fprintf(&b, "Run %s again, outside the sandbox?\n", a.Tool)
 	case q.Stage == gate.Reach && q.Host != nil:
-		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)?\n", a.Tool, visible(q.Host.Host), q.Host.Protocol, q.Host.Port)
+		fmt.Fprintf(&b, "Let %s reach the host %s (%s, port %d)?\n", a.Tool, visible(q.Host.Host),
+			q.Host.Protocol, q.Host.Port)
 	default:
 		fmt.Fprintf(&b, "Allow %s?\n", a.Tool)
 	}
@@ -200,7 +209,8 @@ func commandLine(argv []string) string {
 
 func quoteWord(w string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+=:,./-", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("@%_+=:,./-", r)
 	}
 	if w != "" && strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
 		return w
@@ -217,7 +227,8 @@ func visible(s string) string {
 			return r
 		case r < ' ':
 			return '␀' + r
-		case r == 0x7f, r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069, r == 0xfeff:
+		case r == 0x7f, r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e,
+			r >= 0x2060 && r <= 0x2069, r == 0xfeff:
 			return '\uFFFD'
 		}
 		return r

@@ -83,11 +83,12 @@ func (b *behind) initialized(req *mcp.InitializedRequest) {
 	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil {
 		return
 	}
-	remove := b.s.opts.Downstreams.AddClient(func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	ask := func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		return b.client.ask(ctx, method, params)
-	})
+	}
+	remove := b.s.opts.Downstreams.AddClient(ask)
 	b.mu.Lock()
 	b.remove = append(b.remove, remove)
 	b.mu.Unlock()
@@ -128,7 +129,8 @@ func (b *behind) changed(c aggregator.Change) {
 func (b *behind) tell(c aggregator.Change) {
 	const name = "toolgate-change"
 	if c.Tools || c.Resources { // with the first resource come the tools to read them
-		b.srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		tool := &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
+		b.srv.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, unknownTool(name)
 		})
 		b.srv.RemoveTools(name)
@@ -155,7 +157,8 @@ func (b *behind) notice(n aggregator.Notice) {
 			return
 		}
 		uri := b.s.opts.Downstreams.PublicURI(n.Server, p.URI)
-		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri}) // ends when it is written
+		// Ends when it is written.
+		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
 	case "notifications/tasks/status":
 		if b.client != nil && slices.Equal(n.Callers, []string{b.caller}) && b.isLegacy() {
 			b.client.pass(n)
@@ -181,7 +184,8 @@ func (b *behind) wantsLog(n aggregator.Notice) bool {
 	var p struct {
 		Level string `json:"level"`
 	}
-	return rawjson.Unmarshal(n.Params, &p) == nil && slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
+	return rawjson.Unmarshal(n.Params, &p) == nil &&
+		slices.Index(severities, p.Level) >= slices.Index(severities, b.level)
 }
 
 // forwarded are the methods whose requests go to a server behind as they are.
@@ -192,12 +196,13 @@ var forwarded = map[string]bool{
 
 // handle answers what concerns the servers behind. ok is false for what the
 // SDK answers.
-func (b *behind) handle(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (res mcp.Result, ok bool, err error) {
+func (b *behind) handle(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (
+	res mcp.Result, ok bool, err error,
+) {
 	if b == nil {
 		return nil, false, nil
 	}
-	v, is := req.(interface{ ProtocolVersion() string })
-	modern := is && v.ProtocolVersion() >= statelessEra
+	modern := isModern(req)
 	if modern {
 		b.open() // there is no handshake in that era
 	}
@@ -239,6 +244,12 @@ func (b *behind) handle(ctx context.Context, method string, req mcp.Request, nex
 		res, err = b.forward(ctx, method, req, modern)
 	}
 	return res, true, err
+}
+
+// isModern reports whether req is of the revision without sessions.
+func isModern(req mcp.Request) bool {
+	v, ok := req.(interface{ ProtocolVersion() string })
+	return ok && v.ProtocolVersion() >= statelessEra
 }
 
 // setLevel applies the level of a logging/setLevel to the servers behind.
@@ -352,7 +363,10 @@ func (b *behind) forward(ctx context.Context, method string, req mcp.Request, mo
 		return b.forwardModern(ctx, req, f)
 	}
 	if stateIn(f.Params) != "" { // not ours to pass on unseen, and no part of that era
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState belongs to the revision " + statelessEra + "; send the request again without it"}
+		return nil, &jsonrpc.Error{
+			Code:    jsonrpc.CodeInvalidParams,
+			Message: "requestState belongs to the revision " + statelessEra + "; send the request again without it",
+		}
 	}
 	if c, is := req.(clientRequest); is {
 		f.Client = b.s.askLegacy(b.client, c)

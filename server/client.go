@@ -151,7 +151,8 @@ func (c *client) ask(ctx context.Context, method string, params json.RawMessage)
 	case <-ctx.Done():
 		params, err := json.Marshal(map[string]string{"requestId": key, "reason": context.Cause(ctx).Error()})
 		if err == nil {
-			c.conn.Write(context.WithoutCancel(ctx), &jsonrpc.Request{Method: "notifications/cancelled", Params: params})
+			c.conn.Write(context.WithoutCancel(ctx),
+				&jsonrpc.Request{Method: "notifications/cancelled", Params: params})
 		}
 		return nil, ctx.Err()
 	}

@@ -24,7 +24,13 @@ func serveBothEras(ctx context.Context, srv *mcp.Server, conn mcp.Connection, cl
 	route := func(modern bool, msg jsonrpc.Message) error {
 		c, ok := open[modern]
 		if !ok {
-			c = &eraConn{inner: conn, client: client, in: make(chan jsonrpc.Message), ended: make(chan struct{}), closed: make(chan struct{})}
+			c = &eraConn{
+				inner:  conn,
+				client: client,
+				in:     make(chan jsonrpc.Message),
+				ended:  make(chan struct{}),
+				closed: make(chan struct{}),
+			}
 			ss, err := srv.Connect(ctx, c, nil)
 			if err != nil {
 				return err

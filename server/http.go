@@ -75,7 +75,8 @@ func (s *Server) NewEndpoint(o EndpointOptions) *Endpoint {
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	srv, behind := s.mcpServer(o.Caller, nil)
 	e.behind = behind
-	e.modern = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{
+	serve := func(*http.Request) *mcp.Server { return srv }
+	e.modern = mcp.NewStreamableHTTPHandler(serve, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		Logger:                       s.log,
 		MaxRequestBodyBytes:          o.MaxBody,
@@ -204,14 +205,16 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	}
 	msg, err := jsonrpc.DecodeMessage(body)
 	if err != nil {
-		writeError(w, http.StatusBadRequest, nil, jsonrpc.CodeInvalidRequest, "message is no JSON-RPC 2.0 message: "+err.Error())
+		writeError(w, http.StatusBadRequest, nil, jsonrpc.CodeInvalidRequest,
+			"message is no JSON-RPC 2.0 message: "+err.Error())
 		return
 	}
 	req, _ := msg.(*jsonrpc.Request)
 	if req != nil && req.IsCall() {
 		if !e.begin() {
 			w.Header().Set("Retry-After", "5")
-			writeError(w, http.StatusServiceUnavailable, idOf(req), jsonrpc.CodeInternalError, errEndpointClosed.Error())
+			writeError(w, http.StatusServiceUnavailable, idOf(req), jsonrpc.CodeInternalError,
+				errEndpointClosed.Error())
 			return
 		}
 		defer e.owed.Done()
@@ -236,11 +239,13 @@ func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (body []byte, ok
 		// Who is still sending may not hear an answer: it gets to an end, if
 		// that is near.
 		_, _ = io.CopyN(io.Discard, r.Body, e.opts.MaxBody)
-		writeError(w, http.StatusRequestEntityTooLarge, nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("message longer than %d bytes; send less in one call", e.opts.MaxBody))
+		writeError(w, http.StatusRequestEntityTooLarge, nil, jsonrpc.CodeInvalidRequest,
+			fmt.Sprintf("message longer than %d bytes; send less in one call", e.opts.MaxBody))
 	}
 	ctl := http.NewResponseController(w)
 	// Not every writer has deadlines; then there is none.
-	_ = ctl.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(min(max(r.ContentLength, 0), e.opts.MaxBody)/slowest)*time.Second))
+	length := min(max(r.ContentLength, 0), e.opts.MaxBody)
+	_ = ctl.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(length/slowest)*time.Second))
 	if r.ContentLength > e.opts.MaxBody {
 		tooLong()
 		return nil, false
@@ -305,13 +310,15 @@ var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11
 // postLegacy takes a message of the initialize era.
 func (e *Endpoint) postLegacy(w http.ResponseWriter, r *http.Request, msg jsonrpc.Message) {
 	if v := r.Header.Get(headerVersion); v != "" && !slices.Contains(legacyVersions, v) {
-		http.Error(w, fmt.Sprintf("unsupported protocol version (supported versions: %s, %s)", strings.Join(legacyVersions, ", "), statelessEra), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("unsupported protocol version (supported versions: %s, %s)",
+			strings.Join(legacyVersions, ", "), statelessEra), http.StatusBadRequest)
 		return
 	}
 	req, _ := msg.(*jsonrpc.Request)
 	if r.Header.Get(headerSession) == "" {
 		if req == nil || !req.IsCall() || req.Method != "initialize" {
-			writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest, "a session begins with initialize; its id goes into the header "+headerSession)
+			writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest,
+				"a session begins with initialize; its id goes into the header "+headerSession)
 			return
 		}
 		e.open(w, r, req)
@@ -473,7 +480,9 @@ func writeError(w http.ResponseWriter, status int, id json.RawMessage, code int6
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": msg}})
+	b, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": msg},
+	})
 	if err != nil {
 		b = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}`)
 	}

@@ -247,7 +247,8 @@ func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc
 	key := idKey(req.ID)
 	if _, twice := ss.calls[key]; twice {
 		ss.mu.Unlock()
-		writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest, "a request with this id is under way")
+		writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest,
+			"a request with this id is under way")
 		return
 	}
 	ss.calls[key], ss.streams[s.id] = s, s

@@ -36,7 +36,9 @@ func (s *Server) logTo(ctx context.Context, c *client, req mcp.Request, notes *o
 			if c != nil && c.carries {
 				err = c.notify(ctx, "notifications/message", params)
 			} else {
-				err = ss.Log(ctx, &mcp.LoggingMessageParams{Meta: p.Meta, Level: mcp.LoggingLevel(p.Level), Logger: p.Logger, Data: p.Data})
+				err = ss.Log(ctx, &mcp.LoggingMessageParams{
+					Meta: p.Meta, Level: mcp.LoggingLevel(p.Level), Logger: p.Logger, Data: p.Data,
+				})
 			}
 			if err != nil { // the client has gone, which others see too
 				s.log.Debug("log message not passed on", "err", err)

@@ -70,7 +70,8 @@ var errParkExpired = errors.New("the client did not come back with an answer in 
 
 // callModern leads a call of the stateless era: as one that may suspend itself
 // to ask for approval, and be parked while a downstream server asks.
-func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest, call gate.Call) (mcp.Result, error) {
+func (s *Server) callModern(ctx context.Context, caller string, req *mcp.CallToolRequest,
+	call gate.Call) (mcp.Result, error) {
 	p := req.Params
 	round := s.newRound(caller, callDigest(p), req)
 	st, err := s.stateOf(caller, p)
@@ -135,7 +136,8 @@ func (s *Server) start(ctx context.Context, k *parked, run func(context.Context)
 	}()
 }
 
-var errStateSpent = errors.New("requestState was used before or has expired; what the call has done is unknown; check before you send it again without it")
+var errStateSpent = errors.New("requestState was used before or has expired; " +
+	"what the call has done is unknown; check before you send it again without it")
 
 // stateOf returns the state that a call brings, nil when it brings none.
 func (s *Server) stateOf(caller string, p *mcp.CallToolParamsRaw) (*state, error) {
@@ -178,7 +180,8 @@ func (s *Server) passQuestions(res *rawResult, caller, server string, digest []b
 		Type  string  `json:"resultType"`
 		State *string `json:"requestState"`
 	}
-	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || rawjson.Unmarshal(res.raw, &top) != nil || top.Type != "input_required" {
+	if !bytes.Contains(res.raw, []byte(`"input_required"`)) || rawjson.Unmarshal(res.raw, &top) != nil ||
+		top.Type != "input_required" {
 		return res, nil
 	}
 	st := state{ID: rand.Text(), Caller: caller, Server: server, Digest: digest, Pass: true, Bare: top.State == nil}
@@ -202,7 +205,8 @@ func (s *Server) passQuestions(res *rawResult, caller, server string, digest []b
 }
 
 // resume takes a parked call up again with the answers that came.
-func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolRequest, st *state, n news) (mcp.Result, error) {
+func (s *Server) resume(ctx context.Context, caller string, req *mcp.CallToolRequest,
+	st *state, n news) (mcp.Result, error) {
 	p := req.Params
 	k := s.parking.get(st.Park)
 	switch {
@@ -280,7 +284,9 @@ func (s *Server) ask(k *parked, questions map[string]any) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(map[string]any{"resultType": "input_required", "inputRequests": questions, "requestState": sealed})
+	b, err := json.Marshal(map[string]any{
+		"resultType": "input_required", "inputRequests": questions, "requestState": sealed,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,8 @@ type forwardRounds struct {
 	inputs  json.RawMessage   // for the server that asked in a result
 }
 
-var errForwardState = errors.New("requestState is not for this request, has expired or was used before; send it again without it")
+var errForwardState = errors.New("requestState is not for this request, has expired or was used before; " +
+	"send it again without it")
 
 // openForward reads what the client brought back. For a request about a task, a
 // server's own requestState takes the place of ours, in which it travelled.

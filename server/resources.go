@@ -77,7 +77,9 @@ func (s *Server) describeRead(args json.RawMessage, a policy.Action) (policy.Act
 		return a, fmt.Errorf("unknown MCP server '%s'", a.Server)
 	}
 	yes := true
-	a = s.opts.Downstreams.Describe(aggregator.Tool{Server: a.Server, Raw: aggregator.ReadResource, Claims: policy.Claims{ReadOnly: &yes}})
+	a = s.opts.Downstreams.Describe(aggregator.Tool{
+		Server: a.Server, Raw: aggregator.ReadResource, Claims: policy.Claims{ReadOnly: &yes},
+	})
 	a.Preview = previewArguments(args)
 	return a, nil
 }

@@ -110,7 +110,8 @@ const stdioCaller = "stdio"
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client := newClient(nil)
 	direct := newDirect(ctx, s, stdioCaller, client)
-	conn, err := (&stdio.Transport{In: in, Out: out, Limits: stdio.Limits{Line: MaxLine}, Direct: direct.take}).Connect(ctx)
+	transport := &stdio.Transport{In: in, Out: out, Limits: stdio.Limits{Line: MaxLine}, Direct: direct.take}
+	conn, err := transport.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,8 +146,12 @@ func (s *Server) mcpServer(caller string, c *client) (*mcp.Server, *behind) {
 	}
 	if s.opts.Downstreams != nil {
 		addCapabilities(opts.Capabilities)
-		opts.SubscribeHandler = func(ctx context.Context, req *mcp.SubscribeRequest) error { return behind.subscribe(ctx, req) }
-		opts.UnsubscribeHandler = func(ctx context.Context, req *mcp.UnsubscribeRequest) error { return behind.unsubscribe(ctx, req) }
+		opts.SubscribeHandler = func(ctx context.Context, req *mcp.SubscribeRequest) error {
+			return behind.subscribe(ctx, req)
+		}
+		opts.UnsubscribeHandler = func(ctx context.Context, req *mcp.UnsubscribeRequest) error {
+			return behind.unsubscribe(ctx, req)
+		}
 	}
 	srv := mcp.NewServer(s.implementation(), opts)
 	for _, t := range s.opts.Catalog {
@@ -198,7 +203,8 @@ func (s *Server) implementation() *mcp.Implementation {
 }
 
 // callTool is tools/call.
-func (s *Server) callTool(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) callTool(ctx context.Context, caller string, c *client,
+	req *mcp.CallToolRequest) (mcp.Result, error) {
 	if !s.Has(req.Params.Name) {
 		if s.opts.Downstreams != nil {
 			s.opts.Downstreams.WaitForTool(ctx, req.Params.Name)
@@ -217,7 +223,8 @@ func (s *Server) sessionOpened(caller string) {
 }
 
 // handleCall is tools/call for a tool that there is.
-func (s *Server) handleCall(ctx context.Context, caller string, c *client, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) handleCall(ctx context.Context, caller string, c *client,
+	req *mcp.CallToolRequest) (mcp.Result, error) {
 	notes := newOutbox()
 	defer notes.flush()
 	call := gate.Call{
@@ -258,7 +265,8 @@ type Reply struct {
 //
 // Everything that goes wrong with the call itself is a Reply with IsError; an
 // error is an unknown tool, or ctx's.
-func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage, ask gate.AskFunc) (Reply, error) {
+func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage,
+	ask gate.AskFunc) (Reply, error) {
 	if !s.Has(tool) {
 		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
 	}
@@ -345,7 +353,8 @@ func errorReply(tool string, err error) Reply {
 
 // progress returns what passes a backend's progress on to the client by way of
 // notes, nil when the client did not ask for any.
-func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolRequest, notes *outbox) func(json.RawMessage) {
+func (s *Server) progress(ctx context.Context, c *client, req *mcp.CallToolRequest,
+	notes *outbox) func(json.RawMessage) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil

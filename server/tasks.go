@@ -20,7 +20,13 @@ func (b *behind) servesTasks(modern bool) bool {
 
 // taskMethods are the methods about tasks, of both eras. The value says that
 // the newer one has it.
-var taskMethods = map[string]bool{"tasks/get": true, "tasks/update": true, "tasks/cancel": true, "tasks/result": false, "tasks/list": false}
+var taskMethods = map[string]bool{
+	"tasks/get":    true,
+	"tasks/update": true,
+	"tasks/cancel": true,
+	"tasks/result": false,
+	"tasks/list":   false,
+}
 
 // refuseTask returns why a request about a task is refused before anything is
 // looked up: no server has tasks, or the client did not say that it has.
@@ -62,7 +68,10 @@ func (b *behind) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
 	if !calls || res.ProtocolVersion < "2025-11-25" {
 		return res, nil
 	}
-	tasks := map[string]any{"list": struct{}{}, "requests": map[string]any{"tools": map[string]any{"call": struct{}{}}}}
+	tasks := map[string]any{
+		"list":     struct{}{},
+		"requests": map[string]any{"tools": map[string]any{"call": struct{}{}}},
+	}
 	if cancel {
 		tasks["cancel"] = struct{}{}
 	}
@@ -90,9 +99,10 @@ func (b *behind) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
 // middleware answers. Their params are passed on as they came, see keepRaw.
 func addTaskMethods(srv *mcp.Server) {
 	for method := range taskMethods {
-		err := mcp.AddReceivingCustomMethod(srv, method, func(context.Context, *mcp.ServerSession, *mcp.ParamsBase) (*rawResult, error) {
+		handle := func(context.Context, *mcp.ServerSession, *mcp.ParamsBase) (*rawResult, error) {
 			return nil, errors.New("bug: " + method + " went past its handler")
-		})
+		}
+		err := mcp.AddReceivingCustomMethod(srv, method, handle)
 		if err != nil {
 			panic("server: " + err.Error()) // the SDK knows tasks now: this file can go
 		}

@@ -42,7 +42,8 @@ func (h *HTTPOptions) check() (loopback bool, err error) {
 	case (h.TLSCert == "") != (h.TLSKey == ""):
 		return false, errors.New("--tls-cert and --tls-key belong together")
 	case !loopback && h.TLSCert == "" && !h.BehindProxy:
-		return false, fmt.Errorf("%s is not a loopback address: give --tls-cert and --tls-key, or --behind-proxy when a proxy in front speaks TLS", h.Addr)
+		return false, fmt.Errorf("%s is not a loopback address: give --tls-cert and --tls-key, "+
+			"or --behind-proxy when a proxy in front speaks TLS", h.Addr)
 	}
 	return loopback, nil
 }
@@ -119,7 +120,8 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	}
 	defer stop()
 	limited := httpauth.LimitListener(l, min(maxConnections, max(maxOpenFiles()/2, 64)))
-	h.metrics.Gauge("http_connections", "Connections that are open.", func() float64 { return float64(limited.Open()) })
+	h.metrics.Gauge("http_connections", "Connections that are open.",
+		func() float64 { return float64(limited.Open()) })
 	scheme := "http"
 	if over.TLSCert != "" {
 		scheme = "https"
@@ -143,7 +145,9 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 }
 
 // newHTTPServer puts the parts together. stop ends what is beside it.
-func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) (h *httpServer, stop func(), err error) {
+func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) (
+	h *httpServer, stop func(), err error,
+) {
 	c := s.Config.HTTP
 	h = &httpServer{log: s.Log, metrics: metrics.New(), mux: http.NewServeMux()}
 	o.OnEvent = h.metrics.Record
@@ -173,8 +177,10 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	}
 	h.door = httpauth.New(auth)
 	h.tenants = newTenants(o, c, s.Log)
-	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.", func() float64 { return float64(h.tenants.sessions()) })
-	h.metrics.Gauge("http_callers", "Callers that have something here.", func() float64 { return float64(h.tenants.count()) })
+	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.",
+		func() float64 { return float64(h.tenants.sessions()) })
+	h.metrics.Gauge("http_callers", "Callers that have something here.",
+		func() float64 { return float64(h.tenants.count()) })
 	h.mount(c.OpenMetrics)
 	h.openConsole(s, o.Outputs)
 	h.http = &http.Server{

@@ -12,8 +12,8 @@ import (
 // characters and only where it defers tools, Claude Code the first 2,048.
 func Instructions(s *Settings) string {
 	var b strings.Builder
-	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) and search (grep_files) " +
-		"in the user's workspace")
+	b.WriteString("Run commands (shell), edit files (apply_patch), read (read_file), list (list_dir) " +
+		"and search (grep_files) in the user's workspace")
 	pol := s.Policy
 	if sandbox.Guess().Level() == sandbox.None {
 		b.WriteString(". This system confines nothing. ")

@@ -76,7 +76,8 @@ func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h, done, err := hs.enter(caller)
 	if err != nil {
-		hs.log.Error("a caller cannot be served", "caller", caller.Name, "request", r.Header.Get(httpauth.RequestID), "err", err)
+		hs.log.Error("a caller cannot be served", "caller", caller.Name,
+			"request", r.Header.Get(httpauth.RequestID), "err", err)
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "you cannot be served now; the log says why", http.StatusServiceUnavailable)
 		return
@@ -226,7 +227,9 @@ func (hs *tenants) update(c config.HTTP) {
 			continue
 		}
 		was, is := old.Tokens[token], c.Tokens[token]
-		same := was.Hash == is.Hash && was.Workspace == is.Workspace && was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode && was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
+		same := was.Hash == is.Hash && was.Workspace == is.Workspace &&
+			was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode &&
+			was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
 		if !same {
 			hs.remove(name)
 		}

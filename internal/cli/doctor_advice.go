@@ -118,8 +118,8 @@ func containerAdvice(at surroundings) []string {
 		return []string{
 			"the container keeps user namespaces from programs; start it so that toolgate's own " +
 				"sandbox, which is the stricter one, can be made:",
-			"  " +
-				"" + at.Container + " run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …",
+			"  " + at.Container + " run --security-opt seccomp=unconfined --security-opt apparmor=unconfined " +
+				"--security-opt systempaths=unconfined …",
 		}
 	}
 	return []string{"the container keeps user namespaces from programs; allow nesting in its " +

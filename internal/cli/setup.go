@@ -596,7 +596,8 @@ func (s *setup) nextSteps(c clients.Client) {
 	case s.start.URL != "":
 		fmt.Fprintf(s.stdout, "  %s finds the token in the variable %s\n", c.Title, clients.TokenVariable)
 	case !c.Projects && s.Dir == "":
-		fmt.Fprintf(s.stdout, "  %s starts it outside of any project, so nothing is writable; name a workspace with -C FOLDER\n",
+		fmt.Fprintf(s.stdout,
+			"  %s starts it outside of any project, so nothing is writable; name a workspace with -C FOLDER\n",
 			c.Title)
 	}
 	fmt.Fprintf(s.stdout, "  restart %s, it reads the file when it starts\n", c.Title)

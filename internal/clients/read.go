@@ -84,7 +84,8 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 			}
 			if _, ok := servers[name]; ok {
 				if named[name] != key { // the same server in another scope: the first wins
-					notes = append(notes, fmt.Sprintf("%s is left out: its name would collide with %s", key, named[name]))
+					notes = append(notes,
+						fmt.Sprintf("%s is left out: its name would collide with %s", key, named[name]))
 				}
 				continue
 			}

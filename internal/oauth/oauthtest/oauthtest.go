@@ -81,7 +81,13 @@ type token struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{clients: map[string]*client{}, codes: map[string]*code{}, tokens: map[string]*token{}, refresh: map[string]*family{}, Lifetime: time.Hour}
+	s := &Server{
+		clients:  map[string]*client{},
+		codes:    map[string]*code{},
+		tokens:   map[string]*token{},
+		refresh:  map[string]*family{},
+		Lifetime: time.Hour,
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", s.resource)
 	mux.HandleFunc("/.well-known/oauth-authorization-server", s.metadata)
@@ -182,7 +188,8 @@ func (s *Server) note(word string) { s.log = append(s.log, word) }
 
 func (s *Server) fault(w http.ResponseWriter, code, format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
-	writeJSON(w, http.StatusBadRequest, map[string]any{"error": code, "error_description": fmt.Sprintf(format, args...)})
+	writeJSON(w, http.StatusBadRequest,
+		map[string]any{"error": code, "error_description": fmt.Sprintf(format, args...)})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -201,7 +208,11 @@ func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	if s.WrongResource != "" {
 		resource = s.WrongResource
 	}
-	writeJSON(w, 200, map[string]any{"resource": resource, "authorization_servers": []string{s.URL}, "scopes_supported": []string{"read"}})
+	writeJSON(w, 200, map[string]any{
+		"resource":              resource,
+		"authorization_servers": []string{s.URL},
+		"scopes_supported":      []string{"read"},
+	})
 }
 
 func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
@@ -210,8 +221,13 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := map[string]any{
-		"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize?tenant=1", "token_endpoint": s.URL + "/token", "revocation_endpoint": s.URL + "/revoke",
-		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"}, "scopes_supported": []string{"read", "write", "offline_access"},
+		"issuer":                                s.URL,
+		"authorization_endpoint":                s.URL + "/authorize?tenant=1",
+		"token_endpoint":                        s.URL + "/token",
+		"revocation_endpoint":                   s.URL + "/revoke",
+		"response_types_supported":              []string{"code"},
+		"code_challenge_methods_supported":      []string{"S256"},
+		"scopes_supported":                      []string{"read", "write", "offline_access"},
 		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "client_secret_post"},
 	}
 	if s.WrongIssuer != "" {
@@ -247,7 +263,8 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, u := range in.Redirects {
-		if !strings.HasPrefix(u, "http://127.0.0.1:") || in.Type != "native" || !slices.Contains(in.Grants, "refresh_token") {
+		if !strings.HasPrefix(u, "http://127.0.0.1:") || in.Type != "native" ||
+			!slices.Contains(in.Grants, "refresh_token") {
 			s.fault(w, "invalid_redirect_uri", "register: %s for %s", u, in.Type)
 			return
 		}
@@ -270,12 +287,14 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	c := s.clients[q.Get("client_id")]
 	switch {
 	case c == nil || !slices.Contains(c.redirects, q.Get("redirect_uri")):
-		s.fault(w, "invalid_request", "authorize: client %q with %q is not registered", q.Get("client_id"), q.Get("redirect_uri"))
+		s.fault(w, "invalid_request", "authorize: client %q with %q is not registered", q.Get("client_id"),
+			q.Get("redirect_uri"))
 		return
 	case q.Get("tenant") != "1":
 		s.fault(w, "invalid_request", "authorize: the endpoint's own query is gone")
 		return
-	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 16 || q.Get("resource") != s.Endpoint():
+	case q.Get("response_type") != "code" || q.Get("resource") != s.Endpoint() ||
+		q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 16:
 		s.fault(w, "invalid_request", "authorize: %s", r.URL.RawQuery)
 		return
 	}
@@ -296,7 +315,13 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		out.Set("error_description", "the person\nsaid no")
 	} else {
 		id := rand.Text()
-		s.codes[id] = &code{client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"), resource: q.Get("resource"), scopes: strings.Fields(q.Get("scope"))}
+		s.codes[id] = &code{
+			client:    q.Get("client_id"),
+			redirect:  q.Get("redirect_uri"),
+			challenge: q.Get("code_challenge"),
+			resource:  q.Get("resource"),
+			scopes:    strings.Fields(q.Get("scope")),
+		}
 		out.Set("code", id)
 	}
 	back.RawQuery = out.Encode()
@@ -383,7 +408,8 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 		fam = s.refresh[f.Get("refresh_token")]
 		switch {
 		case fam == nil || fam.client != id || fam.revoked:
-			writeJSON(w, 400, map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"})
+			writeJSON(w, 400,
+				map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"})
 			return nil
 		case fam.current != f.Get("refresh_token"):
 			fam.revoked = true
@@ -447,14 +473,18 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 	}
 	s.note("mcp " + m.Method)
 	result := map[string]string{
-		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"guarded","version":"1"}}`,
-		"tools/list": `{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}]}`,
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},
+			"serverInfo":{"name":"guarded","version":"1"}}`,
+		"tools/list": `{"tools":[{"name":"hello","description":"Says hello.",
+			"inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}]}`,
 		"tools/call": `{"content":[{"type":"text","text":"hello from behind the login"}]}`,
 	}[m.Method]
 	missing := slices.ContainsFunc(s.Needs, func(n string) bool { return !slices.Contains(t.of.scopes, n) })
 	switch {
 	case m.Method == "tools/call" && missing:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope="%s", %s, error_description="more"`, strings.Join(s.Needs, " "), metadata))
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(
+			`Bearer error="insufficient_scope", scope="%s", %s, error_description="more"`,
+			strings.Join(s.Needs, " "), metadata))
 		w.WriteHeader(http.StatusForbidden)
 	case len(m.ID) == 0:
 		w.WriteHeader(http.StatusAccepted)
