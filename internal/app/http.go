@@ -72,7 +72,7 @@ func (o *Options) defaultToken(secret, stateDir string) (httpauth.Token, error) 
 // An httpServer is the gate over HTTP.
 type httpServer struct {
 	log      *slog.Logger
-	door     *httpauth.Authenticator
+	auth     *httpauth.Authenticator
 	tenants  *tenants
 	metrics  *metrics.Metrics
 	mux      *http.ServeMux
@@ -175,7 +175,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 			Scopes:   c.OAuth.Scopes,
 		}
 	}
-	h.door = httpauth.New(auth)
+	h.auth = httpauth.New(auth)
 	h.tenants = newTenants(o, c, s.Log)
 	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.",
 		func() float64 { return float64(h.tenants.sessions()) })
@@ -184,7 +184,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	h.mount(c.OpenMetrics)
 	h.openConsole(s, o.Outputs)
 	h.http = &http.Server{
-		Handler:           h.door.Filter(h.mux),
+		Handler:           h.auth.Filter(h.mux),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaders,
@@ -216,7 +216,7 @@ func (h *httpServer) reread(o *Options, file string, own httpauth.Token) {
 		h.log.Error("the tokens of the config stay as they were", "err", err)
 		return
 	}
-	h.door.SetTokens(tokens)
+	h.auth.SetTokens(tokens)
 	h.tenants.update(c.HTTP)
 }
 
@@ -235,7 +235,7 @@ func tokensOf(own httpauth.Token, c config.HTTP) ([]httpauth.Token, error) {
 
 // mount says what is where.
 func (h *httpServer) mount(openMetrics bool) {
-	h.mux.Handle("/mcp", h.door.Require(h.tenants))
+	h.mux.Handle("/mcp", h.auth.Require(h.tenants))
 	h.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	h.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.draining.Load() {
@@ -246,10 +246,10 @@ func (h *httpServer) mount(openMetrics bool) {
 	})
 	numbers := h.metrics.Handler()
 	if !openMetrics {
-		numbers = h.door.Require(numbers)
+		numbers = h.auth.Require(numbers)
 	}
 	h.mux.Handle("GET /metrics", numbers)
-	h.door.MountMetadata(h.mux)
+	h.auth.MountMetadata(h.mux)
 }
 
 // drainTime is how long the answers still owed may take at the end.

@@ -26,12 +26,12 @@ type tenant struct {
 	err      error
 	unwatch  func()
 
-	// Under the lock of the households:
+	// Under the lock of tenants:
 	using int
 	used  time.Time
 }
 
-// tenants keeps one household for each caller, from its first request
+// tenants keeps one tenant for each caller, from its first request
 // until it has been quiet for a while.
 type tenants struct {
 	base *Options
@@ -67,7 +67,7 @@ func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
 	return hs
 }
 
-// ServeHTTP serves MCP to the caller that the door has let in.
+// ServeHTTP serves MCP to the caller that was authenticated.
 func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, ok := httpauth.From(r.Context())
 	if !ok {
@@ -88,7 +88,7 @@ func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errAllTaken = errors.New("there are as many callers as there may be (http.max_callers), all of them busy")
 
-// enter returns the household of a caller, which is there until done is
+// enter returns the tenant of a caller, which is there until done is
 // called.
 func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) {
 	hs.mu.Lock()
@@ -104,7 +104,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 		}
 		h = &tenant{ready: make(chan struct{})}
 		hs.open[c.Name] = h
-		go h.start(hs.base.visitedBy(c, hs.visitor(c)), c, hs.opts) // ends when it has started
+		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when it has started
 	}
 	h.using++
 	hs.mu.Unlock()
@@ -127,8 +127,8 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 	return h, done, nil
 }
 
-// visitor returns what is different for a caller; hs.mu is held.
-func (hs *tenants) visitor(c httpauth.Caller) config.Overrides {
+// overridesFor returns what is different for a caller; hs.mu is held.
+func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
 	switch {
 	case c.OAuth:
 		return hs.config.OAuth.Overrides
@@ -138,7 +138,7 @@ func (hs *tenants) visitor(c httpauth.Caller) config.Overrides {
 	return config.Overrides{}
 }
 
-// makeRoom ends the household that has been quiet for longest; hs.mu is held.
+// makeRoom ends the tenant that has been quiet for longest; hs.mu is held.
 func (hs *tenants) makeRoom() bool {
 	var name string
 	for n, h := range hs.open {
@@ -153,7 +153,7 @@ func (hs *tenants) makeRoom() bool {
 	return true
 }
 
-// quiet reports whether nobody needs the household; the lock of the households
+// quiet reports whether nobody needs the tenant; the lock of tenants
 // is held.
 func (h *tenant) quiet() bool {
 	select {
@@ -164,14 +164,14 @@ func (h *tenant) quiet() bool {
 	}
 }
 
-// remove ends a household; hs.mu is held.
+// remove ends a tenant; hs.mu is held.
 func (hs *tenants) remove(name string) {
 	h := hs.open[name]
 	delete(hs.open, name)
 	hs.ends.Go(h.close)
 }
 
-// start opens the household with the settings of its caller.
+// start opens the tenant with the settings of its caller.
 func (h *tenant) start(base *Options, c httpauth.Caller, o server.EndpointOptions) {
 	defer close(h.ready)
 	if h.app, h.err = base.Open(); h.err != nil {
@@ -194,7 +194,7 @@ func (h *tenant) close() {
 	h.app.Close()
 }
 
-// sweep ends the households that are quiet for long.
+// sweep ends the tenants that are quiet for long.
 func (hs *tenants) sweep() {
 	tick := time.NewTicker(min(hs.opts.SessionTTL/2+time.Millisecond, time.Minute))
 	defer tick.Stop()
@@ -285,9 +285,9 @@ func (hs *tenants) drain(ctx context.Context) {
 	hs.ends.Wait()
 }
 
-// visitedBy returns the program as it is for one caller: its own settings win
+// forCaller returns the program as it is for one caller: its own settings win
 // over those of the command line.
-func (o *Options) visitedBy(c httpauth.Caller, v config.Overrides) *Options {
+func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	q := *o
 	q.Caller = c.Name
 	if v.Workspace != "" {
@@ -312,7 +312,7 @@ func (o *Options) visitedBy(c httpauth.Caller, v config.Overrides) *Options {
 // any of them comes.
 func (o *Options) checkVisitors(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {
-		s, err := o.visitedBy(httpauth.Caller{Name: what}, v).Load()
+		s, err := o.forCaller(httpauth.Caller{Name: what}, v).Load()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkHTTPRealCalls: read_file over the loopback, through door, gate and a
+// BenchmarkHTTPRealCalls: read_file over the loopback, through authentication, gate and a
 // confined worker, by 1, 32 and 256 callers at once.
 func BenchmarkHTTPRealCalls(b *testing.B) {
 	needSandbox(b)
