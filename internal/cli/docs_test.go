@@ -269,7 +269,7 @@ func checkGolden(t *testing.T, name, text string) {
 	}
 	have, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.Equal(t, string(have), text, "%s is stale; run go test . -run 'TestToolsDocument|TestCommandsDocument' -update", name)
+	require.Equal(t, string(have), text, "%s is stale; run go test ./internal/cli -run 'TestToolsDocument|TestCommandsDocument' -update", name)
 }
 
 // TestToolsDocument: docs/tools.md says what a client sees.
