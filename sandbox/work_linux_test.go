@@ -44,7 +44,7 @@ func TestWork(t *testing.T) {
 			script: "go build -o m . && ./m && go test ./...", want: "ok"},
 		{name: "this project", needs: []string{"go", "git"},
 			prepare: copyProject,
-			script:  "go build ./wire && go build -o made ./npm && go test -vet=off ./lazyregexp", want: "ok  \ttoolgate/lazyregexp"},
+			script:  "go build ./internal/stdio && go build -o made ./npm && go test -vet=off ./internal/ignore", want: "ok  \ttoolgate/internal/ignore"},
 		{name: "git status", needs: []string{"git"}, prepare: commitAll,
 			files:  map[string]string{"file": "one\n"},
 			script: "echo two >> file; echo new > new; git status --short; git diff --stat; git log --oneline", want: " M file\n?? new"},
@@ -162,7 +162,7 @@ func copyProject(t *testing.T, dir string) {
 		workFails(t, "this is not a checkout: %v", err)
 	}
 	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		if strings.Contains("/"+name, "/testdata/") && !strings.HasPrefix(name, "wire/") {
+		if strings.Contains("/"+name, "/testdata/") {
 			continue
 		}
 		text, err := os.ReadFile("../" + name)
