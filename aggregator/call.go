@@ -89,19 +89,19 @@ func toolRequest(c gate.Call, t *Tool) (*request, error) {
 		return nil, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
-	inputs, _ := rawjson.Parse(c.Inputs)
 	body := rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}}
 	return &request{
-		method:   "tools/call",
-		body:     append(body, inputs...),
-		meta:     meta,
-		progress: c.Progress,
-		sent:     c.Sent,
-		log:      c.Log,
-		caller:   c.Caller,
-		client:   c.Client,
-		rounds:   c.Rounds,
-		headers:  schema.HeaderValues(t.headers, args),
+		method:    "tools/call",
+		body:      body,
+		meta:      meta,
+		progress:  c.Progress,
+		sent:      c.Sent,
+		log:       c.Log,
+		caller:    c.Caller,
+		client:    c.Client,
+		inputs:    c.Inputs,
+		stateless: c.Stateless,
+		headers:   schema.HeaderValues(t.headers, args),
 	}, nil
 }
 
@@ -116,14 +116,14 @@ func (s *Downstreams) sendToolCall(
 	}
 	repeatable := (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
 	res, err := d.do(ctx, r, timeout, repeatable)
-	mayBeTask := awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))
+	mayBeTask := awaited || len(c.Task) > 0 || c.Stateless && bytes.Contains(c.Meta, []byte(tasksExtension))
 	if err == nil && mayBeTask {
 		var k *task
 		if res, k = s.created(d, t, c, res, awaited); k != nil && awaited {
 			res, err = s.awaitTask(ctx, d, k, c, timeout)
 		}
 	}
-	if !c.Rounds {
+	if !c.Stateless {
 		res = withoutStatelessFields(res)
 	}
 	if err == nil && d.spec.Limit != nil {
@@ -167,11 +167,13 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 		}
 	}
 	r := &request{
-		method: ReadResource,
-		body:   rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
-		log:    c.Log,
-		caller: c.Caller,
-		client: c.Client,
+		method:    ReadResource,
+		body:      rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
+		log:       c.Log,
+		caller:    c.Caller,
+		client:    c.Client,
+		inputs:    c.Inputs,
+		stateless: c.Stateless,
 	}
 	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
 		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))

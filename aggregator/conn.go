@@ -328,10 +328,11 @@ type request struct {
 
 	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
 
-	caller string            // whose call it is, "" for our own
-	client policy.ClientFunc // reaches the caller's client; may be nil
-	rounds bool              // the client takes questions in results
-	task   string            // the server's id of the task that it waits for
+	caller    string            // whose call it is, "" for our own
+	client    policy.ClientFunc // reaches the caller's client; may be nil
+	stateless bool              // the client speaks protocol version 2026-07-28
+	inputs    policy.InputsFunc // asks it all questions of a result at once; may be nil
+	task      string            // the server's id of the task that it waits for
 }
 
 // params returns the request's params. Progress is asked for under token.

@@ -17,12 +17,12 @@ import (
 
 // A Forward is a client's request about a task.
 type Forward struct {
-	Method string
-	Params json.RawMessage // as the client sent them
-	Caller string
-	Client policy.ClientFunc
-	Rounds bool                       // the client accepts questions in results
-	Log    func(json.RawMessage) bool // see [gate.Call]
+	Method    string
+	Params    json.RawMessage // as the client sent them
+	Caller    string
+	Client    policy.ClientFunc
+	Stateless bool                       // the client speaks protocol version 2026-07-28
+	Log       func(json.RawMessage) bool // see [gate.Call]
 }
 
 // An UnknownError reports that no server offers the resource or prompt.
@@ -76,7 +76,7 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	meta, _ := rawjson.Parse(body.Get("_meta"))
 	body.Delete("_meta")
 	r := &request{method: f.Method, body: body, meta: meta, log: f.Log}
-	r.caller, r.client, r.rounds = f.Caller, f.Client, f.Rounds
+	r.caller, r.client, r.stateless = f.Caller, f.Client, f.Stateless
 	return s.forwardTask(ctx, f, r)
 }
 
@@ -195,16 +195,16 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.sandboxLevel()}, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
-	inputs, _ := rawjson.Parse(c.Inputs)
 	r := &request{
-		method: c.Action.Tool,
-		body:   append(body, inputs...),
-		meta:   meta,
-		sent:   c.Sent,
-		log:    c.Log,
-		caller: c.Caller,
-		client: c.Client,
-		rounds: c.Rounds,
+		method:    c.Action.Tool,
+		body:      body,
+		meta:      meta,
+		sent:      c.Sent,
+		log:       c.Log,
+		caller:    c.Caller,
+		client:    c.Client,
+		inputs:    c.Inputs,
+		stateless: c.Stateless,
 	}
 	res, err := s.send(ctx, d.spec.Name, r)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *Downstreams) send(ctx context.Context, server string, r *request) (json
 		return nil, err
 	}
 	res, err := d.do(ctx, r, d.spec.requestTimeout(), true)
-	if !r.rounds {
+	if !r.stateless {
 		res = withoutStatelessFields(res)
 	}
 	return res, err

@@ -116,7 +116,7 @@ func TestHTTPStateless(t *testing.T) {
 		}
 	})
 	s := set(t, webSpec(w))
-	got, err := call(t.Context(), s, "web", "é", `{}`, func(c *gate.Call) { c.Rounds = true })
+	got, err := call(t.Context(), s, "web", "é", `{}`, func(c *gate.Call) { c.Stateless = true })
 	require.NoError(t, err)
 	require.Contains(t, got, `"resultType":"complete"`)
 	require.Contains(t, w.log(), "POST tools/call session= version=2026-07-28 method=tools/call name==?base64?w6k=?=")

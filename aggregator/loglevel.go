@@ -87,9 +87,6 @@ func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	}
 }
 
-// stateless reports whether the request is from a client with the stateless protocol.
-func (r *request) stateless() bool { return r.rounds || r.log != nil }
-
 // routeLog reports whether a log message has been handled: passed to the request
 // that it belongs to, or dropped because only stateless requests are pending and
 // none of them wants it. If the transport does not tell the request (cause is nil),
@@ -98,7 +95,7 @@ func (r *request) stateless() bool { return r.rounds || r.log != nil }
 func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	params = slices.Clone(params)
 	if cause != nil {
-		return cause.log != nil && cause.log(params) || cause.stateless()
+		return cause.log != nil && cause.log(params) || cause.stateless
 	}
 	type call struct {
 		r      *request
@@ -116,7 +113,7 @@ func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 		if c.r.caller != calls[0].r.caller {
 			return false // several callers: it could be anybody's
 		}
-		stateless = stateless && c.r.stateless()
+		stateless = stateless && c.r.stateless
 	}
 	for _, c := range calls {
 		if c.r.log != nil && !c.r.answered.Load() && c.r.log(params) {

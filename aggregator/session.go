@@ -186,8 +186,8 @@ func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 	return o
 }
 
-// call sends r and returns the result. It answers the questions that a stateless
-// server asks in its results, unless the client does so itself.
+// call sends r and returns the result. It gets the client's answers to the questions
+// that a stateless server asks in its results.
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if r.log != nil {
 		r.answered = new(atomic.Bool)
@@ -204,7 +204,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		s.mu.Unlock()
 	}()
 	res, err := s.link.do(ctx, r)
-	if err == nil && s.stateless && !r.rounds {
+	if err == nil && s.stateless {
 		return s.answerInputs(ctx, r, res)
 	}
 	return res, err
@@ -224,26 +224,17 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 		if round == maxRounds {
 			return nil, fmt.Errorf("%s asked for input %d times in one call; giving up", s.d.spec.Name, maxRounds)
 		}
-		questions, _ := rawjson.Parse(o.Get("inputRequests"))
-		answers := rawjson.Object{}
-		for _, q := range questions {
-			in, err := rawjson.Parse(q.Value)
-			if err != nil {
-				return nil, fmt.Errorf("the question %q of %s is %w", q.Key, s.d.spec.Name, err)
-			}
-			a, rpc := s.askClient(ctx, r, in.Text("method"), in.Get("params"))
-			if rpc != nil {
-				return nil, rpc
-			}
-			answers = append(answers, rawjson.Field{Key: q.Key, Value: a})
+		answers, err := s.askInputs(ctx, r, o.Get("inputRequests"))
+		if err != nil {
+			return nil, err
 		}
 		again := *r
 		again.body = slices.Clone(r.body)
 		if r.log != nil {
 			r.answered.Store(false)
 		}
-		if len(answers) > 0 {
-			again.body.Set("inputResponses", answers.Bytes())
+		if answers != nil {
+			again.body.Set("inputResponses", answers)
 		}
 		if state := o.Get("requestState"); state != nil {
 			again.body.Set("requestState", state)
@@ -252,6 +243,31 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 			return nil, err
 		}
 	}
+}
+
+// askInputs asks r's client the questions in requests, an inputRequests object, and
+// returns inputResponses; nil if there are no questions.
+func (s *session) askInputs(ctx context.Context, r *request, requests json.RawMessage) (json.RawMessage, error) {
+	questions, _ := rawjson.Parse(requests)
+	if len(questions) == 0 {
+		return nil, nil
+	}
+	if r.inputs != nil {
+		return r.inputs(ctx, requests)
+	}
+	answers := rawjson.Object{}
+	for _, q := range questions {
+		in, err := rawjson.Parse(q.Value)
+		if err != nil {
+			return nil, fmt.Errorf("the question %q of %s is %w", q.Key, s.d.spec.Name, err)
+		}
+		a, rpc := s.askClient(ctx, r, in.Text("method"), in.Get("params"))
+		if rpc != nil {
+			return nil, rpc
+		}
+		answers = append(answers, rawjson.Field{Key: q.Key, Value: a})
+	}
+	return answers.Bytes(), nil
 }
 
 // onRequest handles the server's own requests. Only the client whose call caused a

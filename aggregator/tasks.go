@@ -190,7 +190,7 @@ func taskSupport(c *Catalog, def rawjson.Object) string {
 func (s *Downstreams) withTask(
 	d *Downstream, t *Tool, c gate.Call, body rawjson.Object,
 ) (with rawjson.Object, awaited bool, err error) {
-	switch asked := len(c.Task) > 0 && !c.Rounds; {
+	switch asked := len(c.Task) > 0 && !c.Stateless; {
 	case asked && t.tasks == "":
 		msg := "the tool " + t.Name + " does not run as a task; call it without task"
 		return nil, false, &RPCError{Code: -32601, Message: msg}
@@ -316,13 +316,13 @@ var taskMethods = map[bool][]string{
 
 // forwardTask sends a request about a task to the task's server.
 func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (json.RawMessage, error) {
-	if !slices.Contains(taskMethods[f.Rounds], f.Method) {
+	if !slices.Contains(taskMethods[f.Stateless], f.Method) {
 		return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
 	}
 	if f.Method == "tasks/list" {
 		return s.listTasks(ctx, f, r.body.Text("cursor"))
 	}
-	k := s.tasks.find(f.Caller, r.body.Text("taskId"), f.Rounds)
+	k := s.tasks.find(f.Caller, r.body.Text("taskId"), f.Stateless)
 	if k == nil {
 		return nil, errUnknownTask
 	}

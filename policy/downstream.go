@@ -119,3 +119,8 @@ var ErrNoClient = errors.New("the client does not support this request")
 // A ClientFunc sends a backend's request to the client whose call caused it, and
 // returns the client's result.
 type ClientFunc func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+
+// An InputsFunc sends the inputRequests of a downstream server's result to the
+// client at once and returns the inputResponses (specification 2026-07-28, multi
+// round-trip requests).
+type InputsFunc func(ctx context.Context, requests json.RawMessage) (responses json.RawMessage, err error)

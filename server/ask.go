@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,13 +11,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
+	"toolgate/policy"
 )
 
 // errCannotAsk says why the person at this client cannot be asked.
 var errCannotAsk error = cannotAsk("this client has no way to ask its user: it does not declare elicitation")
 
-// errNoRounds says why nobody can be asked in the course of a subscription.
-var errNoRounds error = cannotAsk("this request cannot carry a question in the revision " + statelessEra)
+// errNoRetry says why nobody can be asked about a subscription of a stateless client.
+var errNoRetry error = cannotAsk("this request cannot carry a question in the revision " + statelessVersion)
 
 // errUnseen is a client's own answer in place of its user's.
 var errUnseen error = unseen{}
@@ -39,32 +42,43 @@ func (c cannotAsk) Error() string { return string(c) }
 
 func (c cannotAsk) Is(target error) bool { return target == gate.ErrCannotAsk }
 
-// canAsk reports whether the client that sent req declared that it shows
-// forms. Neither form nor url declared means form, as before URL mode existed.
-func canAsk(req clientRequest) bool {
-	caps := req.ClientCapabilities()
+// canAsk reports whether a client with these capabilities shows forms. Neither
+// form nor url declared means form, as before URL mode existed.
+func canAsk(caps *mcp.ClientCapabilities) bool {
 	if caps == nil || caps.Elicitation == nil {
 		return false
 	}
 	return caps.Elicitation.Form != nil || caps.Elicitation.URL == nil
 }
 
-// elicit returns what asks the person of an initialize-era client.
-func (s *Server) elicit(req mcp.Request) gate.AskFunc {
+// approver returns the function that puts the gate's questions to the client's
+// user. Ask sends an elicitation.
+func (r *request) approver(ask policy.ClientFunc) gate.AskFunc {
 	return func(ctx context.Context, q gate.Question) (gate.Answer, error) {
-		c, is := req.(clientRequest)
-		ss, ok := req.GetSession().(*mcp.ServerSession)
-		if !is || !ok || !canAsk(c) {
+		if !canAsk(r.caps) {
 			return gate.No, errCannotAsk
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.opts.AskTimeout)
+		params, err := marshal(form(q))
+		if err != nil {
+			return gate.No, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, r.conn.s.opts.AskTimeout)
 		defer cancel()
 		asked := time.Now()
-		res, err := ss.Elicit(ctx, form(q))
-		if err != nil {
-			return gate.No, fmt.Errorf("the question got no answer: %w", err)
+		for {
+			raw, err := ask(ctx, "elicitation/create", params)
+			if err != nil {
+				return gate.No, fmt.Errorf("the question got no answer: %w", err)
+			}
+			var res mcp.ElicitResult
+			if rawjson.Unmarshal(raw, &res) == nil && res.Action != "" {
+				return answer(q, &res, time.Since(asked))
+			}
+			if !r.stateless {
+				return gate.No, errors.New("the client's answer is no result of an elicitation")
+			}
+			// "missing answers: ask again"
 		}
-		return answer(q, res, time.Since(asked))
 	}
 }
 
@@ -244,22 +258,3 @@ func clip(s string, n int) string {
 	head, tail := strings.ToValidUTF8(s[:n/2], ""), strings.ToValidUTF8(s[len(s)-n/2:], "")
 	return fmt.Sprintf("%s\n… %d bytes not shown …\n%s", head, len(s)-len(head)-len(tail), tail)
 }
-
-// inputRequired is the result that puts a question to a client of the
-// stateless era ("multi round-trip requests", SEP-2322).
-func inputRequired(p *mcp.ElicitParams, state string) (*rawResult, error) {
-	b, err := json.Marshal(map[string]any{
-		"resultType": "input_required",
-		"inputRequests": map[string]any{
-			approvalRequest: map[string]any{"method": "elicitation/create", "params": p},
-		},
-		"requestState": state,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &rawResult{raw: b, modern: true}, nil
-}
-
-// approvalRequest is the key of our question among a result's inputRequests.
-const approvalRequest = "approval"

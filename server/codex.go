@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -48,19 +46,14 @@ type codexEntry struct {
 	Missing string `json:"missing_path_behavior"`
 }
 
-// limitOf returns the limit that the client sent with a call, nil when it sent
-// none. tmpdir is what the client's own temporary folder stands for here.
-func limitOf(meta mcp.Meta, tmpdir string) *policy.Limit {
-	raw, ok := meta[sandboxStateKey]
-	if !ok {
+// limitOf returns the limit that the client sent with a call, nil if state is
+// nil. tmpdir is what the client's own temporary folder stands for here.
+func limitOf(state json.RawMessage, tmpdir string) *policy.Limit {
+	if state == nil {
 		return nil
 	}
-	b, err := json.Marshal(raw)
-	if err != nil {
-		return &policy.Limit{Unknown: "a state that cannot be read"}
-	}
 	var s codexState
-	if err := rawjson.Unmarshal(b, &s); err != nil || s.Profile == nil {
+	if err := rawjson.Unmarshal(state, &s); err != nil || s.Profile == nil {
 		return &policy.Limit{Unknown: "a state that cannot be read"}
 	}
 	l := &policy.Limit{Network: s.Profile.Network == "enabled"}

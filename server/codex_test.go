@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"toolgate/policy"
@@ -50,13 +49,11 @@ func TestLimitOf(t *testing.T) {
 		{"without a profile", `{}`, &policy.Limit{Unknown: "a state that cannot be read"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			meta := mcp.Meta{}
+			var state json.RawMessage
 			if tt.state != "" {
-				var v any
-				require.NoError(t, json.Unmarshal([]byte(tt.state), &v))
-				meta[sandboxStateKey] = v
+				state = json.RawMessage(tt.state)
 			}
-			require.Equal(t, tt.want, limitOf(meta, "/t"))
+			require.Equal(t, tt.want, limitOf(state, "/t"))
 		})
 	}
 }

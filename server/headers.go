@@ -11,13 +11,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"toolgate/aggregator"
 	"toolgate/internal/rawjson"
 )
 
-// A client of the stateless era repeats in headers what proxies on the way
+// A stateless client repeats in headers what proxies on the way
 // may want to see. Those that stand for arguments (x-mcp-header in a tool's
 // schema, SEP-2243) the SDK cannot compare with the body, because it does not
-// know the tools of servers behind us.
+// know the tools of downstream servers.
 
 // checkParamHeaders returns what is wrong with the headers that repeat
 // arguments of a tools/call, "" when they agree with the body.
@@ -25,7 +26,7 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 	if req == nil || s.opts.Downstreams == nil {
 		return ""
 	}
-	if taskMethods[req.Method] { // of this era
+	if taskMethods[req.Method] { // of this protocol version
 		return checkTaskHeader(h, req)
 	}
 	if req.Method != "tools/call" {
@@ -49,6 +50,21 @@ func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
 		return ""
 	}
 	return def.Schema.check(h, p.Arguments, "")
+}
+
+// headersAgree reports whether the headers that every stateless request has agree
+// with its body. Which of them does not, the SDK says.
+func headersAgree(h http.Header, r *request) bool {
+	name := r.params.Text("name")
+	switch r.method {
+	case aggregator.ReadResource:
+		name = r.params.Text("uri")
+	case "tools/call", aggregator.GetPrompt:
+	default:
+		name = h.Get("Mcp-Name")
+	}
+	return r.stateless && h.Get(headerVersion) == statelessVersion &&
+		h.Get("Mcp-Method") == r.method && h.Get("Mcp-Name") == name
 }
 
 // checkTaskHeader compares Mcp-Name with the task that a request is about.

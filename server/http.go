@@ -33,20 +33,19 @@ type EndpointOptions struct {
 // MaxBody is the longest message that a client may send over HTTP, in bytes.
 const MaxBody = 64 << 20
 
-// An Endpoint serves MCP over HTTP to one caller, both protocol eras at one
-// URL. Who the caller is has been found out by then: a session of another
-// Endpoint is as unknown to it as one that never was. Close it.
+// An Endpoint serves MCP over HTTP to one caller, all protocol versions at one
+// URL. The caller has been authenticated before: a session of another Endpoint
+// is as unknown to it as one that never existed. Close it.
 //
-// Clients of the initialize era have sessions, with streams that can be taken
-// up again. Requests that name 2026-07-28 stand for themselves; their handler
-// is the SDK's. The older era's is our own, because the SDK's has no way to
-// ask a client something in the bytes that a server behind has asked it in.
+// Clients of the versions with initialize have sessions, with streams that can
+// be resumed. Our own handler serves them, because the SDK's cannot send a
+// downstream server's requests to a client as they came.
 type Endpoint struct {
-	s      *Server
-	opts   EndpointOptions
-	log    *slog.Logger
-	modern http.Handler
-	behind *behind // of the modern era, which has no connections
+	s    *Server
+	opts EndpointOptions
+	log  *slog.Logger
+	conn *connection  // of the stateless requests
+	sdk  http.Handler // answers the stateless requests that conn does not
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -73,10 +72,9 @@ func (s *Server) NewEndpoint(o EndpointOptions) *Endpoint {
 	}
 	e := &Endpoint{s: s, opts: o, log: s.log, sessions: map[string]*httpSession{}}
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
-	srv, behind := s.mcpServer(o.Caller, nil)
-	e.behind = behind
-	serve := func(*http.Request) *mcp.Server { return srv }
-	e.modern = mcp.NewStreamableHTTPHandler(serve, &mcp.StreamableHTTPOptions{
+	e.conn = s.connect(o.Caller, nil)
+	serve := func(*http.Request) *mcp.Server { return e.conn.srv }
+	e.sdk = mcp.NewStreamableHTTPHandler(serve, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		Logger:                       s.log,
 		MaxRequestBodyBytes:          o.MaxBody,
@@ -100,7 +98,7 @@ func (e *Endpoint) Drain(ctx context.Context) error {
 	e.mu.Lock()
 	e.draining = true
 	e.mu.Unlock()
-	e.behind.detach()
+	e.conn.close()
 	done := make(chan struct{})
 	go func() { // ends when the last answer is written, at the latest after Close
 		e.owed.Wait()
@@ -122,9 +120,10 @@ func (e *Endpoint) Close() {
 	e.stop(errEndpointClosed)
 	for _, ss := range e.all() {
 		ss.end(errEndpointClosed)
+		ss.active.close(errEndpointClosed)
 	}
-	e.behind.detach()
-	e.s.parking.close()
+	e.conn.close()
+	e.s.pending.close()
 	e.owed.Wait()
 	e.sweeper.Wait()
 }
@@ -146,28 +145,19 @@ const (
 	headerLast    = "Last-Event-Id"
 )
 
-// ownHeaders begins the names under which we put things beside a request. A
-// client's own headers of such names are dropped.
-const ownHeaders = "Toolgate-"
-
-// RequestID is the header with the name of a request in the log, which the
-// handlers before an [Endpoint] set.
-const RequestID = ownHeaders + "Request"
+// RequestID is the header in which a request's id in the log is passed to an
+// [Endpoint].
+const RequestID = "Toolgate-Request"
 
 // ServeHTTP serves one request of the caller.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name := range r.Header {
-		if strings.HasPrefix(name, ownHeaders) && name != RequestID {
-			r.Header.Del(name)
-		}
-	}
-	modern := r.Header.Get(headerVersion) >= statelessEra
+	stateless := r.Header.Get(headerVersion) >= statelessVersion
 	switch {
 	case r.Method == http.MethodPost:
 		e.post(w, r)
-	case modern || r.Method != http.MethodGet && r.Method != http.MethodDelete:
+	case stateless || r.Method != http.MethodGet && r.Method != http.MethodDelete:
 		w.Header().Set("Allow", "GET, POST, DELETE")
-		if modern {
+		if stateless {
 			w.Header().Set("Allow", "POST")
 		}
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
@@ -219,11 +209,11 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 		}
 		defer e.owed.Done()
 	}
-	if r.Header.Get(headerVersion) >= statelessEra || req != nil && isStateless(req) {
-		e.postModern(w, r, req, body)
+	if r.Header.Get(headerVersion) >= statelessVersion || req != nil && isStateless(req.Params) {
+		e.postStateless(w, r, req, body)
 		return
 	}
-	e.postLegacy(w, r, msg)
+	e.postSession(w, r, msg)
 }
 
 // bodyTime is how long a client may take to send a message, beside a second
@@ -275,43 +265,37 @@ func (e *Endpoint) begin() bool {
 	return true
 }
 
-// postModern hands a request of the stateless era to the SDK, with what it
-// would not pass on as it came.
-func (e *Endpoint) postModern(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
-	if bad := e.s.checkParamHeaders(r.Header, req); bad != "" {
-		writeError(w, http.StatusBadRequest, idOf(req), mcp.CodeHeaderMismatch, bad)
+// postStateless answers a stateless request. The SDK refuses what is malformed.
+func (e *Endpoint) postStateless(w http.ResponseWriter, r *http.Request, msg *jsonrpc.Request, body []byte) {
+	if bad := e.s.checkParamHeaders(r.Header, msg); bad != "" {
+		writeError(w, http.StatusBadRequest, idOf(msg), mcp.CodeHeaderMismatch, bad)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(errEndpointClosed) })()
-	r = r.WithContext(ctx)
-	if req != nil {
-		keepRaw(req)
-		if extra, ok := req.Extra.(*mcp.RequestExtra); ok {
-			for name, values := range extra.Header {
-				r.Header[name] = values
-			}
+	if msg != nil && msg.IsCall() {
+		if req, ok := e.conn.newRequest(msg.Method, msg.Params); ok && headersAgree(r.Header, req) {
+			req.id = r.Header.Get(RequestID)
+			answerStateless(ctx, w, req, msg)
+			return
 		}
-		if req.Method == "subscriptions/listen" {
+		if msg.Method == "subscriptions/listen" {
 			e.owed.Done() // a stream is open until somebody ends it
 			defer e.owed.Add(1)
 		}
 	}
+	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
-	e.modern.ServeHTTP(w, r)
+	e.sdk.ServeHTTP(w, r)
 }
 
-// legacyVersions are the revisions that a client of the older era may name in
-// its header.
-var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
-
-// postLegacy takes a message of the initialize era.
-func (e *Endpoint) postLegacy(w http.ResponseWriter, r *http.Request, msg jsonrpc.Message) {
-	if v := r.Header.Get(headerVersion); v != "" && !slices.Contains(legacyVersions, v) {
+// postSession takes a message of a session.
+func (e *Endpoint) postSession(w http.ResponseWriter, r *http.Request, msg jsonrpc.Message) {
+	if v := r.Header.Get(headerVersion); v != "" && !slices.Contains(sessionVersions, v) {
 		http.Error(w, fmt.Sprintf("unsupported protocol version (supported versions: %s, %s)",
-			strings.Join(legacyVersions, ", "), statelessEra), http.StatusBadRequest)
+			strings.Join(sessionVersions, ", "), statelessVersion), http.StatusBadRequest)
 		return
 	}
 	req, _ := msg.(*jsonrpc.Request)
@@ -332,7 +316,7 @@ func (e *Endpoint) postLegacy(w http.ResponseWriter, r *http.Request, msg jsonrp
 		ss.call(w, r, req)
 		return
 	}
-	if ss.take(r, msg, "") {
+	if ss.take(msg) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -366,7 +350,7 @@ func (e *Endpoint) open(w http.ResponseWriter, r *http.Request, req *jsonrpc.Req
 	}
 	w.Header().Set(headerSession, ss.id)
 	ss.call(w, r, req)
-	if ss.session.InitializeParams() == nil {
+	if ss.conn.initialized() == nil {
 		ss.end(errors.New("it was not initialized"))
 	}
 }
@@ -391,14 +375,9 @@ func (e *Endpoint) newSession() (*httpSession, error) {
 		oldest.end(errors.New("it had to make room for another"))
 	}
 	ss := newHTTPSession(e, rand.Text())
-	ss.client = newClient(ss)
-	ss.client.carries = true
-	srv, behind := e.s.mcpServer(e.opts.Caller, ss.client)
-	ss.behind = behind
-	srv.AddReceivingMiddleware(ss.middleware)
-	var err error
-	if ss.session, err = srv.Connect(context.WithoutCancel(e.ctx), ss, nil); err != nil {
-		behind.detach()
+	ss.conn = e.s.connect(e.opts.Caller, newClient(ss.Write))
+	if _, err := ss.conn.srv.Connect(context.WithoutCancel(e.ctx), ss, nil); err != nil {
+		ss.conn.close()
 		return nil, err
 	}
 	e.mu.Lock()

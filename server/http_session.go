@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,23 +14,23 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"toolgate/internal/rawjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An httpSession is a session of the initialize era over HTTP: to the SDK it
-// is a connection like any other, to the client a set of streams.
+// An httpSession is a session over HTTP: to the SDK it is a connection like any
+// other, to the client a set of streams.
 //
-// Answers go to the stream of their request. What is sent on the way goes
-// there too, and everything else to the stream that a GET opens.
+// An answer goes to the stream of its request, as do the messages that belong to
+// the request. Everything else goes to the stream that a GET opens.
 type httpSession struct {
-	id      string
-	e       *Endpoint
-	client  *client
-	behind  *behind
-	session *mcp.ServerSession
-	in      chan jsonrpc.Message
+	id     string
+	e      *Endpoint
+	conn   *connection
+	active *activeCalls
+	in     chan jsonrpc.Message // for the SDK
 
 	ctx  context.Context // ends with the session
 	stop context.CancelCauseFunc
@@ -60,6 +61,7 @@ func newHTTPSession(e *Endpoint, id string) *httpSession {
 		streams: map[string]*stream{"": {}},
 	}
 	ss.ctx, ss.stop = context.WithCancelCause(context.Background())
+	ss.active = newActiveCalls(ss.ctx)
 	return ss
 }
 
@@ -70,7 +72,7 @@ func (ss *httpSession) end(why error) {
 		delete(ss.e.sessions, ss.id)
 		ss.e.mu.Unlock()
 		ss.stop(why)
-		ss.behind.detach()
+		ss.conn.close()
 		ss.e.log.Debug("session ended", "caller", ss.e.opts.Caller, "why", why)
 	})
 }
@@ -123,30 +125,38 @@ func (ss *httpSession) Close() error {
 
 // Write sends msg on the stream it belongs to. An error means that the
 // session is over: a stream that is not connected now may be later.
-func (ss *httpSession) Write(ctx context.Context, msg jsonrpc.Message) error {
-	ss.client.uncarry(msg)
-	data, err := jsonrpc.EncodeMessage(msg)
-	if err != nil {
-		return err
-	}
-	if ss.ctx.Err() != nil {
-		return context.Cause(ss.ctx)
-	}
+func (ss *httpSession) Write(_ context.Context, msg jsonrpc.Message) error {
 	resp, isAnswer := msg.(*jsonrpc.Response)
 	ss.mu.Lock()
 	s := ss.streams[""]
 	if isAnswer {
-		key := idKey(resp.ID)
-		s = ss.calls[key]
-		delete(ss.calls, key)
+		s = ss.calls[idKey(resp.ID)]
 	}
 	ss.mu.Unlock()
-	if of, ok := ctx.Value(streamKey{}).(*stream); ok && !isAnswer && !of.isDone() {
-		s = of
-	}
 	if s == nil {
 		return nil // nobody asked for this answer
 	}
+	return ss.writeTo(s, msg)
+}
+
+// writeTo sends msg on s, or, if s has had its answer, on the stream without a
+// request.
+func (ss *httpSession) writeTo(s *stream, msg jsonrpc.Message) error {
+	if ss.ctx.Err() != nil {
+		return context.Cause(ss.ctx)
+	}
+	data, err := encode(msg)
+	if err != nil {
+		return err
+	}
+	resp, isAnswer := msg.(*jsonrpc.Response)
+	ss.mu.Lock()
+	if isAnswer {
+		delete(ss.calls, idKey(resp.ID))
+	} else if s.isDone() {
+		s = ss.streams[""]
+	}
+	ss.mu.Unlock()
 	read := s.send(data, isAnswer)
 	if isAnswer {
 		ss.keep(keptStream{id: s.id, bytes: len(data), read: read})
@@ -179,56 +189,17 @@ func (ss *httpSession) keep(k keptStream) {
 	}
 }
 
-// streamKey is the key under which a call's context holds its stream, so that
-// what is sent in the course of a call goes where its answer will.
-type streamKey struct{}
-
-// headerStream is where a request carries the id of its stream.
-const headerStream = ownHeaders + "Stream"
-
-// middleware puts what belongs to one request into its context, and ends what
-// is under way with the session.
-func (ss *httpSession) middleware(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(ss.ctx, func() { cancel(context.Cause(ss.ctx)) })()
-		return next(ss.withStream(ctx, req.GetExtra()), method, req)
-	}
-}
-
-// withStream returns a context whose messages go the way of the request.
-func (ss *httpSession) withStream(ctx context.Context, extra *mcp.RequestExtra) context.Context {
-	if extra == nil || extra.Header.Get(headerStream) == "" {
-		return ctx
-	}
-	ss.mu.Lock()
-	s := ss.streams[extra.Header.Get(headerStream)]
-	ss.mu.Unlock()
-	if s == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, streamKey{}, s)
-}
-
 // The client's side.
 
-// take hands msg to the SDK, or to whoever asked the client. It is false when
-// the session has ended.
-func (ss *httpSession) take(r *http.Request, msg jsonrpc.Message, stream string) bool {
+// take hands msg to whoever it is for. It is false when the session has ended.
+func (ss *httpSession) take(msg jsonrpc.Message) bool {
 	defer ss.use()()
-	if ss.client.answered(msg) {
+	if ss.conn.client.answered(msg) {
 		return true
 	}
-	keepRaw(msg)
-	if req, ok := msg.(*jsonrpc.Request); ok {
-		extra, ok := req.Extra.(*mcp.RequestExtra)
-		if !ok {
-			extra = &mcp.RequestExtra{Header: http.Header{}}
-			req.Extra = extra
-		}
-		extra.Header.Set(headerStream, stream)
-		extra.Header.Set(RequestID, r.Header.Get(RequestID))
+	req, ok := msg.(*jsonrpc.Request)
+	if ok && req.Method == "notifications/cancelled" && ss.active.cancelled(req.Params) {
+		return true
 	}
 	select {
 	case ss.in <- msg:
@@ -238,8 +209,23 @@ func (ss *httpSession) take(r *http.Request, msg jsonrpc.Message, stream string)
 	}
 }
 
-// call leads a request to its answer. A client that goes away in the middle
-// can come back for the rest, so the call goes on.
+// start has req answered on the stream s. It is false when the session has ended.
+func (ss *httpSession) start(r *http.Request, s *stream, msg *jsonrpc.Request) bool {
+	req, ok := ss.conn.newRequest(msg.Method, msg.Params)
+	if !ok {
+		return ss.take(msg)
+	}
+	req.id = r.Header.Get(RequestID)
+	req.write = func(_ context.Context, m jsonrpc.Message) error { return ss.writeTo(s, m) }
+	return ss.active.start(string(idOf(msg)), req, func(res json.RawMessage, err error) {
+		ss.conn.client.notes.flush()
+		// An error means that the session is over.
+		_ = ss.writeTo(s, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})
+	})
+}
+
+// call answers a request. A client that goes away before the answer can come back
+// for it, so the call goes on.
 func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) {
 	defer ss.use()()
 	s := &stream{id: rand.Text()}
@@ -257,7 +243,7 @@ func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc
 	prime := ss.version(r, req) >= "2025-11-25"
 	conn := newEventConn(w)
 	s.connect(conn, 0, prime)
-	if ss.take(r, req, s.id) {
+	if ss.start(r, s, req) {
 		ss.wait(r, s, conn)
 	}
 	s.disconnect(conn)
@@ -266,12 +252,13 @@ func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc
 // version returns the revision that a request is made in.
 func (ss *httpSession) version(r *http.Request, req *jsonrpc.Request) string {
 	if req.Method == "initialize" {
-		return initializeVersion(req)
+		params, _ := rawjson.Parse(req.Params)
+		return params.Text("protocolVersion")
 	}
 	if v := r.Header.Get(headerVersion); v != "" {
 		return v
 	}
-	if p := ss.session.InitializeParams(); p != nil {
+	if p := ss.conn.initialized(); p != nil {
 		return p.ProtocolVersion
 	}
 	return ""

@@ -6,10 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"toolgate/internal/rawjson"
 )
 
 // Limits of what is kept for clients that come back.
@@ -52,7 +48,20 @@ type eventConn struct {
 }
 
 func newEventConn(w http.ResponseWriter) *eventConn {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
 	return &eventConn{w: w, ctl: http.NewResponseController(w), done: make(chan struct{})}
+}
+
+func (c *eventConn) write(b []byte) error {
+	// Not every writer has deadlines; then the server's own count.
+	_ = c.ctl.SetWriteDeadline(time.Now().Add(writeLimit))
+	if _, err := c.w.Write(b); err != nil {
+		return err
+	}
+	return c.ctl.Flush()
 }
 
 // connect has events written to conn from now on, those behind number after
@@ -65,10 +74,6 @@ func (s *stream) connect(conn *eventConn, after int, prime bool) bool {
 		return false
 	}
 	s.conn = conn
-	h := conn.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no")
 	if prime {
 		s.add(nil)
 	}
@@ -131,8 +136,6 @@ func (s *stream) writeEvent(e event) {
 	if e.data != nil {
 		b.WriteString("event: message\n")
 	}
-	// A message is one line: whatever is passed on has been through the
-	// encoder, which leaves no line ends.
 	fmt.Fprintf(&b, "data: %s\n\n", e.data)
 	if s.write(b.Bytes()) {
 		s.sent = max(s.sent, e.number)
@@ -141,14 +144,7 @@ func (s *stream) writeEvent(e event) {
 
 // write is false when the client has gone; then it may come back.
 func (s *stream) write(b []byte) bool {
-	conn := s.conn
-	// Not every writer has deadlines; then the server's own count.
-	_ = conn.ctl.SetWriteDeadline(time.Now().Add(writeLimit))
-	_, err := conn.w.Write(b)
-	if err == nil {
-		err = conn.ctl.Flush()
-	}
-	if err != nil {
+	if err := s.conn.write(b); err != nil {
 		s.finish()
 		return false
 	}
@@ -200,15 +196,4 @@ func (s *stream) endedBefore(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.done && s.conn == nil && s.ended.Before(t)
-}
-
-// initializeVersion returns the revision that an initialize asks for.
-func initializeVersion(req *jsonrpc.Request) string {
-	var p struct {
-		Version string `json:"protocolVersion"`
-	}
-	if rawjson.Unmarshal(req.Params, &p) != nil {
-		return ""
-	}
-	return p.Version
 }

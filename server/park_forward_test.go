@@ -72,7 +72,7 @@ func TestANewerClientIsAskedWhileItGets(t *testing.T) {
 					retry := func(state, answers string) string {
 						return fmt.Sprintf(`,"requestState":%q,"inputResponses":{%s}`, state, answers)
 					}
-					require.Contains(t, string(send(tt.other, retry(in.State, `"q1":`+answered)).Error), "not for this request")
+					require.Contains(t, string(send(tt.other, retry(in.State, `"q1":`+answered)).Error), "belongs to another call")
 					f.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp__raw__do_it","_meta":{%s}%s}}`, modernCaps, retry(in.State, `"q1":`+answered))
 					require.Contains(t, string(f.next().Error), "belongs to another call")
 
@@ -116,7 +116,7 @@ func TestAParkedRequestIsItsCallers(t *testing.T) {
 		defer two.e.Close()
 		in := inquiryOf(t, one.modern(1, "resources/read", "raw://a", `"uri":"raw://a"`).next().line)
 		more := fmt.Sprintf(`"uri":"raw://a","requestState":%q,"inputResponses":{"q1":%s}`, in.State, answered)
-		require.Contains(t, two.modern(1, "resources/read", "raw://a", more).text(), "not for this request")
+		require.Contains(t, two.modern(1, "resources/read", "raw://a", more).text(), "belongs to another call")
 		require.Contains(t, string(one.modern(2, "resources/read", "raw://a", more).next().Result), `"y":9007199254740993`)
 	})
 }

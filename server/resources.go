@@ -60,7 +60,7 @@ func ReservedTools() []string { return []string{listResources, listTemplates, re
 // we have no tools of our own, one server is published as it is.
 func (s *Server) resourceTool(name string) (tools.Tool, bool) {
 	set := s.opts.Downstreams
-	if set == nil || len(s.tools) == 0 || len(set.Resources())+len(set.Templates()) == 0 {
+	if len(s.tools) == 0 || len(set.Resources())+len(set.Templates()) == 0 {
 		return tools.Tool{}, false
 	}
 	i := slices.IndexFunc(resourceTools, func(t tools.Tool) bool { return t.Name() == name })
@@ -127,5 +127,5 @@ func (s *Server) listNamed(tool string, args json.RawMessage) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Result: rawOf(tools.Text(string(text)), false).raw}, nil
+	return Reply{Result: resultOf(tools.Text(string(text)))}, nil
 }

@@ -3,23 +3,24 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"toolgate/aggregator"
+	"toolgate/internal/rawjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// tasksExtension is the capability of tasks in the stateless era.
+// tasksExtension is the capability of tasks in the stateless protocol.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// servesTasks reports whether some server behind has the tasks of this era.
-func (b *behind) servesTasks(modern bool) bool {
+// servesTasks reports whether some server has the tasks of this kind of protocol.
+func (b *bridge) servesTasks(stateless bool) bool {
 	calls, _, extension := b.s.opts.Downstreams.ServesTasks()
-	return modern && extension || !modern && calls
+	return stateless && extension || !stateless && calls
 }
 
-// taskMethods are the methods about tasks, of both eras. The value says that
-// the newer one has it.
+// taskMethods are the methods about tasks. The value says whether the stateless
+// protocol has it.
 var taskMethods = map[string]bool{
 	"tasks/get":    true,
 	"tasks/update": true,
@@ -29,23 +30,19 @@ var taskMethods = map[string]bool{
 }
 
 // refuseTask returns why a request about a task is refused before anything is
-// looked up: no server has tasks, or the client did not say that it has.
-func (b *behind) refuseTask(method string, req mcp.Request, modern bool) error {
-	inNewer, is := taskMethods[method]
+// looked up: no server has tasks, or the client does not declare them.
+func (r *request) refuseTask() error {
+	stateless, is := taskMethods[r.method]
 	switch {
 	case !is:
 		return nil
-	case !b.servesTasks(modern) || modern && !inNewer:
-		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has " + method}
-	case !modern:
+	case !r.conn.bridge.servesTasks(r.stateless) || r.stateless && !stateless:
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no server here has " + r.method}
+	case !r.stateless:
 		return nil
 	}
-	if r, ok := req.(interface {
-		ClientCapabilities() *mcp.ClientCapabilities
-	}); ok && r.ClientCapabilities() != nil {
-		if _, declared := r.ClientCapabilities().Extensions[tasksExtension]; declared {
-			return nil
-		}
+	if _, declared := r.caps.Extensions[tasksExtension]; declared {
+		return nil
 	}
 	return &jsonrpc.Error{
 		Code:    mcp.CodeMissingRequiredClientCapabilities,
@@ -54,57 +51,50 @@ func (b *behind) refuseTask(method string, req mcp.Request, modern bool) error {
 	}
 }
 
-func (b *behind) isLegacy() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.opened && b.legacy
+// forwardTask sends a request about a task to the server that runs the task.
+func (r *request) forwardTask(ctx context.Context) (json.RawMessage, error) {
+	f := aggregator.Forward{
+		Method:    r.method,
+		Params:    r.raw,
+		Caller:    r.conn.caller,
+		Stateless: r.stateless,
+		Log:       r.log(ctx),
+	}
+	if !r.stateless {
+		f.Client = r.ask
+	}
+	return r.conn.s.opts.Downstreams.Forward(ctx, f)
 }
 
 // declareTasks returns the result of initialize with the capability tasks,
-// which the SDK does not know, when some server behind has it. That of
-// listing is our own: we ask about each task.
-func (b *behind) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
+// which the SDK does not know, if some downstream server has it. We list tasks
+// ourselves: see [aggregator.Downstreams.Forward].
+func (b *bridge) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
 	calls, cancel, _ := b.s.opts.Downstreams.ServesTasks()
 	if !calls || res.ProtocolVersion < "2025-11-25" {
 		return res, nil
 	}
-	tasks := map[string]any{
-		"list":     struct{}{},
-		"requests": map[string]any{"tools": map[string]any{"call": struct{}{}}},
-	}
+	tasks := rawjson.Object{}
 	if cancel {
-		tasks["cancel"] = struct{}{}
+		tasks.Set("cancel", json.RawMessage("{}"))
 	}
-	capabilities, err := marshal(res.Capabilities)
-	if err != nil {
-		return nil, err
-	}
-	if capabilities, err = splice(map[string]any{"tasks": tasks}, capabilities); err != nil {
-		return nil, err
-	}
+	tasks.Set("list", json.RawMessage("{}"))
+	tasks.Set("requests", json.RawMessage(`{"tools":{"call":{}}}`))
 	raw, err := marshal(res)
 	if err != nil {
 		return nil, err
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, err
-	}
-	all["capabilities"] = capabilities
-	raw, err = marshal(all)
-	return &rawResult{raw: raw}, err
+	all, _ := rawjson.Parse(raw)
+	capabilities, _ := rawjson.Parse(all.Get("capabilities"))
+	capabilities.Set("tasks", tasks.Bytes())
+	all.Set("capabilities", capabilities.Bytes())
+	return &rawResult{raw: all.Bytes()}, nil
 }
 
-// addTaskMethods makes the SDK take the requests about tasks, which the
-// middleware answers. Their params are passed on as they came, see keepRaw.
-func addTaskMethods(srv *mcp.Server) {
-	for method := range taskMethods {
-		handle := func(context.Context, *mcp.ServerSession, *mcp.ParamsBase) (*rawResult, error) {
-			return nil, errors.New("bug: " + method + " went past its handler")
-		}
-		err := mcp.AddReceivingCustomMethod(srv, method, handle)
-		if err != nil {
-			panic("server: " + err.Error()) // the SDK knows tasks now: this file can go
-		}
-	}
+// A rawResult is a result that the SDK writes as it is.
+type rawResult struct {
+	mcp.ResultBase
+	raw json.RawMessage
 }
+
+func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }

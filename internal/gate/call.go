@@ -49,12 +49,10 @@ type Call struct {
 	// client asks for a task instead of a result; nil if it does not.
 	Task json.RawMessage
 
-	// Rounds is set if the client takes questions as results and retries with
-	// the answers. Inputs then holds the answers to a downstream server's
-	// questions, and Approved is set if the user has approved this very call.
-	Rounds   bool
-	Inputs   json.RawMessage
-	Approved bool
+	// Stateless is set if the client speaks protocol version 2026-07-28. Inputs
+	// asks such a client; if it is nil, Client sends each question by itself.
+	Stateless bool
+	Inputs    policy.InputsFunc
 
 	// Limit is the sandbox that the client itself is held to, nil if unknown.
 	Limit *policy.Limit
@@ -62,10 +60,6 @@ type Call struct {
 	// Sent, if set, is called in the goroutine that runs the call once the
 	// backend has the request.
 	Sent func()
-
-	// Denied resumes a call at the stage [Widen]: the sandbox denied an
-	// earlier run of it, and Ask has the answer to whether it may run wider.
-	Denied *policy.Denial
 
 	// Describe describes the call again after [Gate.Before] has changed its
 	// arguments. If it is nil, such a change refuses the call.
@@ -119,8 +113,8 @@ func (r *RefusedError) Error() string {
 // Call takes one call through its life: decide, ask, run, ask for a wider run
 // if the sandbox denied it, record. The call is described already: c.Action.
 //
-// The error is a *[RefusedError], [ErrSuspended], the context's error or that
-// of the run. One event is recorded in any case, even after a panic.
+// The error is a *[RefusedError], the context's error or that of the run. One
+// event is recorded in any case, even after a panic.
 func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	ev := newEvent(c)
 	defer func() {
@@ -148,14 +142,11 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
 	ev.Profile, ev.ProfileDigest = d.Profile.String(), c.Action.ProfileDigest(d)
 
-	out.Denied = c.Denied
-	if c.Denied == nil {
-		if err = g.approve(ctx, c, d, &ev); err != nil {
-			return Outcome{}, err
-		}
-		if out, err = g.run(ctx, c, d.Profile, &ev); err != nil {
-			return out, err
-		}
+	if err = g.approve(ctx, c, d, &ev); err != nil {
+		return Outcome{}, err
+	}
+	if out, err = g.run(ctx, c, d.Profile, &ev); err != nil {
+		return out, err
 	}
 	if out.Denied != nil {
 		if out, err = g.widen(ctx, c, d, out, &ev); err != nil {

@@ -38,7 +38,7 @@ type Event struct {
 	Denied *policy.Denial   `json:"denied,omitempty"`
 	Hosts  []policy.HostUse `json:"hosts,omitempty"` // hosts that the proxy connected or refused during the run
 
-	// Outcome is "ok", "tool-error", "refused", "suspended", "cancelled",
+	// Outcome is "ok", "tool-error", "refused", "cancelled",
 	// "failed" or "invalid".
 	Outcome  string        `json:"outcome"`
 	Error    string        `json:"error,omitempty"`
@@ -94,8 +94,6 @@ func (g *Gate) record(ev Event, c Call, out Outcome, err error) {
 		ev.Outcome = "tool-error"
 	case err == nil:
 		ev.Outcome = "ok"
-	case errors.Is(err, ErrSuspended):
-		ev.Outcome = "suspended"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		ev.Outcome = "cancelled"
 	default:

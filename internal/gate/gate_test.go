@@ -150,19 +150,6 @@ func TestGateAfterADenial(t *testing.T) {
 	}
 }
 
-func TestGateResumesAtTheWidening(t *testing.T) {
-	h := newFixture(policy.Untrusted, policy.WorkspaceWrite)
-	c := gate.Call{Caller: "c", Ask: says(gate.Once), Denied: &policy.Denial{Op: "write"}, Action: policy.Action{Tool: "shell", Command: []string{"make"}}}
-	_, err := h.gate.Call(t.Context(), c)
-	require.NoError(t, err)
-	require.Equal(t, []policy.Mode{policy.DangerFullAccess}, h.ran, "what ran once does not run again in the sandbox")
-
-	c.Ask = says(gate.No)
-	_, err = h.gate.Call(t.Context(), c)
-	require.Error(t, err)
-	require.Len(t, h.ran, 1)
-}
-
 func TestGateRecordsAPanicAndGoesOn(t *testing.T) {
 	h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 	h.gate.Run = func(context.Context, gate.Call, policy.Profile) (gate.Outcome, error) { panic("oh") }

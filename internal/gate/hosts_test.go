@@ -96,15 +96,11 @@ func TestAskHostWhereNobodyIsAsked(t *testing.T) {
 	require.ErrorContains(t, err, "no policy is in force")
 }
 
-// A yes to the call, and a client whose questions would end it, are no yes to
-// a host: the question goes on the waiting list, under its own name.
+// A client that cannot be asked about a host: the question is queued, under a
+// binding of its own.
 func TestAskHostLater(t *testing.T) {
 	h := newHostCall(testkit.Policy(policy.OnRequest, policy.WorkspaceWrite))
-	h.call.Approved, h.call.Rounds = true, true
-	h.call.Ask = func(context.Context, gate.Question) (gate.Answer, error) {
-		t.Error("it is in the middle of its work")
-		return gate.Once, nil
-	}
+	h.call.Ask = func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, gate.ErrCannotAsk }
 	var bindings []string
 	h.gate.Queue = func(_ context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 		bindings = append(bindings, w.Binding)

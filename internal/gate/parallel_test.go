@@ -31,7 +31,6 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		client, there func(context.Context) (gate.Answer, error)
-		rounds        bool
 		ran           bool
 		by            string
 		shown         bool // elsewhere
@@ -44,7 +43,6 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 		{name: "the client fails", client: after(second, gate.Once, errors.New("gone")), there: never, by: "nobody", shown: true, took: second},
 		{name: "it cannot be shown elsewhere", client: after(second, gate.Once, nil), there: after(0, gate.Once, errors.New("full")), ran: true, by: "client", shown: true, took: second},
 		{name: "the client is quick", client: after(100*time.Millisecond, gate.Once, nil), there: never, ran: true, by: "client", took: 100 * time.Millisecond},
-		{name: "the answer comes with a retry", client: after(second, gate.Once, nil), there: never, rounds: true, ran: true, by: "client", took: second},
 		{name: "yes and no at once", client: after(second, gate.Once, nil), there: after(750*time.Millisecond, gate.No, nil), by: "waiting list", shown: true, took: second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +60,6 @@ func TestTheFirstAnswerHolds(t *testing.T) {
 					}
 					return tt.client(ctx)
 				})
-				c.Rounds = tt.rounds
 				began := time.Now()
 				_, err := h.gate.Call(t.Context(), c)
 				require.Equal(t, tt.ran, err == nil, "%v", err)

@@ -45,14 +45,9 @@ type Question struct {
 	Host       *policy.HostTarget // the host to connect to, at the stage Reach
 }
 
-// An AskFunc asks a person and returns the answer. Any error means that nobody
-// answered and counts as no, except that an error that wraps [ErrSuspended]
-// ends the call for now: the answer comes with a retry.
+// An AskFunc asks a person and returns the answer. An error means that nobody
+// answered and counts as no.
 type AskFunc func(context.Context, Question) (Answer, error)
-
-// ErrSuspended is returned by [Gate.Call] when the call waits for an answer
-// that the client will bring with a retry.
-var ErrSuspended = errors.New("suspended until the client retries with an answer")
 
 // ErrCannotAsk is wrapped by the error of an [AskFunc] that has no way to reach
 // a person. The question then goes to the approval queue.
@@ -86,7 +81,7 @@ func (e *PendingError) Error() string { return "it waits for approval as " + e.I
 // ask returns nil if the question is answered with yes: from memory, by the
 // hook, or by a person.
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, ev *Event) error {
-	if c.Approved || !q.OnceOnly && g.approvals.covers(c.Caller, d.Keys) {
+	if !q.OnceOnly && g.approvals.covers(c.Caller, d.Keys) {
 		ev.answered("remembered", "memory")
 		return nil
 	}
@@ -100,9 +95,6 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, e
 	asked := time.Now()
 	answer, err := g.askPerson(ctx, c, q, d, ev)
 	ev.Waited += time.Since(asked)
-	if errors.Is(err, ErrSuspended) {
-		return err
-	}
 	if pending, ok := errors.AsType[*PendingError](err); ok {
 		ev.answered("nobody", "nobody")
 		command := "toolgate approvals approve " + pending.ID
@@ -210,9 +202,6 @@ func (g *Gate) askHook(ctx context.Context, c Call, q Question, ev *Event) (answ
 // d says to ask about, and returns the answer. If err is nil the answer is yes;
 // for the session it covers the host, port and protocol. C is the call as it
 // was passed to [Gate.Run].
-//
-// If a question would end the call, as with [Call.Rounds], the client cannot be
-// asked while the command runs. The question goes to the approval queue then.
 func (g *Gate) AskHost(
 	ctx context.Context, c Call, t policy.HostTarget, d policy.HostDecision,
 ) (answer string, err error) {
@@ -228,10 +217,6 @@ func (g *Gate) AskHost(
 		return "", &RefusedError{Reason: asked.Reason}
 	}
 	asked.Keys = []string{policy.Key("host", t.Host, t.Port, t.Protocol)}
-	c.Approved = false // approval of the call does not cover hosts
-	if c.Rounds {
-		c.Ask = nil
-	}
 	var ev Event
 	err = g.ask(ctx, c, Question{Stage: Reach, Action: c.Action, Host: &t, Reason: d.Reason}, asked, &ev)
 	return ev.Asked, err
@@ -251,7 +236,7 @@ func (g *Gate) askClient(
 	ctx context.Context, c Call, q Question, queued QueuedQuestion,
 ) (answer Answer, by string, err error) {
 	client := cmp.Or(c.AskedVia, "client")
-	if g.AskInParallel == nil || c.Rounds || c.AskedVia == "terminal" {
+	if g.AskInParallel == nil || c.AskedVia == "terminal" {
 		answer, err = c.Ask(ctx, q)
 		return answer, client, err
 	}

@@ -43,7 +43,8 @@ type Transport struct {
 	Direct func(*Request) (taken bool)
 }
 
-// Connect returns the connection. It is called once.
+// Connect returns the connection. It is called once. Nothing is read before the
+// connection's first Read.
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{
 		t:       t,
@@ -59,7 +60,9 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	}
 	limits := t.Limits
 	limits.Unique = true
-	go c.readLoop(NewReader(t.In, limits)) // ends when In ends or fails, or with Close at the next line
+	c.start = sync.OnceFunc(func() {
+		go c.readLoop(NewReader(t.In, limits)) // ends when In ends or fails, or with Close at the next line
+	})
 	return c, nil
 }
 
@@ -72,6 +75,7 @@ type lineOrErr struct {
 type conn struct {
 	t      *Transport
 	drain  time.Duration
+	start  func() // starts the reader, once
 	lines  chan lineOrErr
 	closed chan struct{}
 	once   sync.Once
@@ -268,6 +272,7 @@ func goneResponse(id jsonrpc.ID) *jsonrpc.Response {
 
 // Read returns the next message. It implements [mcp.Connection].
 func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	c.start()
 	select {
 	case l := <-c.lines:
 		return l.msg, l.err

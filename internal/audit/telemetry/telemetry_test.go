@@ -122,9 +122,9 @@ func TestACallReachesTheReceiver(t *testing.T) {
 	require.NoError(t, err)
 	_, err = g.Call(t.Context(), gate.Call{ID: "c", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}})
 	require.Error(t, err)
-	suspended := gate.ErrSuspended
-	_, err = g.Call(t.Context(), gate.Call{ID: "d", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}, Ask: func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, suspended }})
-	require.ErrorIs(t, err, suspended)
+	no := func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, nil }
+	_, err = g.Call(t.Context(), gate.Call{ID: "d", Action: policy.Action{Tool: "apply_patch", Writes: []string{"/etc/passwd"}}, Ask: no})
+	require.Error(t, err)
 	require.NoError(t, tel.Close())
 
 	require.Equal(t, "k", s.headers.Get("X-Key"))
@@ -167,7 +167,7 @@ func TestACallReachesTheReceiver(t *testing.T) {
 	require.Equal(t, "mcp__git__log", plain(spans[1].Attributes)["gen_ai.tool.name"])
 	require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, spans[1].Status.Code)
 	require.Equal(t, "refused", plain(spans[2].Attributes)["error.type"])
-	require.NotContains(t, plain(spans[3].Attributes), "error.type")
+	require.Equal(t, "refused", plain(spans[3].Attributes)["error.type"])
 }
 
 func TestABusyReceiverIsTriedAgain(t *testing.T) {

@@ -2,20 +2,13 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"toolgate/aggregator"
 	"toolgate/aggregator/schema"
 	"toolgate/policy"
-	"toolgate/tools"
 )
 
 // A Listed is one tool as clients see it.
@@ -48,29 +41,21 @@ func (s *Server) listing(schemas schema.Profile) ([]Listed, error) {
 		}
 		list = append(list, Listed{Name: t.Name(), Description: t.MCP().Description, Definition: def})
 	}
-	if s.opts.Downstreams != nil {
-		for _, t := range s.opts.Downstreams.Tools() {
-			list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.DefinitionFor(schemas)})
-		}
+	for _, t := range s.opts.Downstreams.Tools() {
+		list = append(list, Listed{Name: t.Name, Description: t.Description, Definition: t.DefinitionFor(schemas)})
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
-// marshal is json.Marshal without its escapes for HTML.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
-}
-
-// listTools answers tools/list from our own table, whatever the servers
-// behind are doing; only those that the user calls required are waited for.
-func (s *Server) listTools(ctx context.Context, req mcp.Request, modern bool) (mcp.Result, error) {
-	s.opts.Downstreams.WaitListed(ctx, true)
-	list, err := s.listing(s.schemasFor(req))
+// listTools answers tools/list from our own table, whatever the downstream
+// servers are doing; only required ones are waited for.
+func (r *request) listTools() (json.RawMessage, error) {
+	schemas := r.conn.s.opts.Schemas
+	if schemas == "" {
+		schemas = schema.ProfileFor(r.agent)
+	}
+	list, err := r.conn.s.listing(schemas)
 	if err != nil {
 		return nil, err
 	}
@@ -78,40 +63,7 @@ func (s *Server) listTools(ctx context.Context, req mcp.Request, modern bool) (m
 	for _, t := range list {
 		defs = append(defs, t.Definition)
 	}
-	return listResult("tools", defs, modern), nil
-}
-
-// schemasFor returns the profile of schemas for the client of a request: what
-// the user has set, else what clients of that name take.
-func (s *Server) schemasFor(req mcp.Request) schema.Profile {
-	if s.opts.Schemas != "" {
-		return s.opts.Schemas
-	}
-	r, ok := req.(interface{ ClientInfo() *mcp.Implementation })
-	if !ok || r.ClientInfo() == nil {
-		return schema.Plain
-	}
-	return schema.ProfileFor(r.ClientInfo().Name)
-}
-
-// listTTL is how long a stateless client may use a list without asking again.
-const listTTL = 30_000 // milliseconds
-
-// listResult returns a list result of the caller's era, with the elements'
-// own bytes.
-func listResult(key string, defs []json.RawMessage, modern bool) *rawResult {
-	b := []byte(`{"` + key + `":[`)
-	for i, d := range defs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, d...)
-	}
-	b = append(b, ']')
-	if modern {
-		b = fmt.Appendf(b, `,"ttlMs":%d,"cacheScope":"private"`, listTTL)
-	}
-	return &rawResult{raw: append(b, '}'), modern: modern}
+	return r.list("tools", defs), nil
 }
 
 // passesOn reports whether the tool is a downstream server's.
@@ -173,18 +125,4 @@ func previewArguments(args json.RawMessage) string {
 		return ""
 	}
 	return "With these arguments:\n" + b.String()
-}
-
-// rpcError returns a downstream server's error as the client gets it.
-func rpcError(e *aggregator.RPCError) error {
-	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
-}
-
-func errorResult(tool string, err error) *rawResult {
-	return rawOf(tools.Error(tool, err), true)
-}
-
-// unknownTool is the error for a call of a tool that is not there.
-func unknownTool(name string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
 }

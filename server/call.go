@@ -1,0 +1,144 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/aggregator"
+	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
+	"toolgate/policy"
+	"toolgate/tools"
+)
+
+// callTool is tools/call.
+func (r *request) callTool(ctx context.Context) (json.RawMessage, error) {
+	s, name := r.conn.s, r.params.Text("name")
+	if !s.Has(name) {
+		s.opts.Downstreams.WaitForTool(ctx, name)
+		if !s.Has(name) {
+			return nil, unknownTool(name)
+		}
+	}
+	call := r.call(ctx)
+	call.Arguments = r.params.Get("arguments")
+	if task := r.params.Get("task"); rawjson.Kind(task) == '{' {
+		call.Task = task
+	}
+	res, err := r.run(ctx, call, func(ctx context.Context, call gate.Call) (json.RawMessage, error) {
+		reply, err := s.call(ctx, name, call)
+		return reply.Result, err
+	})
+	if retry, ok := errors.AsType[retryError](err); ok {
+		return errorReply(name, retry).Result, nil
+	}
+	return res, err
+}
+
+// unknownTool is the error for a call of a tool that does not exist.
+func unknownTool(name string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
+}
+
+// A Reply is the answer to one call.
+type Reply struct {
+	Result  json.RawMessage // the CallToolResult
+	IsError bool
+	Refused bool // the policy or a person said no
+}
+
+// Call leads one call through the gate for a caller that is no MCP client,
+// such as the command line. ask may be nil.
+//
+// Everything that goes wrong with the call itself is a Reply with IsError; an
+// error is an unknown tool, or ctx's.
+func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage,
+	ask gate.AskFunc) (Reply, error) {
+	if !s.Has(tool) {
+		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
+	}
+	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, AskedVia: "terminal"}
+	// Those of a client have been through its transport.
+	if err := rawjson.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
+		call.Arguments = nil // a record of them would show one value
+		return s.invalid(tool, call, fmt.Errorf("arguments: %w", err)), nil
+	}
+	reply, err := s.call(ctx, tool, call)
+	if rpc, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return errorReply(tool, rpc), nil
+	}
+	return reply, err
+}
+
+// An UnknownToolError is a call of a tool that is not there.
+type UnknownToolError struct {
+	Name  string
+	Known []string // the tools that are, sorted
+}
+
+func (e *UnknownToolError) Error() string { return "unknown tool " + e.Name }
+
+func (s *Server) names() []string {
+	var names []string
+	for n := range s.tools {
+		names = append(names, n)
+	}
+	for _, t := range s.opts.Downstreams.Tools() {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// call describes the call and hands it to the gate.
+func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, error) {
+	if _, ok := s.resourceTool(tool); ok && tool != readResource {
+		return s.listNamed(tool, c.Arguments)
+	}
+	c.Describe = func(args json.RawMessage) (policy.Action, error) {
+		// A hook's arguments have been through no transport.
+		if err := rawjson.Unique(args); err != nil {
+			return policy.Action{}, err
+		}
+		return s.describe(tool, args)
+	}
+	action, err := s.describe(tool, c.Arguments)
+	if err != nil {
+		return s.invalid(tool, c, err), nil
+	}
+	if !action.ReadOnly && action.Session != "" && s.opts.Outside != nil && s.opts.Outside(c.Caller, action.Session) {
+		action.Permissions = policy.RequireEscalated
+	}
+	c.Action = action
+	out, err := s.opts.Gate.Call(ctx, c)
+	switch {
+	case err == nil:
+		return Reply{Result: out.Result, IsError: out.IsError}, nil
+	case ctx.Err() != nil:
+		return Reply{}, err
+	}
+	if _, ok := errors.AsType[*aggregator.RPCError](err); ok {
+		return Reply{}, err
+	}
+	r := errorReply(tool, err)
+	_, r.Refused = errors.AsType[*gate.RefusedError](err)
+	return r, nil
+}
+
+// invalid records a call whose arguments do not fit, and answers it.
+func (s *Server) invalid(tool string, c gate.Call, err error) Reply {
+	c.Action.Tool = tool
+	s.opts.Gate.Invalid(c, err)
+	return errorReply(tool, err)
+}
+
+func errorReply(tool string, err error) Reply {
+	return Reply{Result: resultOf(tools.Error(tool, err)), IsError: true}
+}
