@@ -130,7 +130,7 @@ func (b *bridge) notifyChanged(c aggregator.Change) {
 }
 
 // notice passes a server's notification on: updates of resources to those who
-// subscribed, log messages to the client whose calls are under way.
+// subscribed, log messages to the client whose calls are active.
 func (b *bridge) notice(n aggregator.Notice) {
 	switch n.Method {
 	case "notifications/resources/updated":

@@ -15,7 +15,7 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// A stateless client repeats in headers what proxies on the way
+// A stateless client repeats in headers what proxies in between
 // may want to see. Those that stand for arguments (x-mcp-header in a tool's
 // schema, SEP-2243) the SDK cannot compare with the body, because it does not
 // know the tools of downstream servers.

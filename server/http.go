@@ -112,7 +112,7 @@ func (e *Endpoint) Drain(ctx context.Context) error {
 	}
 }
 
-// Close ends all sessions and streams, and the calls under way with them.
+// Close ends all sessions and streams, and cancels the active calls.
 func (e *Endpoint) Close() {
 	e.mu.Lock()
 	e.draining = true

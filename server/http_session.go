@@ -38,7 +38,7 @@ type httpSession struct {
 
 	mu      sync.Mutex
 	used    time.Time
-	waiting int                // requests of the client under way
+	waiting int                // the client's active requests
 	calls   map[string]*stream // by the id of the request they answer
 	streams map[string]*stream // by their own id; "" is the one without a request
 	kept    []keptStream       // those of streams that have ended, the oldest first
@@ -65,7 +65,7 @@ func newHTTPSession(e *Endpoint, id string) *httpSession {
 	return ss
 }
 
-// end ends the session and what is under way in it.
+// end ends the session and cancels its active calls.
 func (ss *httpSession) end(why error) {
 	ss.once.Do(func() {
 		ss.e.mu.Lock()
@@ -234,7 +234,7 @@ func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc
 	if _, twice := ss.calls[key]; twice {
 		ss.mu.Unlock()
 		writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest,
-			"a request with this id is under way")
+			"a request with this id is still being answered")
 		return
 	}
 	ss.calls[key], ss.streams[s.id] = s, s
@@ -272,7 +272,7 @@ func (ss *httpSession) listen(w http.ResponseWriter, r *http.Request) {
 	ss.serve(w, r, s, s.sentUpTo())
 }
 
-// resume serves the rest of a stream, behind the event last.
+// resume serves the rest of a stream, after the event last.
 func (ss *httpSession) resume(w http.ResponseWriter, r *http.Request, last string) {
 	id, number, ok := strings.Cut(last, "_")
 	n, err := strconv.Atoi(number)
@@ -281,7 +281,7 @@ func (ss *httpSession) resume(w http.ResponseWriter, r *http.Request, last strin
 	ss.mu.Unlock()
 	if !ok || err != nil || n < 0 || s == nil || !s.has(n) {
 		// No 404: that would say that the session is gone.
-		http.Error(w, "the events behind this Last-Event-ID are not kept any more", http.StatusBadRequest)
+		http.Error(w, "the events after this Last-Event-ID are no longer kept", http.StatusBadRequest)
 		return
 	}
 	ss.serve(w, r, s, n)

@@ -64,7 +64,7 @@ func (c *eventConn) write(b []byte) error {
 	return c.ctl.Flush()
 }
 
-// connect has events written to conn from now on, those behind number after
+// connect has events written to conn from now on, those after number after
 // at once. prime sends the event that a client can come back with before
 // there is any other. It is false when the stream is connected already.
 func (s *stream) connect(conn *eventConn, after int, prime bool) bool {
@@ -180,7 +180,7 @@ func (s *stream) sentUpTo() int {
 	return s.sent
 }
 
-// has reports whether all events behind number n are kept.
+// has reports whether all events after number n are kept.
 func (s *stream) has(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

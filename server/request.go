@@ -42,7 +42,7 @@ type writeFunc func(context.Context, jsonrpc.Message) error
 func (c *connection) newRequest(method string, params json.RawMessage) (*request, bool) {
 	r := &request{conn: c, method: method, raw: params, notes: newOutbox()}
 	var err error
-	if len(params) == 0 && strings.HasSuffix(method, "/list") {
+	if kind := rawjson.Kind(params); (kind == 0 || kind == 'n') && strings.HasSuffix(method, "/list") {
 		r.raw = json.RawMessage("{}") // optional
 	}
 	if r.params, err = rawjson.Parse(r.raw); err != nil {

@@ -37,7 +37,7 @@ func inGate[In any](context.Context, In) (*mcp.CallToolResult, error) {
 	return nil, errors.New("bug: this tool runs in the gate")
 }
 
-// resourceTools are published while some server behind has resources.
+// resourceTools are published while some downstream server has resources.
 var resourceTools = []tools.Tool{
 	tools.New(tools.Def{Name: listResources, Title: "List resources", ReadOnly: true, Idempotent: true,
 		Description: "Lists the resources that MCP servers offer, such as files, documents and database schemas."},

@@ -5,7 +5,7 @@
 //	s := server.New(server.Options{Version: v, Catalog: catalog, Gate: gate, Log: log})
 //	err := s.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
-// Both protocol eras are served on one stream: initialize (2024-11-05 to
+// All protocol versions are served on one stream: initialize (2024-11-05 to
 // 2025-11-25), where a question is a request to the client, and 2026-07-28,
 // where it is an input_required result that the client answers with a retry.
 package server

@@ -28,7 +28,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	if s.opts.Answered != nil {
 		ss.answered = sync.OnceFunc(s.opts.Answered)
 	}
-	transport := &stdio.Transport{In: in, Out: out, Limits: stdio.Limits{Line: MaxLine}, Direct: ss.take}
+	transport := &stdio.Transport{In: in, Out: out, Limits: stdio.Limits{Line: MaxLine}, Handle: ss.take}
 	lines, err := transport.Connect(ctx)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ type stdioServer struct {
 	answered func() // called after each answer
 }
 
-// take is a [stdio.Transport]'s Direct.
+// take is a [stdio.Transport]'s Handle.
 func (ss *stdioServer) take(m *stdio.Request) (taken bool) {
 	if m.ID == nil {
 		return m.Method == "notifications/cancelled" && ss.calls.cancelled(m.Params)

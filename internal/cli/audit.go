@@ -25,7 +25,7 @@ func (p *program) auditCommand() *cobra.Command {
 		Long: `Audit prints the record of calls, one line each, oldest first. Secrets were
 taken out when it was written, as far as names and shapes give them away.
 
-Outcomes are ok, tool-error, refused, suspended, cancelled, failed and invalid.`,
+Outcomes are ok, tool-error, refused, cancelled, failed and invalid.`,
 		Example: `  toolgate audit --since 2h --outcome refused
   toolgate audit --follow --tool shell
   toolgate audit --json -n 100 | jq -r .action.command`,
@@ -57,7 +57,7 @@ Outcomes are ok, tool-error, refused, suspended, cancelled, failed and invalid.`
 
 const (
 	followLines = 10
-	outcomes    = "ok, tool-error, refused, suspended, cancelled, failed, invalid"
+	outcomes    = "ok, tool-error, refused, cancelled, failed, invalid"
 )
 
 func knownOutcome(s string) bool {

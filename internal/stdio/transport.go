@@ -36,11 +36,11 @@ type Transport struct {
 	// means one minute. Calls still running then are cancelled.
 	Drain time.Duration
 
-	// Direct, if set, is shown each request and notification of the client
+	// Handle, if set, is shown each request and notification of the client
 	// before the SDK is, in the order that they come. It reports whether it
 	// takes the message, in which case the SDK never sees it. Nothing else is
 	// read until it returns, so it must not block.
-	Direct func(*Request) (taken bool)
+	Handle func(*Request) (taken bool)
 }
 
 // Connect returns the connection. It is called once. Nothing is read before the
@@ -128,30 +128,26 @@ func (c *conn) pass(msg jsonrpc.Message, err error) bool {
 }
 
 // readMessage reads one message and notes the answer owed for it. The message
-// is nil when [Transport.Direct] has taken it.
+// is nil when [Transport.Handle] has taken it.
 func (c *conn) readMessage(r *Reader) (jsonrpc.Message, error) {
 	line, err := r.Next()
 	if err != nil {
 		return nil, err
 	}
-	owed := ""
-	if c.t.Direct != nil {
-		var taken bool
-		if taken, owed, err = c.direct(r); taken || err != nil {
+	if c.t.Handle != nil {
+		if taken, err := c.offer(r); taken || err != nil {
 			return nil, err
 		}
 	}
-	return c.decode(line, owed)
+	return c.decode(line)
 }
 
-// decode returns the message in line and notes that a request is owed an answer,
-// unless that is noted already under the key owed.
-func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
+// decode returns the message in line and notes that a request is owed an answer.
+func (c *conn) decode(line []byte) (jsonrpc.Message, error) {
 	msg, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		var s idScanner
 		s.scan(line)
-		c.disown(owed)
 		return nil, &LineError{
 			Code: jsonrpc.CodeInvalidRequest,
 			Msg:  "not a JSON-RPC 2.0 message: " + err.Error(),
@@ -160,7 +156,7 @@ func (c *conn) decode(line []byte, owed string) (jsonrpc.Message, error) {
 	}
 	switch m := msg.(type) {
 	case *jsonrpc.Request:
-		if !m.IsCall() || owed != "" {
+		if !m.IsCall() {
 			break
 		}
 		if err := c.owe(idKey(m.ID)); err != nil {

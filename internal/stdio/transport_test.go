@@ -141,7 +141,7 @@ func TestDirectTakesSomeMessages(t *testing.T) {
 		}
 		var out strings.Builder
 		last := make(chan struct{})
-		tr := &stdio.Transport{In: strings.NewReader(in), Out: &out, Direct: func(r *stdio.Request) bool {
+		tr := &stdio.Transport{In: strings.NewReader(in), Out: &out, Handle: func(r *stdio.Request) bool {
 			if string(r.ID) == "7" {
 				close(last)
 			}
@@ -179,7 +179,7 @@ func TestAnIDIsFreeOnceItIsAnswered(t *testing.T) {
 		out := &slowWriter{answers}
 		tr := &stdio.Transport{In: inR, Out: out}
 		if direct {
-			tr.Direct = func(r *stdio.Request) bool {
+			tr.Handle = func(r *stdio.Request) bool {
 				if r.Method != "ping" {
 					return false
 				}

@@ -7,10 +7,12 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"toolgate/internal/rawjson"
 )
 
 // A Request is a request or notification of the client as the bytes it came in.
-// A request that [Transport.Direct] takes must be answered once, by Answer or
+// A request that [Transport.Handle] takes must be answered once, by Answer or
 // Fail.
 type Request struct {
 	ID     json.RawMessage // nil for a notification
@@ -20,66 +22,48 @@ type Request struct {
 	conn *conn
 }
 
-// direct offers the message that r has read to [Transport.Direct]. Where that
-// does not take a request, its answer is owed under the key owed. A message
-// with an unusual envelope is not offered: the decoder sees it instead.
-func (c *conn) direct(r *Reader) (taken bool, owed string, err error) {
+// offer shows the message that r has read to [Transport.Handle], unless it is an
+// answer. Handle also does not see a request whose envelope is wrong: the decoder
+// refuses it.
+func (c *conn) offer(r *Reader) (taken bool, err error) {
 	req := &Request{conn: c}
 	version := false
 	for _, m := range r.Members() {
-		switch string(m.Key) {
+		switch m.Name() {
 		case "jsonrpc":
-			if version || string(m.Value) != `"2.0"` {
-				return false, "", nil
-			}
-			version = true
+			version = string(m.Value) == `"2.0"`
 		case "id":
-			if req.ID != nil || !plainID(m.Value) {
-				return false, "", nil
-			}
 			req.ID = m.Value
 		case "method":
-			if req.Method != "" || m.Value[0] != '"' || bytes.IndexByte(m.Value, '\\') >= 0 {
-				return false, "", nil
-			}
-			req.Method = string(m.Value[1 : len(m.Value)-1])
+			req.Method = rawjson.Text(m.Value)
 		case "params":
-			if req.Params != nil {
-				return false, "", nil
-			}
 			req.Params = m.Value
-		default:
-			return false, "", nil
+		case "result", "error":
+			return false, nil
 		}
 	}
-	if !version || req.Method == "" {
-		return false, "", nil
+	isID := req.ID == nil || req.ID[0] == '"' || req.ID[0] == '-' || req.ID[0] >= '0' && req.ID[0] <= '9'
+	if !version || req.Method == "" || !isID {
+		return false, nil
 	}
+	key := string(req.ID)
 	if req.ID != nil {
-		if err := c.owe(string(req.ID)); err != nil {
-			return false, "", err
+		if err := c.owe(key); err != nil {
+			return false, err
 		}
 	}
 	r.Keep() // what takes the request may hold on to its bytes
-	return c.t.Direct(req), string(req.ID), nil
+	if c.t.Handle(req) {
+		return true, nil
+	}
+	c.disown(key) // the decoder has its own form of the id
+	return false, nil
 }
 
 func (c *conn) disown(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.owed, key)
-}
-
-// plainID reports whether id is in a form that has only one encoding, so that its
-// bytes identify it: a whole number, or a string without characters that an
-// encoder escapes.
-func plainID(id []byte) bool {
-	if id[0] == '"' {
-		return bytes.IndexFunc(id[1:len(id)-1], func(r rune) bool {
-			return r <= ' ' || r > '~' || r == '\\' || r == '<' || r == '>' || r == '&'
-		}) < 0
-	}
-	return len(id) <= 15 && id[0] != '0' && len(bytes.Trim(id, "0123456789")) == 0 || string(id) == "0"
 }
 
 // lineBuffers holds buffers for lines that are short enough to be joined.
