@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,17 +25,11 @@ func (s *Server) Listing() ([]Listed, error) { return s.listing(s.opts.Schemas) 
 
 func (s *Server) listing(schemas schema.Profile) ([]Listed, error) {
 	var list []Listed
-	for _, t := range s.tools {
-		def, err := marshal(t.MCP())
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, Listed{Name: t.Name(), Description: t.MCP().Description, Definition: def})
+	own := slices.Collect(maps.Values(s.tools))
+	if s.servesResourceTools() {
+		own = append(own, resourceTools...)
 	}
-	for _, t := range resourceTools {
-		if _, ok := s.resourceTool(t.Name()); !ok {
-			continue
-		}
+	for _, t := range own {
 		def, err := marshal(t.MCP())
 		if err != nil {
 			return nil, err
@@ -66,32 +61,11 @@ func (r *request) listTools() (json.RawMessage, error) {
 	return r.list("tools", defs), nil
 }
 
-// passesOn reports whether the tool is a downstream server's.
-func (s *Server) passesOn(tool string) bool {
-	if _, ours := s.tools[tool]; ours || s.opts.Downstreams == nil {
-		return false
-	}
-	return s.opts.Downstreams.Has(tool)
-}
-
-func (s *Server) isDownstream(tool string) bool {
-	if s.opts.Downstreams == nil {
-		return false
-	}
-	if _, ok := s.resourceTool(tool); ok && tool == readResource {
-		return true
-	}
-	return s.opts.Downstreams.Has(tool)
-}
-
-// Has reports whether there is a tool of this name, ours or a downstream's.
+// Has reports whether there is a tool of this name, ours or a downstream server's.
 func (s *Server) Has(tool string) bool {
-	if s.passesOn(tool) {
-		return true
-	}
 	_, ours := s.tools[tool]
 	_, resource := s.resourceTool(tool)
-	return ours || resource || s.isDownstream(tool)
+	return ours || resource || s.opts.Downstreams.Has(tool)
 }
 
 // describe returns what the call would do.

@@ -56,15 +56,17 @@ var resourceTools = []tools.Tool{
 // it is given.
 func ReservedTools() []string { return []string{listResources, listTemplates, readResource} }
 
-// resourceTool returns the tool of this name while there are resources. Where
-// we have no tools of our own, one server is published as it is.
+// servesResourceTools reports whether the resource tools are published: while there
+// are resources. Without tools of our own, one server is published as it is.
+func (s *Server) servesResourceTools() bool {
+	downstreams := s.opts.Downstreams
+	return len(s.tools) > 0 && len(downstreams.Resources())+len(downstreams.Templates()) > 0
+}
+
+// resourceTool returns the resource tool of this name, if it is published.
 func (s *Server) resourceTool(name string) (tools.Tool, bool) {
-	set := s.opts.Downstreams
-	if len(s.tools) == 0 || len(set.Resources())+len(set.Templates()) == 0 {
-		return tools.Tool{}, false
-	}
 	i := slices.IndexFunc(resourceTools, func(t tools.Tool) bool { return t.Name() == name })
-	if _, ours := s.tools[name]; i < 0 || ours {
+	if i < 0 || !s.servesResourceTools() {
 		return tools.Tool{}, false
 	}
 	return resourceTools[i], true
