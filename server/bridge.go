@@ -21,8 +21,8 @@ import (
 // A bridge passes what downstream servers say of their own accord to one
 // connection: their notifications, capabilities and instructions.
 type bridge struct {
-	*connection
-	id string // of the connection, for its log level
+	conn *connection
+	id   string // of the connection, for its log level
 
 	mu         sync.Mutex
 	remove     []func()
@@ -34,7 +34,7 @@ type bridge struct {
 }
 
 func newBridge(c *connection) *bridge {
-	b := &bridge{connection: c, id: rand.Text(), subscribed: map[string]bool{}}
+	b := &bridge{conn: c, id: rand.Text(), subscribed: map[string]bool{}}
 	remove := c.s.opts.Downstreams.Listen(aggregator.Listener{Changed: b.changed, Notice: b.notice})
 	b.remove = append(b.remove, remove)
 	return b
@@ -49,10 +49,10 @@ func (b *bridge) close() {
 	for _, f := range remove {
 		f()
 	}
-	b.s.opts.Downstreams.SetLevel(b.id, "")
+	b.conn.s.opts.Downstreams.SetLevel(b.id, "")
 	for _, uri := range uris {
 		// Ends with the answer, or with the server.
-		go b.s.opts.Downstreams.Unsubscribe(context.Background(), uri)
+		go b.conn.s.opts.Downstreams.Unsubscribe(context.Background(), uri)
 	}
 }
 
@@ -69,13 +69,13 @@ func (b *bridge) initialized(p *mcp.InitializeParams) {
 	ask := func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		return b.client.ask(ctx, b.client.write, method, params)
+		return b.conn.client.ask(ctx, b.conn.client.write, method, params)
 	}
-	remove := b.s.opts.Downstreams.AddClient(ask)
+	remove := b.conn.s.opts.Downstreams.AddClient(ask)
 	b.mu.Lock()
 	b.remove = append(b.remove, remove)
 	b.mu.Unlock()
-	b.s.opts.Downstreams.NotifyRootsChanged()
+	b.conn.s.opts.Downstreams.NotifyRootsChanged()
 }
 
 // open permits notifications to the client.
@@ -114,18 +114,18 @@ func (b *bridge) notifyChanged(c aggregator.Change) {
 	const name = "toolgate-change"
 	if c.Tools || c.Resources { // with the first resource come the tools that read resources
 		tool := &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
-		b.srv.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		b.conn.srv.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, unknownTool(name)
 		})
-		b.srv.RemoveTools(name)
+		b.conn.srv.RemoveTools(name)
 	}
 	if c.Prompts {
-		b.srv.AddPrompt(&mcp.Prompt{Name: name}, nil)
-		b.srv.RemovePrompts(name)
+		b.conn.srv.AddPrompt(&mcp.Prompt{Name: name}, nil)
+		b.conn.srv.RemovePrompts(name)
 	}
 	if c.Resources {
-		b.srv.AddResource(&mcp.Resource{Name: name, URI: "toolgate:change"}, nil)
-		b.srv.RemoveResources("toolgate:change")
+		b.conn.srv.AddResource(&mcp.Resource{Name: name, URI: "toolgate:change"}, nil)
+		b.conn.srv.RemoveResources("toolgate:change")
 	}
 }
 
@@ -138,23 +138,23 @@ func (b *bridge) notice(n aggregator.Notice) {
 		if err != nil || o.Text("uri") == "" {
 			return
 		}
-		uri := b.s.opts.Downstreams.PublicURI(n.Server, o.Text("uri"))
+		uri := b.conn.s.opts.Downstreams.PublicURI(n.Server, o.Text("uri"))
 		b.mu.Lock()
 		subscribed := b.subscribed[uri]
 		b.mu.Unlock()
 		if subscribed {
 			n.Params = rawjson.Object{{Key: "uri", Value: rawjson.Quote(uri)}}.Bytes()
-			b.client.pass(n)
+			b.conn.client.pass(n)
 		}
 		// To stateless clients that listen. Ends when it is written.
-		go b.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		go b.conn.srv.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
 	case "notifications/tasks/status":
-		if slices.Equal(n.Callers, []string{b.caller}) && b.hasSession() {
-			b.client.pass(n)
+		if slices.Equal(n.Callers, []string{b.conn.caller}) && b.hasSession() {
+			b.conn.client.pass(n)
 		}
 	case "notifications/message":
 		if b.wantsLog(n) {
-			b.client.pass(n)
+			b.conn.client.pass(n)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (b *bridge) notice(n aggregator.Notice) {
 // wantsLog reports whether the client of a session gets a log message: if it is
 // at the client's level, and no other client's call can be the cause.
 func (b *bridge) wantsLog(n aggregator.Notice) bool {
-	if !b.hasSession() || slices.ContainsFunc(n.Callers, func(c string) bool { return c != b.caller }) {
+	if !b.hasSession() || slices.ContainsFunc(n.Callers, func(c string) bool { return c != b.conn.caller }) {
 		return false
 	}
 	b.mu.Lock()
@@ -183,7 +183,7 @@ func (b *bridge) setLevel(level string) {
 	b.mu.Lock()
 	b.level = level
 	b.mu.Unlock()
-	b.s.opts.Downstreams.SetLevel(b.id, level)
+	b.conn.s.opts.Downstreams.SetLevel(b.id, level)
 }
 
 const unsubscribe = "resources/unsubscribe"
@@ -214,21 +214,21 @@ func (b *bridge) unsubscribe(ctx context.Context, uri string) error {
 	if !subscribed {
 		return nil
 	}
-	return b.s.opts.Downstreams.Unsubscribe(context.WithoutCancel(ctx), uri)
+	return b.conn.s.opts.Downstreams.Unsubscribe(context.WithoutCancel(ctx), uri)
 }
 
 // listen subscribes a stateless client that listens for a resource. Its request
 // cannot carry a question.
 func (b *bridge) listen(ctx context.Context, req *mcp.SubscribeRequest) error {
 	params := rawjson.Object{{Key: "uri", Value: rawjson.Quote(req.Params.URI)}}
-	r := &request{conn: b.connection, method: aggregator.Subscribe, params: params, stateless: true}
+	r := &request{conn: b.conn, method: aggregator.Subscribe, params: params, stateless: true}
 	if info := req.ClientInfo(); info != nil {
 		r.agent = info.Name
 	}
-	b.s.opts.Downstreams.WaitListed(ctx, true)
+	b.conn.s.opts.Downstreams.WaitListed(ctx, true)
 	call := r.call(ctx)
 	call.Ask = func(context.Context, gate.Question) (gate.Answer, error) { return gate.No, errNoRetry }
-	if _, err := b.s.forward(ctx, r.method, params.Bytes(), call); err != nil {
+	if _, err := b.conn.s.forward(ctx, r.method, params.Bytes(), call); err != nil {
 		return r.clientError(err)
 	}
 	return nil
@@ -252,7 +252,7 @@ func (b *bridge) declareStateless(res *mcp.DiscoverResult) {
 }
 
 func (b *bridge) trim(c *mcp.ServerCapabilities) {
-	downstreams := b.s.opts.Downstreams
+	downstreams := b.conn.s.opts.Downstreams
 	if !downstreams.Serves("prompts") {
 		c.Prompts = nil
 	}
@@ -265,7 +265,7 @@ func (b *bridge) trim(c *mcp.ServerCapabilities) {
 	if !downstreams.Serves("logging") {
 		c.Logging = nil
 	}
-	if len(b.s.opts.Catalog) == 0 && !downstreams.Declares("experimental", sandboxStateKey) {
+	if len(b.conn.s.opts.Catalog) == 0 && !downstreams.Declares("experimental", sandboxStateKey) {
 		c.Experimental = nil // nobody would use it
 	}
 }
@@ -278,7 +278,7 @@ const maxInstructions = 4000
 // server's name. Without our own they are those of the one server there is,
 // unchanged.
 func (b *bridge) instructions(own string) string {
-	names, texts := b.s.opts.Downstreams.Instructions()
+	names, texts := b.conn.s.opts.Downstreams.Instructions()
 	if own == "" && len(texts) == 1 {
 		return texts[0]
 	}

@@ -15,7 +15,7 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // servesTasks reports whether some server has the tasks of this kind of protocol.
 func (b *bridge) servesTasks(stateless bool) bool {
-	calls, _, extension := b.s.opts.Downstreams.ServesTasks()
+	calls, _, extension := b.conn.s.opts.Downstreams.ServesTasks()
 	return stateless && extension || !stateless && calls
 }
 
@@ -70,7 +70,7 @@ func (r *request) forwardTask(ctx context.Context) (json.RawMessage, error) {
 // which the SDK does not know, if some downstream server has it. We list tasks
 // ourselves: see [aggregator.Downstreams.Forward].
 func (b *bridge) declareTasks(res *mcp.InitializeResult) (mcp.Result, error) {
-	calls, cancel, _ := b.s.opts.Downstreams.ServesTasks()
+	calls, cancel, _ := b.conn.s.opts.Downstreams.ServesTasks()
 	if !calls || res.ProtocolVersion < "2025-11-25" {
 		return res, nil
 	}
