@@ -374,7 +374,7 @@ func TestANewerClientIsAsked(t *testing.T) {
 	}
 }
 
-func TestAParkedCallIsGivenUp(t *testing.T) {
+func TestAPendingCallExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t, policy.ApproveAlways, askingLegacy("elicitation/create"))
 		defer f.close()
@@ -389,7 +389,7 @@ func TestAParkedCallIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestNoMoreCallsAreParkedThanAllowed(t *testing.T) {
+func TestPendingCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
 			if !legacyBack(write, m) && m.Method == "tools/call" {
@@ -482,7 +482,7 @@ func TestResourcesAsTools(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatIsServedIsDeclared: without tools of our own we heed no sandbox
+// TestOnlyWhatIsServedIsDeclared: without tools of our own we use no sandbox
 // of the client's, so we do not ask to be told of it.
 func TestOnlyWhatIsServedIsDeclared(t *testing.T) {
 	const key = "codex/sandbox-state-meta"

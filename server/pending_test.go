@@ -105,8 +105,8 @@ func TestANewerClientIsAskedWhileItGetsOverHTTP(t *testing.T) {
 	}
 }
 
-// A parked request belongs to the caller who made it.
-func TestAParkedRequestIsItsCallers(t *testing.T) {
+// A pending request belongs to its caller.
+func TestAPendingRequestIsItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, set := newServer(t, policy.ApproveAlways, askingWhile("elicitation/create"))
 		one := &webClient{t: t, e: s.NewEndpoint(server.EndpointOptions{Caller: "token:one"})}
@@ -121,7 +121,7 @@ func TestAParkedRequestIsItsCallers(t *testing.T) {
 	})
 }
 
-func TestAParkedRequestHasLimits(t *testing.T) {
+func TestPendingRequestsHaveLimits(t *testing.T) {
 	const get = `{"jsonrpc":"2.0","id":%d,"method":"prompts/get","params":{"name":"mcp__raw__ask_me","_meta":{%s}%s}}`
 	t.Run("in time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
