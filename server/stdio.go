@@ -52,13 +52,19 @@ type stdioServer struct {
 	lines    mcp.Connection
 	calls    *activeCalls
 	answered func() // called after each answer
+	opening  opening
 }
 
 // take is a [stdio.Transport]'s Handle.
 func (ss *stdioServer) take(m *stdio.Request) (taken bool) {
-	if m.ID == nil {
+	switch {
+	case m.ID == nil:
 		return m.Method == "notifications/cancelled" && ss.calls.cancelled(m.Params)
+	case m.Method == "initialize":
+		ss.opening.begin(m.ID)
+		return false
 	}
+	ss.opening.wait(ss.calls.ctx)
 	r, ok := ss.newRequest(m.Method, m.Params)
 	if !ok {
 		return false
@@ -76,6 +82,52 @@ func (ss *stdioServer) take(m *stdio.Request) (taken bool) {
 			ss.s.log.Debug("answer not written", "method", m.Method, "err", err)
 		}
 	})
+}
+
+// An opening is the time from initialize to its answer. A client should not send
+// requests then (specification 2025-11-25, lifecycle), but one whose requests come
+// from a file does.
+type opening struct {
+	mu   sync.Mutex
+	id   any           // of initialize, as encoding/json decodes it
+	done chan struct{} // nil before initialize
+}
+
+func (o *opening) begin(id json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done != nil {
+		return // the SDK refuses a second one
+	}
+	if json.Unmarshal(id, &o.id) == nil {
+		o.done = make(chan struct{})
+	}
+}
+
+func (o *opening) wait(ctx context.Context) {
+	o.mu.Lock()
+	done := o.done
+	o.mu.Unlock()
+	if done == nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// answered ends the opening if it is initialize that has the answer.
+func (o *opening) answered(id jsonrpc.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done == nil || o.id == nil {
+		return
+	}
+	if initialize, err := jsonrpc.MakeID(o.id); err == nil && initialize == id {
+		close(o.done)
+		o.id = nil
+	}
 }
 
 // serve hands each message that take leaves to one of two sessions of the SDK:
@@ -177,12 +229,13 @@ func (c *sessionConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 func (c *sessionConn) Write(ctx context.Context, msg jsonrpc.Message) error {
-	_, answer := msg.(*jsonrpc.Response)
-	if !answer {
+	resp, ok := msg.(*jsonrpc.Response)
+	if !ok {
 		return c.server.lines.Write(ctx, msg)
 	}
 	c.server.client.notes.flush()
-	err := c.server.lines.Write(ctx, msg)
+	err := c.server.lines.Write(ctx, resp)
+	c.server.opening.answered(resp.ID)
 	c.server.answered()
 	return err
 }
