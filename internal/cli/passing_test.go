@@ -52,6 +52,9 @@ func runMoodyPeer() {
 		}
 		do := m.Params.Arguments
 		result := fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, strings.Repeat(do.Say, max(do.Times, 1)))
+		for n := range do.Progress {
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`+"\n", m.Params.Meta.ProgressToken, n)
+		}
 		switch {
 		case m.Method == "notifications/cancelled":
 			fmt.Fprintf(os.Stderr, "cancelled %s\n", m.Params.RequestID)
@@ -69,9 +72,6 @@ func runMoodyPeer() {
 		case do.Refuse:
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"not today"}}`+"\n", m.ID)
 			continue
-		}
-		for n := range do.Progress {
-			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`+"\n", m.Params.Meta.ProgressToken, n)
 		}
 		if len(m.ID) > 0 {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
@@ -240,7 +240,8 @@ func TestACallEndsInManyWays(t *testing.T) {
 	echo()
 	require.FileExists(t, filepath.Join(m.cmd.Dir, "cancelled"))
 
-	hanging := m.send(mood{Hang: true}, "")
+	hanging := m.send(mood{Hang: true, Progress: 1}, "hanging")
+	require.Equal(t, "notifications/progress", m.next().Method)
 	id = m.send(mood{Die: true}, "")
 	ended := map[int]bool{}
 	for range 2 {
