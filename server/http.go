@@ -447,10 +447,11 @@ func idOf(req *jsonrpc.Request) json.RawMessage {
 	if req == nil || !req.IsCall() {
 		return nil
 	}
-	b, err := json.Marshal(req.ID.Raw())
-	if err != nil {
-		return nil
-	}
+	return idJSON(req.ID)
+}
+
+func idJSON(id jsonrpc.ID) json.RawMessage {
+	b, _ := json.Marshal(id.Raw()) // a number or a string, which always marshal
 	return b
 }
 

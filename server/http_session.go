@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -130,7 +129,7 @@ func (ss *httpSession) Write(_ context.Context, msg jsonrpc.Message) error {
 	ss.mu.Lock()
 	s := ss.streams[""]
 	if isAnswer {
-		s = ss.calls[idKey(resp.ID)]
+		s = ss.calls[string(idJSON(resp.ID))]
 	}
 	ss.mu.Unlock()
 	if s == nil {
@@ -152,7 +151,7 @@ func (ss *httpSession) writeTo(s *stream, msg jsonrpc.Message) error {
 	resp, isAnswer := msg.(*jsonrpc.Response)
 	ss.mu.Lock()
 	if isAnswer {
-		delete(ss.calls, idKey(resp.ID))
+		delete(ss.calls, string(idJSON(resp.ID)))
 	} else if s.isDone() {
 		s = ss.streams[""]
 	}
@@ -217,7 +216,7 @@ func (ss *httpSession) start(r *http.Request, s *stream, msg *jsonrpc.Request) b
 	}
 	req.id = r.Header.Get(RequestID)
 	req.write = func(_ context.Context, m jsonrpc.Message) error { return ss.writeTo(s, m) }
-	return ss.active.start(string(idOf(msg)), req, func(res json.RawMessage, err error) {
+	return ss.active.start(string(idJSON(msg.ID)), req, func(res json.RawMessage, err error) {
 		ss.conn.client.notes.flush()
 		// An error means that the session is over.
 		_ = ss.writeTo(s, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})
@@ -230,7 +229,7 @@ func (ss *httpSession) call(w http.ResponseWriter, r *http.Request, req *jsonrpc
 	defer ss.use()()
 	s := &stream{id: rand.Text()}
 	ss.mu.Lock()
-	key := idKey(req.ID)
+	key := string(idJSON(req.ID))
 	if _, twice := ss.calls[key]; twice {
 		ss.mu.Unlock()
 		writeError(w, http.StatusBadRequest, idOf(req), jsonrpc.CodeInvalidRequest,
@@ -331,5 +330,3 @@ func (ss *httpSession) forget(before time.Time) {
 	}
 	ss.kept = slices.DeleteFunc(ss.kept, func(k keptStream) bool { return ss.streams[k.id] == nil })
 }
-
-func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,12 +58,8 @@ func encode(msg jsonrpc.Message) ([]byte, error) {
 	if !ok || resp.Error != nil {
 		return jsonrpc.EncodeMessage(msg)
 	}
-	id, err := json.Marshal(resp.ID.Raw())
-	if err != nil {
-		return nil, err
-	}
 	b := make([]byte, 0, len(resp.Result)+64)
-	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
+	b = append(append(b, `{"jsonrpc":"2.0","id":`...), idJSON(resp.ID)...)
 	b = append(b, `,"result":`...)
 	return append(rawjson.AppendLine(b, resp.Result), '}'), nil
 }
