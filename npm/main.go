@@ -11,7 +11,7 @@ package main
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 )
 
 //go:embed launcher.js
@@ -29,11 +30,13 @@ var launcher []byte
 //go:embed README.md
 var readme []byte
 
-const (
-	scope      = "@toolgate" // of the platform packages; also in launcher.js
-	repository = "https://github.com/toolgate/toolgate"
-	mcpName    = "io.github.toolgate/toolgate" // in the MCP registry, which verifies the package by it
-)
+// The templates of the JSON files. The function json encodes a value.
+//
+//go:embed templates
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Option("missingkey=error").
+	Funcs(template.FuncMap{"json": encoded}).ParseFS(templateFiles, "templates/*"))
 
 // A target is a platform in the names of Go and Node.
 type target struct{ goos, goarch, os, cpu string }
@@ -48,7 +51,7 @@ var targets = []target{
 }
 
 func (t target) String() string      { return t.os + "-" + t.cpu }
-func (t target) packageName() string { return scope + "/" + t.String() }
+func (t target) packageName() string { return "@toolgate/" + t.String() } // also in launcher.js
 
 func (t target) program() string {
 	if t.goos == "windows" {
@@ -118,61 +121,32 @@ func generate(version, out, binaries, only, mcpb string) error {
 	return mainPackage(version, filepath.Join(out, "toolgate"), license)
 }
 
-// A manifest is a package.json, with the fields in the order of the file.
-type manifest struct {
-	Name            string            `json:"name"`
-	Version         string            `json:"version"`
-	Description     string            `json:"description"`
-	License         string            `json:"license"`
-	Repository      map[string]string `json:"repository"`
-	MCPName         string            `json:"mcpName,omitempty"`
-	Keywords        []string          `json:"keywords,omitempty"`
-	Bin             map[string]string `json:"bin,omitempty"`
-	Files           []string          `json:"files"`
-	Engines         map[string]string `json:"engines,omitempty"`
-	OS              []string          `json:"os,omitempty"`
-	CPU             []string          `json:"cpu,omitempty"`
-	PreferUnplugged bool              `json:"preferUnplugged"` // for Yarn: a program cannot run from a zip file
-	Optional        map[string]string `json:"optionalDependencies,omitempty"`
-}
-
 func mainPackage(version, dir string, license []byte) error {
-	m := manifest{
-		Name:    "toolgate",
-		Version: version,
-		Description: "MCP server with Codex's tools, and your other MCP servers, " +
-			"behind one policy, one approval, one sandbox",
-		License:         "Apache-2.0",
-		Repository:      map[string]string{"type": "git", "url": "git+" + repository + ".git"},
-		MCPName:         mcpName,
-		Keywords:        []string{"mcp", "mcp-server", "codex", "sandbox", "shell", "apply_patch"},
-		Bin:             map[string]string{"toolgate": "bin/toolgate.js"},
-		Files:           []string{"bin/toolgate.js"},
-		Engines:         map[string]string{"node": ">=18"},
-		PreferUnplugged: true,
-		Optional:        map[string]string{},
-	}
+	optional := map[string]string{}
 	for _, t := range targets {
-		m.Optional[t.packageName()] = version
+		optional[t.packageName()] = version
 	}
-	return writePackage(dir, m, map[string][]byte{"bin/toolgate.js": launcher, "README.md": readme, "LICENSE": license})
+	text, err := document("main.json", map[string]any{"version": version, "optional": optional})
+	if err != nil {
+		return err
+	}
+	return replaceFolder(dir, map[string][]byte{
+		"package.json": text, "bin/toolgate.js": launcher, "README.md": readme, "LICENSE": license,
+	})
 }
 
 func platformPackage(t target, version, dir, binaries string, license []byte) error {
-	m := manifest{
-		Name:            t.packageName(),
-		Version:         version,
-		Description:     fmt.Sprintf("The program of toolgate for %s on %s", t.os, t.cpu),
-		License:         "Apache-2.0",
-		Repository:      map[string]string{"type": "git", "url": "git+" + repository + ".git"},
-		Files:           []string{"bin/" + t.program()},
-		OS:              []string{t.os},
-		CPU:             []string{t.cpu},
-		PreferUnplugged: true,
+	text, err := document("platform.json", map[string]any{
+		"package": t.packageName(), "version": version, "os": t.os, "cpu": t.cpu, "program": t.program(),
+	})
+	if err != nil {
+		return err
 	}
-	about := fmt.Appendf(nil, "# %s\n\nThe program of [toolgate](%s) for %s on %s. Install `toolgate` instead.\n",
-		m.Name, repository, t.os, t.cpu)
-	if err := writePackage(dir, m, map[string][]byte{"README.md": about, "LICENSE": license}); err != nil {
+	const page = "# %s\n\nThe program of [toolgate](https://github.com/toolgate/toolgate) for %s on %s. " +
+		"Install `toolgate` instead.\n"
+	about := fmt.Appendf(nil, page, t.packageName(), t.os, t.cpu)
+	files := map[string][]byte{"package.json": text, "README.md": about, "LICENSE": license}
+	if err := replaceFolder(dir, files); err != nil {
 		return err
 	}
 	program := filepath.Join(dir, "bin", t.program())
@@ -182,11 +156,11 @@ func platformPackage(t target, version, dir, binaries string, license []byte) er
 	if binaries == "" {
 		return build(t, version, program)
 	}
-	text, err := os.ReadFile(filepath.Join(binaries, t.goos+"-"+t.goarch, t.program()))
+	built, err := os.ReadFile(filepath.Join(binaries, t.goos+"-"+t.goarch, t.program()))
 	if err != nil {
 		return err
 	}
-	return writeFile(program, text, 0o755)
+	return writeFile(program, built, 0o755)
 }
 
 // build compiles the program reproducibly, without local paths.
@@ -205,32 +179,33 @@ func build(t target, version, program string) error {
 	return nil
 }
 
-// encoded returns v as indented JSON.
-func encoded(v any) ([]byte, error) {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(v)
-	return text.Bytes(), err
+// document returns the JSON file that the named template makes of data.
+func document(name string, data map[string]any) ([]byte, error) {
+	var filled, text bytes.Buffer
+	if err := templates.ExecuteTemplate(&filled, name, data); err != nil {
+		return nil, err
+	}
+	if err := json.Indent(&text, filled.Bytes(), "", "  "); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return text.Bytes(), nil
 }
 
-// writePackage replaces the folder of a package. Files in bin must be executable: npm
-// keeps the mode, and a read-only cache could not be fixed later.
-func writePackage(dir string, m manifest, files map[string][]byte) error {
+// encoded returns v as JSON.
+func encoded(v any) (string, error) {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return text.String(), err
+}
+
+// replaceFolder replaces dir by a folder with these files. Those in bin and server must be
+// executable: npm keeps the mode, and a read-only cache could not be fixed later.
+func replaceFolder(dir string, files map[string][]byte) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	text, err := encoded(m)
-	if err != nil {
-		return err
-	}
-	files["package.json"] = text
-	return writeFiles(dir, files)
-}
-
-// writeFiles writes files below dir. Those in bin and server are executable.
-func writeFiles(dir string, files map[string][]byte) error {
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

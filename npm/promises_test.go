@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,14 @@ import (
 func TestBundlePromisesWhatHolds(t *testing.T) {
 	const none = "there is no sandbox"
 	for _, to := range targets {
-		m := manifestOf(to, "1.2.3", nil)
+		text, err := bundleManifest(to, "1.2.3", nil)
+		require.NoError(t, err)
+		var m struct {
+			Description     string
+			LongDescription string                                  `json:"long_description"`
+			UserConfig      map[string]struct{ Description string } `json:"user_config"`
+		}
+		require.NoError(t, json.Unmarshal(text, &m))
 		sandbox, folders := m.UserConfig["sandbox"].Description, m.UserConfig["workspaces"].Description
 		if to.goos == "linux" {
 			require.Contains(t, m.Description, "confined by a sandbox")
