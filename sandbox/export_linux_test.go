@@ -16,7 +16,7 @@ var ProbeNamespaces = probeNamespaces
 // starts or becomes, with errno, as the filter of a container does. Mask, if
 // not 0, is for bits of the first argument that a call must have one of.
 func RefuseCalls(errno uint32, mask uint32, calls ...uint32) error {
-	r := rule{calls: calls, do: refuse(errno)}
+	r := rule{calls: calls, do: refuse(unix.Errno(errno))}
 	if mask != 0 {
 		r.when = []cond{bits(0, mask)}
 	}

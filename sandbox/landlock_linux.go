@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"unsafe"
 
@@ -181,10 +180,6 @@ func listFolder(dir string) []string {
 	return names
 }
 
-// rulesetAttr is struct landlock_ruleset_attr. Older kernels accept it if the
-// fields they do not know are zero.
-type rulesetAttr struct{ fs, net, scoped uint64 }
-
 // enter restricts this thread, and what it starts from now on, to the domain. The
 // thread must have no_new_privs.
 func (d landlockDomain) enter() error {
@@ -207,10 +202,10 @@ func enterRuleset(fd int) error {
 
 // ruleset returns a descriptor of a ruleset for the domain. The caller closes it.
 func (d landlockDomain) ruleset() (fd int, err error) {
-	attr := rulesetAttr{d.fs, d.net, d.scoped}
+	// Older kernels accept it if the fields they do not know are zero.
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: d.fs, Handled_access_net: d.net, Scoped: d.scoped}
 	size := unsafe.Sizeof(attr)
 	r, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
-	runtime.KeepAlive(&attr)
 	if errno != 0 {
 		return -1, fmt.Errorf("landlock: %w", errno)
 	}
@@ -218,7 +213,7 @@ func (d landlockDomain) ruleset() (fd int, err error) {
 	for _, rule := range d.rules {
 		if err := rule.add(fd); err != nil {
 			unix.Close(fd)
-			return -1, err
+			return -1, &os.PathError{Op: "landlock", Path: rule.path, Err: err}
 		}
 	}
 	return fd, nil
@@ -231,33 +226,27 @@ func (r landlockRule) add(ruleset int) error {
 		return nil
 	}
 	if err != nil {
-		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
+		return err
 	}
 	defer unix.Close(fd)
 	if !r.optional {
 		// A root has no symlinks in its path, unless one was created meanwhile.
 		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != r.path {
-			return &os.PathError{Op: "landlock", Path: r.path, Err: errReplaced}
+			return errReplaced
 		}
 	}
-	rights := r.rights
+	attr := unix.LandlockPathBeneathAttr{Allowed_access: r.rights, Parent_fd: int32(fd)}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "landlock", Path: r.path, Err: err}
+		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= deviceRights // the others apply to folders only
+		attr.Allowed_access &= deviceRights // the others apply to folders only
 	}
-	// struct landlock_path_beneath_attr is packed: 8 bytes and 4.
-	attr := struct {
-		access uint64
-		parent int32
-	}{rights, int32(fd)}
 	_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE,
 		uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
-	runtime.KeepAlive(&attr)
 	if errno != 0 {
-		return &os.PathError{Op: "landlock", Path: r.path, Err: errno}
+		return errno
 	}
 	return nil
 }

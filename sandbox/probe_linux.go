@@ -55,13 +55,17 @@ func landlockError(err error) error {
 	return err
 }
 
-// probeSeccomp tests the one action that every filter needs. It fails on a kernel
-// without filters, or if a filter on this process refuses the call.
+// probeSeccomp tests the one action that every filter needs.
 func probeSeccomp() error {
 	if auditArch == 0 {
 		return errors.New("no system call table for this architecture")
 	}
-	do := uint32(retErrno)
+	return probeAction(unix.SECCOMP_RET_ERRNO)
+}
+
+// probeAction tests whether a filter can take the action do. It fails on a kernel
+// without filters, or if a filter on this process refuses the call.
+func probeAction(do uint32) error {
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&do)))
 	if errno != 0 {
 		return errno

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"unsafe"
 
@@ -26,8 +25,8 @@ func bits(arg int, mask uint32) cond {
 	return cond{arg: arg, mask: mask, op: noneOf, vals: []uint32{0}}
 }
 
-var eperm = refuse(uint32(unix.EPERM))
-var enosys = refuse(uint32(unix.ENOSYS))
+var eperm = refuse(unix.EPERM)
+var enosys = refuse(unix.ENOSYS)
 
 // systemRules refuse calls that no command needs but that help to escape.
 var systemRules = []rule{
@@ -69,7 +68,7 @@ var systemRules = []rule{
 	{calls: []uint32{unix.SYS_FANOTIFY_INIT}, do: eperm,
 		why: "watches whole file systems"},
 	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{arg: 1, op: oneOf, vals: []uint32{
-		unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS,
+		unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS,
 	}}}, do: eperm,
 		why: "types into, or takes over, a terminal that someone else reads"},
 	{calls: []uint32{unix.SYS_FCHMOD}, when: []cond{bits(1, setID)}, do: eperm,
@@ -84,9 +83,6 @@ var systemRules = []rule{
 		when: []cond{{arg: 2, mask: unix.S_IFMT, op: oneOf, vals: []uint32{unix.S_IFCHR, unix.S_IFBLK}}}, do: eperm,
 		why: "makes device files"},
 }
-
-// tiocLinux is TIOCLINUX, whose sub-command 2 pastes into a console.
-const tiocLinux = 0x541c
 
 // connectedPairs are the socket types, without flags, whose pairs can send only to
 // each other.
@@ -239,13 +235,9 @@ func rulesWith(plan Plan, noNetwork []rule) []rule {
 // thread must have no_new_privs. With the listener flag, it returns the descriptor
 // that receives the notifications.
 func installFilter(prog []bpfInstr, flags uintptr) (fd int, err error) {
-	if auditArch == 0 {
-		return -1, fmt.Errorf("seccomp: no system call table for %s", runtime.GOARCH)
-	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
 	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
 		unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
-	runtime.KeepAlive(prog)
 	if errno != 0 {
 		return -1, fmt.Errorf("seccomp: %w", errno)
 	}

@@ -197,9 +197,6 @@ func filters(p Plan, held bool) (plain, watched []bpfInstr) {
 	return plain, assemble(auditArch, append(rules, pathWatchRules()...))
 }
 
-// fcntlSetSignal is F_SETSIG, which sets the signal for a ready descriptor.
-const fcntlSetSignal = 10
-
 // someThread is the placeholder for the thread id in a filter. It is greater than
 // any id that Linux assigns.
 const someThread = 1<<31 - 1
@@ -208,8 +205,8 @@ const someThread = 1<<31 - 1
 func forThread(prog []bpfInstr, tid int) []bpfInstr {
 	prog = slices.Clone(prog)
 	for i := range prog {
-		if prog[i].code == bpfJeq && prog[i].k == someThread {
-			prog[i].k = uint32(tid)
+		if prog[i].Code == bpfJeq && prog[i].K == someThread {
+			prog[i].K = uint32(tid)
 		}
 	}
 	return prog
@@ -267,7 +264,7 @@ func workerRules(pid, tid int) []rule {
 			why: "signals the worker"},
 		{calls: []uint32{unix.SYS_PIDFD_SEND_SIGNAL}, do: enosys,
 			why: "an open folder of /proc names a process too; programs fall back to kill"},
-		{calls: []uint32{unix.SYS_FCNTL}, when: []cond{{arg: 1, op: oneOf, vals: []uint32{fcntlSetSignal}}}, do: eperm,
+		{calls: []uint32{unix.SYS_FCNTL}, when: []cond{{arg: 1, op: oneOf, vals: []uint32{unix.F_SETSIG}}}, do: eperm,
 			why: "with F_SETOWN, has the kernel send the worker any signal"},
 		{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{arg: 0, op: nonZero}, {arg: 2, op: nonZero}}, do: eperm,
 			why: "a limit of no processor time ends the worker"},

@@ -222,11 +222,7 @@ func pathWatchRules() []rule {
 
 // canWatch reports whether the kernel can send notifications of calls and let
 // them continue.
-var canWatch = sync.OnceValue(func() bool {
-	do := uint32(unix.SECCOMP_RET_USER_NOTIF)
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&do)))
-	return errno == 0
-})
+var canWatch = sync.OnceValue(func() bool { return probeAction(unix.SECCOMP_RET_USER_NOTIF) == nil })
 
 // A notification is struct seccomp_notif: a call that waits for an answer.
 type notification struct {

@@ -3,7 +3,10 @@ package sandbox
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // A rule is one row of a system call filter: the calls it applies to, the action,
@@ -20,13 +23,10 @@ type rule struct {
 // seccomp filter.
 type action uint32
 
-const (
-	retAllow action = 0x7fff0000
-	retErrno action = 0x00050000
-)
+const retAllow action = unix.SECCOMP_RET_ALLOW
 
 // refuse returns the action that fails a call with errno.
-func refuse(errno uint32) action { return retErrno | action(errno) }
+func refuse(errno unix.Errno) action { return unix.SECCOMP_RET_ERRNO | action(errno) }
 
 // A cond compares one argument. Except for nonZero, only the low 32 bits count:
 // the arguments it is used on are ints, and the kernel ignores the rest.
@@ -45,20 +45,16 @@ const (
 	nonZero               // not zero, all 64 bits
 )
 
-// A bpfInstr is one instruction of classic BPF, in the kernel's layout.
-type bpfInstr struct {
-	code   uint16
-	jt, jf uint8
-	k      uint32
-}
+// A bpfInstr is one instruction of classic BPF.
+type bpfInstr unix.SockFilter
 
 const (
-	bpfLoad = 0x20 // BPF_LD | BPF_W | BPF_ABS
-	bpfJeq  = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
-	bpfJge  = 0x35 // BPF_JMP | BPF_JGE | BPF_K
-	bpfJa   = 0x05 // BPF_JMP | BPF_JA
-	bpfAnd  = 0x54 // BPF_ALU | BPF_AND | BPF_K
-	bpfRet  = 0x06 // BPF_RET | BPF_K
+	bpfLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	bpfJeq  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	bpfJge  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	bpfJa   = unix.BPF_JMP | unix.BPF_JA
+	bpfAnd  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+	bpfRet  = unix.BPF_RET | unix.BPF_K
 
 	// Offsets in struct seccomp_data, little endian.
 	offNr   = 0
@@ -75,7 +71,6 @@ const (
 // evaluates it for every call there is, which takes longer for a linear search
 // than starting a process.
 func assemble(arch uint32, rules []rule) []bpfInstr {
-	const eperm = 1
 	blocks := map[uint32][]bpfInstr{}
 	for _, r := range rules {
 		body := r.body()
@@ -87,10 +82,10 @@ func assemble(arch uint32, rules []rule) []bpfInstr {
 	return append([]bpfInstr{
 		{bpfLoad, 0, 0, offArch},
 		{bpfJeq, 1, 0, arch},
-		{bpfRet, 0, 0, uint32(refuse(eperm))},
+		{bpfRet, 0, 0, uint32(eperm)},
 		{bpfLoad, 0, 0, offNr},
 		{bpfJge, 0, 1, x32Bit},
-		{bpfRet, 0, 0, uint32(refuse(eperm))},
+		{bpfRet, 0, 0, uint32(eperm)},
 	}, find(calls, blocks)...)
 }
 
@@ -104,9 +99,6 @@ func find(calls []uint32, blocks map[uint32][]bpfInstr) []bpfInstr {
 		return []bpfInstr{allow}
 	case 1:
 		prog := append([]bpfInstr{{bpfJeq, 1, 0, calls[0]}, allow}, blocks[calls[0]]...)
-		if prog[len(prog)-1].code != bpfRet {
-			panic("sandbox: filter rule without an end")
-		}
 		return append(prog, allow)
 	}
 	half := len(calls) / 2
@@ -118,32 +110,16 @@ func find(calls []uint32, blocks map[uint32][]bpfInstr) []bpfInstr {
 // body returns the instructions that take r's action if its conditions hold, and
 // otherwise continue behind them.
 func (r rule) body() []bpfInstr {
-	var body []bpfInstr
-	for _, c := range r.when {
-		body = append(body, c.test()...)
+	body := []bpfInstr{{bpfRet, 0, 0, uint32(r.do)}}
+	for _, c := range slices.Backward(r.when) {
+		body = append(c.test(len(body)), body...)
 	}
-	// A test falls through if it holds. Its jumps otherwise are marked, and are
-	// resolved here.
-	miss := len(body) + 1
-	for i := range body {
-		if body[i].jt == missMark {
-			body[i].jt = short(miss - i - 1)
-		}
-		if body[i].jf == missMark {
-			body[i].jf = short(miss - i - 1)
-		}
-		if body[i].code == bpfJa {
-			body[i].k = uint32(miss - i - 1)
-		}
-	}
-	return append(body, bpfInstr{bpfRet, 0, 0, uint32(r.do)})
+	return body
 }
 
-// missMark is the placeholder for a jump to the end of the rule.
-const missMark = 0xff
-
-// test returns the instructions that fall through if c holds.
-func (c cond) test() []bpfInstr {
+// test returns the instructions that fall through if c holds, and otherwise skip
+// the rest of the rule, which is that many instructions.
+func (c cond) test(rest int) []bpfInstr {
 	low := uint32(offArgs + 8*c.arg)
 	load := []bpfInstr{{bpfLoad, 0, 0, low}}
 	if c.mask != 0 {
@@ -151,21 +127,21 @@ func (c cond) test() []bpfInstr {
 	}
 	switch c.op {
 	case noneOf:
-		for _, v := range c.vals {
-			load = append(load, bpfInstr{bpfJeq, missMark, 0, v})
+		for i, v := range c.vals {
+			load = append(load, bpfInstr{bpfJeq, short(len(c.vals) - i - 1 + rest), 0, v})
 		}
 		return load
 	case oneOf:
 		for i, v := range c.vals {
 			load = append(load, bpfInstr{bpfJeq, short(len(c.vals) - i), 0, v})
 		}
-		return append(load, bpfInstr{bpfJa, 0, 0, 0})
+		return append(load, bpfInstr{bpfJa, 0, 0, uint32(rest)})
 	case nonZero:
 		return []bpfInstr{
 			{bpfLoad, 0, 0, low + 4},
 			{bpfJeq, 0, 2, 0}, // the high half is not zero: holds
 			{bpfLoad, 0, 0, low},
-			{bpfJeq, missMark, 0, 0},
+			{bpfJeq, short(rest), 0, 0},
 		}
 	}
 	panic(fmt.Sprintf("sandbox: unknown filter condition %d", c.op))
@@ -173,7 +149,7 @@ func (c cond) test() []bpfInstr {
 
 // short returns n as the offset of a conditional jump.
 func short(n int) uint8 {
-	if n < 0 || n >= missMark {
+	if n < 0 || n > math.MaxUint8 {
 		panic(fmt.Sprintf("sandbox: filter rule too long to jump over: %d", n))
 	}
 	return uint8(n)

@@ -16,7 +16,7 @@ func run(t *testing.T, prog []bpfInstr, arch, nr uint32, args ...uint64) action 
 	t.Helper()
 	var raw []bpf.RawInstruction
 	for _, in := range prog {
-		raw = append(raw, bpf.RawInstruction{Op: in.code, Jt: in.jt, Jf: in.jf, K: in.k})
+		raw = append(raw, bpf.RawInstruction{Op: in.Code, Jt: in.Jt, Jf: in.Jf, K: in.K})
 	}
 	insts, ok := bpf.Disassemble(raw)
 	require.True(t, ok, "an instruction is none")
