@@ -22,7 +22,6 @@ func init() {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		start := map[string]func(*exec.Cmd) error{
 			"plain":   (*exec.Cmd).Start,
 			"spawner": s.Start,

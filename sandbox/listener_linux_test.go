@@ -30,7 +30,6 @@ func init() {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		cmd := again(args[0], args[1:]...)
 		if err := s.Start(cmd); err != nil {
 			return err

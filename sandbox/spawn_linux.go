@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,19 +21,12 @@ import (
 // restrictions, so starting it costs no more than a plain start.
 type Spawner struct {
 	plan    Plan
-	direct  bool // nothing to restrict
-	ruleset int  // descriptor of the commands' Landlock ruleset, -1 for none
+	ruleset int // descriptor of the commands' Landlock ruleset, -1 for none
 
 	plain, watched []bpfInstr // see filters
 
 	jobs  chan spawnJob
-	ended chan struct{} // closed when the thread of Start has ended
-
-	spare   chan *watcher  // holds one for the next watched command
-	refills sync.WaitGroup // for the goroutines that fill spare
-
-	closing sync.Once
-	stop    chan struct{} // closed by Close
+	spare chan *watcher // holds one for the next watched command
 }
 
 type spawnJob struct {
@@ -43,22 +35,13 @@ type spawnJob struct {
 }
 
 // NewSpawner returns a Spawner for commands confined to p, which is the plan of
-// this process or a narrower one. The caller must call Close.
+// this process or a narrower one. The Spawner lasts as long as the process.
 func NewSpawner(p Plan) (*Spawner, error) {
 	if p.Digest == "" {
 		return nil, errors.New("sandbox: plan was not made by NewPlan")
 	}
-	s := &Spawner{
-		plan:    p,
-		direct:  !p.confined(),
-		ruleset: -1,
-		jobs:    make(chan spawnJob),
-		ended:   make(chan struct{}),
-		stop:    make(chan struct{}),
-		spare:   make(chan *watcher, 1),
-	}
-	if s.direct {
-		close(s.ended)
+	s := &Spawner{plan: p, ruleset: -1, jobs: make(chan spawnJob), spare: make(chan *watcher, 1)}
+	if !p.confined() {
 		return s, nil
 	}
 	s.plain, s.watched = filters(p, current != nil && current.Digest == p.Digest)
@@ -79,16 +62,18 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		}
 	}
 	ready := make(chan error)
-	go offMainThread(func() { // ends with Close
-		defer close(s.ended)
-		err := s.restrictThread()
+	go offMainThread(func() { // ends with the process
+		_, err := s.restrict(s.plain, 0)
 		ready <- err
-		if err == nil {
-			s.serve()
+		if err != nil {
+			return
+		}
+		for job := range s.jobs {
+			job.err <- job.cmd.Start()
 		}
 	})
 	if err := <-ready; err != nil {
-		s.closeRuleset()
+		unix.Close(s.ruleset)
 		return nil, err
 	}
 	return s, nil
@@ -96,20 +81,16 @@ func NewSpawner(p Plan) (*Spawner, error) {
 
 // Start is cmd.Start, with the command and all its descendants confined to the
 // plan. The thread outlives every command, so Pdeathsig in cmd.SysProcAttr refers
-// to the end of this process or Close. Start may be called concurrently; commands
-// are started one at a time.
+// to the end of this process. Start may be called concurrently; commands are
+// started one at a time.
 func (s *Spawner) Start(cmd *exec.Cmd) error {
-	if s.direct {
+	if !s.plan.confined() {
 		return cmd.Start()
 	}
 	ownGroup(cmd)
-	job := spawnJob{cmd, make(chan error, 1)}
-	select {
-	case s.jobs <- job:
-		return <-job.err
-	case <-s.ended:
-		return errClosed
-	}
+	job := spawnJob{cmd, make(chan error)}
+	s.jobs <- job
+	return <-job.err
 }
 
 // ownGroup puts cmd into its own process group, unless it gets its own session or
@@ -125,38 +106,6 @@ func ownGroup(cmd *exec.Cmd) {
 	}
 	attr.Setpgid = true
 	cmd.SysProcAttr = &attr
-}
-
-var errClosed = errors.New("sandbox: the spawner is closed")
-
-// Close ends the spawner and waits for its thread. Running commands continue.
-func (s *Spawner) Close() error {
-	s.closing.Do(func() {
-		close(s.stop)
-		<-s.ended
-		s.refills.Wait()
-		s.closeRuleset()
-	})
-	<-s.ended
-	return nil
-}
-
-func (s *Spawner) closeRuleset() {
-	if s.ruleset >= 0 {
-		unix.Close(s.ruleset)
-	}
-}
-
-// serve starts commands on this thread.
-func (s *Spawner) serve() {
-	for {
-		select {
-		case job := <-s.jobs:
-			job.err <- job.cmd.Start()
-		case <-s.stop:
-			return
-		}
-	}
 }
 
 // offMainThread runs f on an operating system thread of its own and returns when f
@@ -212,15 +161,8 @@ func forThread(prog []bpfInstr, tid int) []bpfInstr {
 	return prog
 }
 
-// restrictThread confines this thread to the plan, and keeps it from reaching the
-// process it belongs to.
-func (s *Spawner) restrictThread() error {
-	_, err := s.restrict(s.plain, 0)
-	return err
-}
-
-// restrictWatched is restrictThread with a listener for the notifications of a
-// watched command.
+// restrictWatched is restrict for a watched command, with a listener for its
+// notifications.
 func (s *Spawner) restrictWatched() (listener int, err error) {
 	const listen = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	// Do not restart a pending call for each signal: some programs send
@@ -232,6 +174,8 @@ func (s *Spawner) restrictWatched() (listener int, err error) {
 	return listener, err
 }
 
+// restrict confines this thread to the plan with filter, and keeps it from reaching
+// the process it belongs to.
 func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return -1, fmt.Errorf("no_new_privs: %w", err)

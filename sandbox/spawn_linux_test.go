@@ -30,7 +30,6 @@ func init() {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		cmd := again(args[0], args[1:]...)
 		if err := s.Start(cmd); err != nil {
 			return err
@@ -225,15 +224,11 @@ func TestSpawnerRestrictsOnlyItsThread(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.NoError(t, s.Close())
-	require.NoError(t, s.Close())
-	require.ErrorContains(t, s.Start(exec.Command("/bin/true")), "closed")
 }
 
 func TestSpawnerReportsStartErrors(t *testing.T) {
 	s, err := sandbox.NewSpawner(at(t, sandbox.Landlock, policy.Profile{}))
 	require.NoError(t, err)
-	defer s.Close()
 	require.ErrorIs(t, s.Start(exec.Command("/no/such/program")), os.ErrNotExist)
 	_, err = sandbox.NewSpawner(at(t, sandbox.Landlock, workspace(t.TempDir()+"/missing")))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -242,7 +237,6 @@ func TestSpawnerReportsStartErrors(t *testing.T) {
 func TestSpawnerOfAnUnconfinedPlan(t *testing.T) {
 	s, err := sandbox.NewSpawner(at(t, sandbox.None, policy.Profile{}))
 	require.NoError(t, err)
-	defer s.Close()
 	cmd := exec.Command("/proc/self/exe", "op", "socket", fmt.Sprint(unix.AF_UNIX), fmt.Sprint(unix.SOCK_STREAM), "0")
 	require.NoError(t, s.Start(cmd))
 	require.NoError(t, cmd.Wait())

@@ -37,87 +37,67 @@ const maxDenials = 50
 // cmd.SysProcAttr must not be set, because the thread that starts the command
 // ends.
 func (s *Spawner) StartWatched(cmd *exec.Cmd) (*Watch, error) {
-	if s.direct || !canWatch() {
+	if !s.plan.confined() || !canWatch() {
 		return &Watch{}, s.Start(cmd)
 	}
 	ownGroup(cmd)
 	var t *watcher
 	select {
-	case <-s.ended:
-		return nil, errClosed
 	case t = <-s.spare:
 	default:
-		t = s.newWatcher()
-	}
-	// Prepare a watcher for the next command.
-	s.refills.Go(func() { s.putSpare(s.newWatcher()) })
-	return t.run(cmd)
-}
-
-// A watcher is a restricted thread that waits for the one command it will start.
-// It is made in advance, because that takes as long as starting a command.
-type watcher struct {
-	watch *Watch
-	ready chan error // receives once, when the thread is restricted
-	cmds  chan *exec.Cmd
-	errs  chan error
-}
-
-// newWatcher starts a watcher. It is usable once ready has received.
-func (s *Spawner) newWatcher() *watcher {
-	t := &watcher{
-		watch: &Watch{},
-		ready: make(chan error, 1),
-		cmds:  make(chan *exec.Cmd),
-		errs:  make(chan error, 1),
-	}
-	if !s.plan.namespaces() {
-		t.watch.roots = s.plan.Profile.WritableRoots
-	}
-	go offMainThread(func() { // ends when the command has started, or with Close
-		listener, err := s.restrictWatched()
-		t.ready <- err
-		if err != nil {
-			return
+		var err error
+		if t, err = s.newWatcher(); err != nil {
+			return nil, err
 		}
-		// Ends with the last watched process, this thread included.
-		go t.watch.listen(listener)
-		select {
-		case cmd, ok := <-t.cmds:
-			if ok {
-				t.errs <- cmd.Start()
-			}
-		case <-s.stop:
-		}
-	})
-	return t
-}
-
-// putSpare waits until t is ready and stores it as the spare, or ends it if there
-// is one already.
-func (s *Spawner) putSpare(t *watcher) {
-	err := <-t.ready
-	t.ready <- err
-	if err == nil {
-		select {
-		case s.spare <- t:
-			return
-		default:
-		}
-		close(t.cmds)
 	}
-}
-
-// run starts cmd on the thread of t.
-func (t *watcher) run(cmd *exec.Cmd) (*Watch, error) {
-	if err := <-t.ready; err != nil {
-		return nil, err
-	}
+	go s.prepareWatcher() // ends when the watcher is ready
 	t.cmds <- cmd
 	if err := <-t.errs; err != nil {
 		return nil, err
 	}
 	return t.watch, nil
+}
+
+// A watcher is a restricted thread that waits for the one command it will start.
+type watcher struct {
+	watch *Watch
+	cmds  chan *exec.Cmd // closed if there is no command for it
+	errs  chan error     // one error when the thread is restricted, one when the command has started
+}
+
+// newWatcher returns a watcher when its thread is restricted.
+func (s *Spawner) newWatcher() (*watcher, error) {
+	t := &watcher{watch: &Watch{}, cmds: make(chan *exec.Cmd), errs: make(chan error)}
+	if !s.plan.namespaces() {
+		t.watch.roots = s.plan.Profile.WritableRoots
+	}
+	go offMainThread(func() { // ends when the command has started
+		listener, err := s.restrictWatched()
+		t.errs <- err
+		if err != nil {
+			return
+		}
+		// Ends with the last watched process, this thread included.
+		go t.watch.listen(listener)
+		if cmd, ok := <-t.cmds; ok {
+			t.errs <- cmd.Start()
+		}
+	})
+	return t, <-t.errs
+}
+
+// prepareWatcher makes the spare watcher in advance, because that takes as long as
+// starting a command.
+func (s *Spawner) prepareWatcher() {
+	t, err := s.newWatcher()
+	if err != nil {
+		return // the next command finds out why
+	}
+	select {
+	case s.spare <- t:
+	default:
+		close(t.cmds) // there is one already
+	}
 }
 
 // Denials returns the refusals so far, in order and without duplicates. A command

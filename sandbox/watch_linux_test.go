@@ -27,7 +27,6 @@ func init() {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		cmd := exec.Command("/bin/sh", "-c", args[0])
 		cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 		cmd.Dir = args[1]
@@ -51,7 +50,6 @@ func init() {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		hold, release, err := os.Pipe()
 		if err != nil {
 			return err

@@ -45,7 +45,6 @@ func BenchmarkTrue(b *testing.B) {
 		if err != nil {
 			b.Skip(err)
 		}
-		defer spawner.Close()
 		besidePlain(b, path, direct(shell.Tools(shell.Options{}, shell.Plain(spawner.Start))[0]))
 	})
 	b.Run("served", func(b *testing.B) {
