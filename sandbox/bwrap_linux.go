@@ -35,20 +35,17 @@ func findBwrap() string {
 // full; Landlock, seccomp and the rest are up to the first process at both levels.
 // It returns the files to close once c runs.
 func (c *Cmd) useBwrap(cfg *initConfig) (files []*os.File, err error) {
-	plan := cfg.Plan
-	if plan.Profile.WritableRoots, err = realRoots(plan.Profile.WritableRoots); err != nil {
+	plan, err := cfg.Plan.resolve()
+	if err != nil {
 		return nil, err
 	}
-	plan.Profile.SharedRoots = realNames(plan.Profile.SharedRoots)
-	plan.Profile.Hidden = withRealNames(plan.Profile.Hidden)
-	plan.Profile.Paths.Denied = withRealNames(plan.Profile.Paths.Denied)
-	v, err := layout(plan, nil)
+	v, err := layout(plan, nil, scanUntilStable)
 	if err != nil {
 		return nil, err
 	}
 	args := bwrapArgs(plan, v)
 	c.notes = v.notes
-	cfg.Overrides = recordsOf(v.overrides)
+	cfg.Overrides = v.overrides
 
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -94,17 +91,17 @@ func bwrapArgs(plan Plan, v view) []string {
 	for _, c := range v.overrides {
 		switch {
 		case c.isSymlink():
-		case c.kind == readOnly:
-			args = append(args, "--ro-bind", c.path, c.path)
+		case c.Kind == readOnly:
+			args = append(args, "--ro-bind", c.Path, c.Path)
 		case c.partial:
-			args = append(args, "--perms", "0555", "--tmpfs", c.path)
-			masks = append(masks, c.path)
-		case c.kind == hidden && c.file.isDir():
-			args = append(args, "--perms", "0000", "--tmpfs", c.path, "--remount-ro", c.path)
-		case c.kind == hidden:
-			args = append(args, "--ro-bind", "/dev/null", c.path) // a mount without device files
+			args = append(args, "--perms", "0555", "--tmpfs", c.Path)
+			masks = append(masks, c.Path)
+		case c.Kind == hidden && c.File.isDir():
+			args = append(args, "--perms", "0000", "--tmpfs", c.Path, "--remount-ro", c.Path)
+		case c.Kind == hidden:
+			args = append(args, "--ro-bind", "/dev/null", c.Path) // a mount without device files
 		default:
-			args = append(args, "--bind", c.path, c.path)
+			args = append(args, "--bind", c.Path, c.Path)
 		}
 	}
 	for _, l := range v.symlinks {
@@ -142,17 +139,10 @@ func probeBwrap(path string) error {
 	if path == "" {
 		return errors.New("bubblewrap is not installed")
 	}
-	plan := Plan{Level: Bwrap, BwrapPath: path}
-	cmd := plan.Command("")
 	var out bytes.Buffer
-	cmd.Stderr = &out
-	err := cmd.launch(initConfig{Plan: plan, Args: []string{""}, Dir: "/", Probe: true})
-	if err != nil {
-		if said := strings.TrimSpace(out.String()); said != "" {
-			return errors.New(said)
-		}
-		return err
+	err := probePlan(Plan{Level: Bwrap, BwrapPath: path}, &out)
+	if said := strings.TrimSpace(out.String()); err != nil && said != "" {
+		return errors.New(said)
 	}
-	cmd.Wait() // there is no second report
-	return nil
+	return err
 }

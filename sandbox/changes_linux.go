@@ -86,6 +86,12 @@ func scanUntilStable(search scanFunc) (note string, err error) {
 	}
 }
 
+// scanOnce runs search once, for a running sandbox, which is rescanned later anyway.
+func scanOnce(search scanFunc) (note string, err error) {
+	_, err = search()
+	return "", err
+}
+
 var errMoving = errors.New("folders in the writable roots are being moved while they are searched for " +
 	"protected names; stop the process that does that, and try again")
 

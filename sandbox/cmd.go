@@ -41,6 +41,32 @@ func (p Plan) Command(argv ...string) *Cmd {
 	return &Cmd{Args: argv, plan: p, inner: &exec.Cmd{}}
 }
 
+// check returns an error if c cannot be started on any system.
+func (c *Cmd) check() error {
+	switch {
+	case c.link != nil:
+		return errors.New("sandbox: already started")
+	case c.plan.Digest == "" || c.plan.seal().Digest != c.plan.Digest:
+		return errors.New("sandbox: plan was not made by NewPlan")
+	case len(c.Args) == 0:
+		return errors.New("sandbox: no program")
+	}
+	return nil
+}
+
+// setStdio passes on the standard streams, unless they are pipes of inner already.
+func (c *Cmd) setStdio() {
+	if c.Stdin != nil {
+		c.inner.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		c.inner.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		c.inner.Stderr = c.Stderr
+	}
+}
+
 // StdinPipe is like [exec.Cmd.StdinPipe].
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return c.inner.StdinPipe() }
 

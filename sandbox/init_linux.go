@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/signal"
@@ -234,8 +233,8 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 	if err := closeOnExec(); err != nil {
 		return initConfig{}, requests, step("close_range", err)
 	}
-	lifeline := os.NewFile(configFd, "order")
-	if err = readMessage(lifeline, &cfg); err != nil {
+	lifeline := json.NewDecoder(os.NewFile(configFd, "config"))
+	if err = lifeline.Decode(&cfg); err != nil {
 		return cfg, requests, fmt.Errorf("reading the sandbox config: %w", err)
 	}
 	if !cfg.Plan.namespaces() {
@@ -250,21 +249,21 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 		}
 		unix.Exit(1) // when pid 1 exits, the kernel kills the whole namespace
 	}
-	prescanned := make(chan scanResult, 1)
+	prescanned := make(chan *scanResult, 1)
 	if cfg.Prescan {
 		cfg.prescanned = prescanned
 	}
 	go func() { // ends with the process
 		if cfg.Prescan {
-			var f scanResult
-			if readMessage(lifeline, &f) != nil {
+			var f *scanResult
+			if lifeline.Decode(&f) != nil {
 				end()
 			}
 			prescanned <- f
 		}
-		var request [1]byte
 		for {
-			if _, err := io.ReadFull(lifeline, request[:]); err != nil {
+			var request string
+			if lifeline.Decode(&request) != nil {
 				end()
 			}
 			requests <- struct{}{}
@@ -289,21 +288,10 @@ func prepare(cfg *initConfig) error {
 	if !cfg.Plan.confined() {
 		return nil
 	}
-	roots, err := realRoots(cfg.Plan.Profile.WritableRoots)
-	if err != nil {
+	var err error
+	if cfg.resolved, err = cfg.Plan.resolve(); err != nil {
 		return err
 	}
-	resolved := cfg.Plan
-	resolved.Profile.WritableRoots = roots
-	resolved.Profile.SharedRoots = realNames(cfg.Plan.Profile.SharedRoots)
-	resolved.Profile.Hidden = withRealNames(cfg.Plan.Profile.Hidden)
-	resolved.Profile.Paths.Denied = withRealNames(cfg.Plan.Profile.Paths.Denied)
-	if cfg.Plan.Level == Landlock {
-		if resolved, err = resolveForLandlock(resolved); err != nil {
-			return err
-		}
-	}
-	cfg.resolved = resolved
 	if cfg.Self {
 		// The path may not be visible once the mounts are in place.
 		if cfg.exe, err = openSelf(cfg.Plan); err != nil {
@@ -312,7 +300,7 @@ func prepare(cfg *initConfig) error {
 	}
 	switch cfg.Plan.Level {
 	case Full:
-		cfg.notes, err = setupMounts(resolved, cfg.prescanned)
+		cfg.notes, err = setupMounts(cfg.resolved, cfg.prescanned)
 	case Bwrap:
 		err = verifyMounts(cfg.Overrides)
 	}
@@ -346,16 +334,27 @@ func openSelf(plan Plan) (fd int, err error) {
 	return tree, nil
 }
 
-// resolveForLandlock returns plan with its patterns replaced by the paths they
-// match, and with symlinks in its readable paths resolved.
-func resolveForLandlock(plan Plan) (Plan, error) {
-	matched, err := findGlobs(plan.Profile.Paths.DeniedGlobs, plan.Profile.Paths.GlobDepth)
-	if err != nil {
-		return plan, err
+// resolve returns p with symlinks in its paths resolved. At level landlock, patterns
+// are also replaced by the paths they match.
+func (p Plan) resolve() (Plan, error) {
+	var err error
+	if p.Profile.WritableRoots, err = realRoots(p.Profile.WritableRoots); err != nil {
+		return p, err
 	}
-	plan.Profile.Paths.Denied = sorted(slices.Concat(plan.Profile.Paths.Denied, matched))
-	plan.Profile.Paths.Readable = realNames(plan.Profile.Paths.Readable)
-	return plan, nil
+	p.Profile.SharedRoots = realNames(p.Profile.SharedRoots)
+	p.Profile.Hidden = withRealNames(p.Profile.Hidden)
+	paths := &p.Profile.Paths
+	paths.Denied = withRealNames(paths.Denied)
+	if p.Level != Landlock {
+		return p, nil
+	}
+	matched, err := findGlobs(paths.DeniedGlobs, paths.GlobDepth)
+	if err != nil {
+		return p, err
+	}
+	paths.Denied = sorted(slices.Concat(paths.Denied, matched))
+	paths.Readable = realNames(paths.Readable)
+	return p, nil
 }
 
 // startConfined starts the program from a thread that is confined to the plan.

@@ -176,7 +176,7 @@ func (w *folderWatch) checkEntry(path, name string) bool {
 // isInPlace reports whether an override of kind at path is mounted, or path does
 // not exist.
 func isInPlace(path string, kind overrideKind) bool {
-	return mountOverride{path: path, kind: kind}.inPlace()
+	return mountOverride{Path: path, Kind: kind}.inPlace()
 }
 
 // changed reads the queued events and reports whether an override has gone missing

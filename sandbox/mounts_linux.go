@@ -18,7 +18,7 @@ const (
 // setupMounts makes the view of the file system for plan the root of this process,
 // which must have its own mount namespace. If prescanned is not nil, it delivers
 // the scan result of the shared roots. Notes say what could not be protected.
-func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err error) {
+func setupMounts(plan Plan, prescanned <-chan *scanResult) (notes []string, err error) {
 	// Nothing done here may propagate to the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, step("private mounts", err)
@@ -33,7 +33,7 @@ func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err e
 		return nil, step("device files", err)
 	}
 	// The kernel allows mounting a /proc only while another one is visible.
-	proc, err := newProc()
+	proc, err := newMount("proc", nil, 0)
 	if err != nil {
 		return nil, step("mounting /proc", err)
 	}
@@ -53,13 +53,13 @@ func setupMounts(plan Plan, prescanned <-chan scanResult) (notes []string, err e
 	}
 	for _, c := range v.overrides {
 		err := c.attach()
-		if err != nil && c.isSymlink() && !c.fixed {
+		if err != nil && c.isSymlink() && !c.Fixed {
 			// Older kernels cannot mount on a symlink.
-			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.path, err))
+			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.Path, err))
 			continue
 		}
 		if err != nil {
-			return nil, step(c.path, err)
+			return nil, step(c.Path, err)
 		}
 	}
 	return notes, v.sealMasks(plan.Profile.Paths.Restricted)
@@ -81,17 +81,11 @@ func (v view) sealMasks(restricted bool) error {
 	}
 	for _, c := range v.overrides {
 		if c.partial {
-			masks = append(masks, c.path)
+			masks = append(masks, c.Path)
 		}
 	}
 	for _, path := range masks {
-		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLOEXEC)
-		if err != nil {
-			return step(path, err)
-		}
-		err = setMountAttr(fd, unix.MOUNT_ATTR_RDONLY, 0)
-		unix.Close(fd)
-		if err != nil {
+		if err := makeReadOnly(path); err != nil {
 			return step(path, err)
 		}
 	}
@@ -102,15 +96,13 @@ func (v view) sealMasks(restricted bool) error {
 // such as /tmp, other users create and remove repositories at any time. If
 // something that was found is gone by the time it is opened, the search is
 // repeated.
-func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
+func cloneLayout(plan Plan, prescanned <-chan *scanResult) (v view, err error) {
 	var found *scanResult
 	if prescanned != nil {
-		if f := <-prescanned; !f.None {
-			found = &f
-		}
+		found = <-prescanned
 	}
 	for range 10 {
-		if v, err = layout(plan, found); err != nil {
+		if v, err = layout(plan, found, scanUntilStable); err != nil {
 			return view{}, err
 		}
 		found = nil
@@ -118,7 +110,7 @@ func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
 			return v, nil
 		}
 		for _, c := range v.overrides {
-			if c.tree >= 0 {
+			if c.tree > 0 {
 				unix.Close(c.tree)
 			}
 		}
@@ -132,7 +124,7 @@ func cloneLayout(plan Plan, prescanned <-chan scanResult) (v view, err error) {
 func cloneAll(overrides []mountOverride) error {
 	for i := range overrides {
 		if err := overrides[i].clone(); err != nil {
-			return step(overrides[i].path, err)
+			return step(overrides[i].Path, err)
 		}
 	}
 	return nil
@@ -193,17 +185,9 @@ func setMountAttr(tree int, attr uint64, flags uint) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|flags, &unix.MountAttr{Attr_set: attr})
 }
 
-// newProc returns a new proc mount for this pid namespace.
-func newProc() (int, error) {
-	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(fs)
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, err
-	}
-	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, plainMount|unix.MOUNT_ATTR_NOEXEC)
+// makeReadOnly makes the mount at path read-only.
+func makeReadOnly(path string) error {
+	return unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
 // attachProc mounts proc on /proc, read-only, because root could change settings of
@@ -213,7 +197,7 @@ func attachProc(proc int, plan Plan) error {
 		return err
 	}
 	limitNamespaces(plan)
-	return setMountAttr(proc, unix.MOUNT_ATTR_RDONLY, 0)
+	return makeReadOnly("/proc")
 }
 
 // sharedMemory is the size of /dev/shm in bytes.
@@ -276,33 +260,28 @@ func privateDev(devs map[string]int) error {
 			return &os.PathError{Op: "mount", Path: m.path, Err: err}
 		}
 	}
-	dev, err := unix.OpenTree(unix.AT_FDCWD, "/dev", unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dev)
-	return setMountAttr(dev, unix.MOUNT_ATTR_RDONLY, 0)
+	return makeReadOnly("/dev")
 }
 
 // clone sets c.tree to a detached copy of the mounts at c's path. A mask needs
 // none.
 func (c *mountOverride) clone() error {
-	if c.kind == hidden {
+	if c.Kind == hidden {
 		return nil
 	}
-	fd, err := unix.Open(c.path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(c.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := c.file.check(fd); err != nil {
+	if err := c.File.check(fd); err != nil {
 		return err
 	}
 	if c.tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH); err != nil {
 		return err
 	}
 	attr := uint64(plainMount)
-	if c.kind == readOnly {
+	if c.Kind == readOnly {
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
 	return setMountAttr(c.tree, attr, unix.AT_RECURSIVE)
@@ -327,16 +306,13 @@ func (c mountOverride) attach() error {
 		return err
 	}
 	defer unix.Close(at)
-	if c.kind != hidden {
-		defer unix.Close(c.tree)
-		return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if c.Kind == hidden {
+		if c.tree, err = c.newMask(); err != nil {
+			return err
+		}
 	}
-	mask, err := c.newMask()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(mask)
-	return unix.MoveMount(mask, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	defer unix.Close(c.tree)
+	return unix.MoveMount(c.tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 var errReplaced = errors.New("was replaced while the sandbox was set up; try again")
@@ -344,8 +320,8 @@ var errReplaced = errors.New("was replaced while the sandbox was set up; try aga
 // openTarget opens c's path in the new root. It returns errReplaced if the file
 // there is no longer the one that was found in the old root.
 func (c mountOverride) openTarget() (int, error) {
-	if isBelow(c.path, "/dev/shm") {
-		if err := os.MkdirAll(c.path, 0o700); err != nil {
+	if isBelow(c.Path, "/dev/shm") {
+		if err := os.MkdirAll(c.Path, 0o700); err != nil {
 			return -1, err
 		}
 	}
@@ -355,13 +331,13 @@ func (c mountOverride) openTarget() (int, error) {
 			return -1, err
 		}
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, c.path, &unix.OpenHow{
+	fd, err := unix.Openat2(unix.AT_FDCWD, c.Path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	if err != nil || c.inMask || isBelow(c.path, "/dev/shm") {
+	if err != nil || c.inMask || isBelow(c.Path, "/dev/shm") {
 		return fd, err
 	}
-	if err := c.file.check(fd); err != nil {
+	if err := c.File.check(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -374,13 +350,13 @@ const skeletonMode = 0o555
 // makeTarget creates c's path in the mask it lies below. No other process sees the
 // mask yet.
 func (c mountOverride) makeTarget() error {
-	if c.file.isDir() {
-		return os.MkdirAll(c.path, skeletonMode)
+	if c.File.isDir() {
+		return os.MkdirAll(c.Path, skeletonMode)
 	}
-	if err := os.MkdirAll(filepath.Dir(c.path), skeletonMode); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.Path), skeletonMode); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(c.path, os.O_CREATE|os.O_RDONLY, 0o444)
+	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDONLY, 0o444)
 	if err != nil {
 		return err
 	}
@@ -392,7 +368,7 @@ func (c mountOverride) newMask() (int, error) {
 	switch {
 	case c.partial:
 		return skeletonMount()
-	case c.file.isDir():
+	case c.File.isDir():
 		return folderMask()
 	}
 	return fileMask()
@@ -400,17 +376,17 @@ func (c mountOverride) newMask() (int, error) {
 
 // skeletonMount returns a tmpfs mask in which visible paths can be created.
 func skeletonMount() (int, error) {
-	return tmpfsMount([][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
+	return newMount("tmpfs", [][2]string{{"mode", "555"}, {"size", "4m"}, {"nr_inodes", "20000"}}, 0)
 }
 
 // folderMask returns an empty tmpfs mask that nobody can open.
 func folderMask() (int, error) {
-	return tmpfsMount([][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
+	return newMount("tmpfs", [][2]string{{"mode", "000"}, {"size", "4k"}, {"nr_inodes", "1"}}, unix.MOUNT_ATTR_RDONLY)
 }
 
-// tmpfsMount returns a new tmpfs mount.
-func tmpfsMount(options [][2]string, attr int) (int, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+// newMount returns a new mount of a file system of the given type.
+func newMount(fsType string, options [][2]string, attr int) (int, error) {
+	fs, err := unix.Fsopen(fsType, unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}

@@ -14,15 +14,16 @@ import (
 )
 
 // A mountOverride is a mount over one path that differs from the read-only root.
+// As JSON it is sent to another process.
 type mountOverride struct {
-	path string // with symlinks resolved, except for its last name
-	kind overrideKind
-	file fileID
-	tree int // detached copy of the mounts at path, -1 for none
+	Path  string       `json:"path"` // with symlinks resolved, except for its last name
+	Kind  overrideKind `json:"kind"`
+	File  fileID       `json:"file"`
+	Fixed bool         `json:"fixed,omitempty"` // of Hidden or ReadOnlyPaths: path must not be replaced
 
+	tree    int  // detached copy of the mounts at path, 0 for none
 	inMask  bool // lies below a mask, in which path has to be created
 	partial bool // hidden, but a path below it is not
-	fixed   bool // of Hidden or ReadOnlyPaths: path must not be replaced
 }
 
 // An overrideKind is the kind of a mount override. If two are for one path, the
@@ -45,7 +46,7 @@ type fileID struct {
 func (id fileID) isDir() bool { return id.Kind == unix.S_IFDIR }
 
 // isSymlink reports whether c is for a symlink itself and not for its target.
-func (c mountOverride) isSymlink() bool { return c.file.Kind == unix.S_IFLNK }
+func (c mountOverride) isSymlink() bool { return c.File.Kind == unix.S_IFLNK }
 
 // Limits of the search for protected names. Names beyond them are not protected,
 // and a note says so.
@@ -65,24 +66,10 @@ type view struct {
 // A scanFunc runs a search and says what changed during it.
 type scanFunc func() (scanChange, error)
 
-// layout returns the view of plan, whose roots have no symlinks. It repeats the
-// search while folders are being moved. Prescanned is the scan result of the
-// shared roots, nil to search them too.
-func layout(plan Plan, prescanned *scanResult) (view, error) {
-	return layoutWith(plan, prescanned, scanUntilStable)
-}
-
-// layoutOnce is layout with a single search. It is for a running sandbox, which
-// is rescanned later anyway.
-func layoutOnce(plan Plan) (view, error) {
-	return layoutWith(plan, nil, func(search scanFunc) (note string, err error) {
-		_, err = search()
-		return "", err
-	})
-}
-
-// layoutWith is layout with the function that repeats the search.
-func layoutWith(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note string, err error)) (view, error) {
+// layout returns the view of plan, whose roots have no symlinks. Repeat runs the
+// search as often as necessary, see [scanUntilStable]. Prescanned is the scan result
+// of the shared roots, nil to search them too.
+func layout(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note string, err error)) (view, error) {
 	p := plan.Profile
 	var list []mountOverride
 	for _, root := range p.WritableRoots {
@@ -90,7 +77,7 @@ func layoutWith(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note s
 		if err != nil {
 			return view{}, fmt.Errorf("writable root %s: %w", root, err)
 		}
-		if c.path != root {
+		if c.Path != root {
 			return view{}, fmt.Errorf("writable root %s: %w", root, errReplaced)
 		}
 		list = append(list, c)
@@ -132,7 +119,7 @@ func layoutWith(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note s
 			if err != nil {
 				return view{}, fmt.Errorf("%s %s: %w", named.what, path, err)
 			}
-			c.fixed = named.fixed
+			c.Fixed = named.fixed
 			list = append(list, c)
 		}
 	}
@@ -158,18 +145,18 @@ func addFixedPaths(list []mountOverride, p policy.Profile) ([]mountOverride, err
 		if err != nil {
 			return nil, fmt.Errorf("read-only path %s: %w", path, err)
 		}
-		c.fixed = true
-		if _, ok := outerRoot(c.path, p.WritableRoots); ok {
+		c.Fixed = true
+		if _, ok := outerRoot(c.Path, p.WritableRoots); ok {
 			fixed = append(fixed, c)
 		}
 	}
 	seen := map[string]bool{}
 	for _, c := range slices.Concat(list, fixed) {
-		root, ok := outerRoot(c.path, p.WritableRoots)
-		if !ok || !c.fixed {
+		root, ok := outerRoot(c.Path, p.WritableRoots)
+		if !ok || !c.Fixed {
 			continue
 		}
-		for up := filepath.Dir(c.path); isBelow(up, root) && up != root && !seen[up]; up = filepath.Dir(up) {
+		for up := filepath.Dir(c.Path); isBelow(up, root) && up != root && !seen[up]; up = filepath.Dir(up) {
 			seen[up] = true
 			pin, err := lstatOverride(up, pinned)
 			if err != nil {
@@ -195,38 +182,38 @@ func outerRoot(path string, roots []string) (root string, ok bool) {
 // restricted, the whole root is one.
 func nest(list []mountOverride, restricted bool) view {
 	slices.SortStableFunc(list, func(a, b mountOverride) int {
-		if d := strings.Count(a.path, "/") - strings.Count(b.path, "/"); d != 0 {
+		if d := strings.Count(a.Path, "/") - strings.Count(b.Path, "/"); d != 0 {
 			return d
 		}
-		if d := strings.Compare(a.path, b.path); d != 0 {
+		if d := strings.Compare(a.Path, b.Path); d != 0 {
 			return d
 		}
-		return int(a.kind) - int(b.kind)
+		return int(a.Kind) - int(b.Kind)
 	})
 	v := view{}
 	at := map[string]int{} // index of the override at a path
 	for i, c := range list {
-		if i+1 < len(list) && list[i+1].path == c.path {
+		if i+1 < len(list) && list[i+1].Path == c.Path {
 			continue // two names may lead to one path: the stricter kind wins
 		}
 		mask, masked, closed := -1, restricted, false
-		for up := c.path; up != "/"; {
+		for up := c.Path; up != "/"; {
 			up = filepath.Dir(up)
 			if i, ok := at[up]; ok {
-				mask, masked, closed = i, v.overrides[i].kind == hidden, v.overrides[i].kind == readOnly
+				mask, masked, closed = i, v.overrides[i].Kind == hidden, v.overrides[i].Kind == readOnly
 				break
 			}
 		}
 		switch {
-		case masked && (c.kind == hidden || c.kind == pinned || c.fixed):
+		case masked && (c.Kind == hidden || c.Kind == pinned || c.Fixed):
 			continue // hidden by the mask already
-		case closed && c.kind == pinned:
+		case closed && c.Kind == pinned:
 			continue // it would make the path writable
 		case masked && mask >= 0:
 			v.overrides[mask].partial = true
 		}
 		c.inMask = masked
-		at[c.path] = len(v.overrides)
+		at[c.Path] = len(v.overrides)
 		v.overrides = append(v.overrides, c)
 	}
 	return v
@@ -239,7 +226,7 @@ type symlink struct{ path, target string }
 func (v *view) addSymlinks(p policy.Paths) {
 	masks := map[string]bool{"/": p.Restricted}
 	for _, c := range v.overrides {
-		masks[c.path] = c.kind == hidden
+		masks[c.Path] = c.Kind == hidden
 	}
 	inMask := func(path string) bool {
 		for {
@@ -302,18 +289,18 @@ func openOverride(path string, kind overrideKind, flags int) (mountOverride, err
 	if err != nil {
 		return mountOverride{}, err
 	}
-	return mountOverride{path: real, kind: kind, tree: -1, file: idOf(st)}, nil
+	return mountOverride{Path: real, Kind: kind, File: idOf(st)}, nil
 }
 
 // inPlace reports whether c is mounted, or its path does not exist.
 func (c mountOverride) inPlace() bool {
-	fd, err := unix.Open(c.path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(c.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return isMissing(err)
 	}
 	defer unix.Close(fd)
 	mounted, protected := mountState(fd)
-	switch c.kind {
+	switch c.Kind {
 	case readOnly:
 		return protected
 	case hidden:

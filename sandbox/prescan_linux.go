@@ -15,19 +15,8 @@ import (
 
 // A scanResult is the result of a search.
 type scanResult struct {
-	Found []overrideRecord `json:"found,omitempty"`
-	Notes []string         `json:"notes,omitempty"`
-	// None means that there was no search, or that it could not read a folder
-	// that the first process, with its capabilities, may be able to read.
-	None bool `json:"none,omitempty"`
-}
-
-func (f *scanResult) overrides() []mountOverride {
-	var list []mountOverride
-	for _, one := range f.Found {
-		list = append(list, mountOverride{path: one.Path, kind: one.Kind, file: one.File, tree: -1})
-	}
-	return list
+	Found []mountOverride `json:"found,omitempty"`
+	Notes []string        `json:"notes,omitempty"`
 }
 
 // needsPrescan reports whether there are shared roots to search.
@@ -35,11 +24,13 @@ func (p Plan) needsPrescan() bool {
 	return len(p.Profile.SharedRoots) > 0 && len(p.Profile.ReadOnlySubpaths) > 0
 }
 
-// prescanShared searches the shared roots as [searchRoots] does.
-func prescanShared(plan Plan) scanResult {
+// prescanShared searches the shared roots as [searchRoots] does. It returns nil if it
+// could not read a folder that the first process, with its capabilities, may be able
+// to read.
+func prescanShared(plan Plan) *scanResult {
 	roots, err := realRoots(plan.Profile.WritableRoots)
 	if err != nil {
-		return scanResult{None: true} // the first process reports the error
+		return nil // the first process reports the error
 	}
 	shared := realNames(plan.Profile.SharedRoots)
 	s := newSearch(roots, splitPatterns(plan.Profile.ReadOnlySubpaths))
@@ -49,9 +40,9 @@ func prescanShared(plan Plan) scanResult {
 		}
 	})
 	if s.unreadable {
-		return scanResult{None: true}
+		return nil
 	}
-	return scanResult{Found: recordsOf(s.found), Notes: s.notes}
+	return &scanResult{Found: s.found, Notes: s.notes}
 }
 
 // isOurs reports whether the folder at path belongs to this user, who can then

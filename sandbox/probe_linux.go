@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"unsafe"
@@ -74,9 +75,12 @@ func probeAction(do uint32) error {
 }
 
 // probeNamespaces sets up a sandbox that runs nothing.
-func probeNamespaces() error {
-	plan := Plan{Level: Full}
+func probeNamespaces() error { return probePlan(Plan{Level: Full}, nil) }
+
+// probePlan sets up a sandbox for plan that runs nothing.
+func probePlan(plan Plan, stderr io.Writer) error {
 	cmd := plan.Command("")
+	cmd.Stderr = stderr
 	if err := cmd.launch(initConfig{Plan: plan, Args: []string{""}, Dir: "/", Probe: true}); err != nil {
 		return err
 	}

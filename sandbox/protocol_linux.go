@@ -1,11 +1,7 @@
 package sandbox
 
 import (
-	"bufio"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -15,24 +11,24 @@ import (
 // An initConfig is sent by the starting process to the first process of a
 // sandbox.
 type initConfig struct {
-	Plan        Plan             `json:"plan"`
-	Self        bool             `json:"self,omitempty"` // run the current executable
-	Args        []string         `json:"args"`
-	Env         []string         `json:"env"`
-	Dir         string           `json:"dir"`
-	Extra       int              `json:"extra,omitempty"`        // number of extra files
-	AllIDs      bool             `json:"all_ids,omitempty"`      // all user ids are mapped
-	AllowRescan bool             `json:"allow_rescan,omitempty"` // see [Cmd.AllowRescan]
-	Probe       bool             `json:"probe,omitempty"`        // set up the sandbox and exit
-	Overrides   []overrideRecord `json:"overrides,omitempty"`    // mounts that bubblewrap was asked to make
-	ListenerFd  int              `json:"listener_fd,omitempty"`  // socket for sending the proxy's listener, 0 for none
-	Prescan     bool             `json:"prescan,omitempty"`      // a scanResult for the shared roots follows
+	Plan        Plan            `json:"plan"`
+	Self        bool            `json:"self,omitempty"` // run the current executable
+	Args        []string        `json:"args"`
+	Env         []string        `json:"env"`
+	Dir         string          `json:"dir"`
+	Extra       int             `json:"extra,omitempty"`        // number of extra files
+	AllIDs      bool            `json:"all_ids,omitempty"`      // all user ids are mapped
+	AllowRescan bool            `json:"allow_rescan,omitempty"` // see [Cmd.AllowRescan]
+	Probe       bool            `json:"probe,omitempty"`        // set up the sandbox and exit
+	Overrides   []mountOverride `json:"overrides,omitempty"`    // mounts that bubblewrap was asked to make
+	ListenerFd  int             `json:"listener_fd,omitempty"`  // socket for sending the proxy's listener, 0 for none
+	Prescan     bool            `json:"prescan,omitempty"`      // a scanResult for the shared roots follows
 
 	// Set by the first process itself.
-	prescanned <-chan scanResult // nil without Prescan
-	resolved   Plan              // Plan with symlinks in its paths resolved
-	exe        int               // descriptor of the current executable
-	notes      []string          // what could not be protected
+	prescanned <-chan *scanResult // nil without Prescan
+	resolved   Plan               // Plan with symlinks in its paths resolved
+	exe        int                // descriptor of the current executable
+	notes      []string           // what could not be protected
 }
 
 // A report is sent back by the first process: one when the program runs or could
@@ -54,7 +50,7 @@ type report struct {
 type link struct {
 	once     sync.Once
 	lifeline *os.File // closed to end the sandbox
-	reports  *bufio.Reader
+	reports  *json.Decoder
 	file     *os.File // underlies reports
 
 	mu    sync.Mutex // held while waiting for a report
@@ -64,26 +60,10 @@ type link struct {
 // closeLifeline ends the sandbox.
 func (l *link) closeLifeline() { l.once.Do(func() { l.lifeline.Close() }) }
 
-// failure returns the error in the first report.
-func (r report) failure() error {
-	if r.Error == "" {
-		return nil
-	}
-	err := errors.New(r.Error)
-	if r.Denied {
-		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
-	}
-	return fmt.Errorf("starting the sandbox: %w", err)
-}
-
 // nextReport waits for the next report.
-func (l *link) nextReport() (report, error) {
-	var r report
-	line, err := l.reports.ReadBytes('\n')
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(line, &r)
+func (l *link) nextReport() (r report, err error) {
+	err = l.reports.Decode(&r)
+	return r, err
 }
 
 // exitError returns the error for the last report, or for its absence if rerr is
@@ -112,38 +92,12 @@ func (l *link) lastReport() (report, error) {
 
 // reportWriter returns a function that writes reports to w. It may be called
 // concurrently.
-func reportWriter(w *os.File) func(report) {
+func reportWriter(w io.Writer) func(report) {
 	var mu sync.Mutex
+	enc := json.NewEncoder(w)
 	return func(r report) {
-		line, err := json.Marshal(r)
-		if err != nil {
-			panic(fmt.Sprintf("sandbox: a report cannot be written as JSON: %v", err))
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		w.Write(append(line, '\n'))
+		enc.Encode(r) // if this fails, nobody is left to read it
 	}
-}
-
-// writeMessage writes v to w as JSON, preceded by its length.
-func writeMessage(w io.Writer, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...))
-	return err
-}
-
-// readMessage reads one message of writeMessage into v, and nothing after it.
-func readMessage(r io.Reader, v any) error {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return err
-	}
-	text := make([]byte, binary.LittleEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(r, text); err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
 }

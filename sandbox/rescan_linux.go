@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rescanRequest is the byte on the lifeline that requests a rescan.
-const rescanRequest = 'r'
+// rescanRequest is the message on the lifeline that requests a rescan: a JSON
+// string, and white space to end it.
+const rescanRequest = "\"rescan\"\n"
 
 // Rescan applies the profile's names and patterns to the files as they are now,
 // such as a repository that was cloned since, or a hidden file that did not exist
@@ -34,7 +35,7 @@ func (c *Cmd) Rescan() error {
 	if l.ended != nil {
 		return ErrEnded
 	}
-	if _, err := l.lifeline.Write([]byte{rescanRequest}); err != nil {
+	if _, err := l.lifeline.WriteString(rescanRequest); err != nil {
 		return ErrEnded
 	}
 	r, err := l.nextReport()
@@ -117,7 +118,7 @@ func (r *rescanner) rescan() (stale string, err error) {
 	if r.watch != nil && !r.watch.changed() && !r.namedPathMissing() {
 		return "", nil
 	}
-	v, err := layoutOnce(r.plan)
+	v, err := layout(r.plan, nil, scanOnce)
 	if err != nil {
 		return "", err
 	}
@@ -126,19 +127,19 @@ func (r *rescanner) rescan() (stale string, err error) {
 		return "", nil
 	}
 	if r.plan.Level != Full {
-		return missing.overrides[0].path, nil
+		return missing.overrides[0].Path, nil
 	}
 	if err := cloneAll(missing.overrides); err != nil {
 		return "", err
 	}
 	for i, c := range missing.overrides {
-		if err := c.attach(); err != nil && c.file.Kind != unix.S_IFLNK {
+		if err := c.attach(); err != nil && !c.isSymlink() {
 			for _, rest := range missing.overrides[i+1:] {
-				if rest.tree >= 0 {
+				if rest.tree > 0 {
 					unix.Close(rest.tree)
 				}
 			}
-			return "", step(c.path, err)
+			return "", step(c.Path, err)
 		}
 	}
 	return "", missing.sealMasks(false)
@@ -195,14 +196,14 @@ func (v view) missing() view {
 	var n view
 	var masks []string
 	for _, c := range v.overrides {
-		inMissing := slices.ContainsFunc(masks, func(m string) bool { return isBelow(c.path, m) })
+		inMissing := slices.ContainsFunc(masks, func(m string) bool { return isBelow(c.Path, m) })
 		switch {
 		case inMissing:
-		case c.kind == writable || c.inPlace():
+		case c.Kind == writable || c.inPlace():
 			continue
 		}
 		if c.partial {
-			masks = append(masks, c.path)
+			masks = append(masks, c.Path)
 		}
 		n.overrides = append(n.overrides, c)
 	}

@@ -30,17 +30,11 @@ type link struct{}
 // Start starts the program. On this system only a plan that confines nothing can
 // be started, and processes that the program starts may outlive it.
 func (c *Cmd) Start() error {
-	if c.link != nil {
-		return errors.New("sandbox: already started")
-	}
-	if c.plan.Digest == "" || c.plan.seal().Digest != c.plan.Digest {
-		return errors.New("sandbox: plan was not made by NewPlan")
+	if err := c.check(); err != nil {
+		return err
 	}
 	if c.plan.confined() {
 		return fmt.Errorf("%w: there is no sandbox for %s", ErrUnsupported, runtime.GOOS)
-	}
-	if len(c.Args) == 0 {
-		return errors.New("sandbox: no program")
 	}
 	args := slices.Clone(c.Args)
 	if args[0] == "" {
@@ -57,15 +51,7 @@ func (c *Cmd) Start() error {
 	c.inner.Path, c.inner.Args = named.Path, args
 	c.inner.Dir = c.Dir
 	c.inner.Env = append([]string{}, c.Env...)
-	if c.Stdin != nil {
-		c.inner.Stdin = c.Stdin
-	}
-	if c.Stdout != nil {
-		c.inner.Stdout = c.Stdout
-	}
-	if c.Stderr != nil {
-		c.inner.Stderr = c.Stderr
-	}
+	c.setStdio()
 	c.inner.ExtraFiles = c.ExtraFiles
 	c.link = &link{}
 	return c.inner.Start()
@@ -83,6 +69,9 @@ func (c *Cmd) Wait() error {
 
 // WaitEnded is the same as Wait on this system.
 func (c *Cmd) WaitEnded() error { return c.Wait() }
+
+// Rescan does nothing on this system, where nothing is confined.
+func (c *Cmd) Rescan() error { return nil }
 
 // Kill kills the program. The caller must still call Wait.
 func (c *Cmd) Kill() error {

@@ -88,7 +88,7 @@ func searchRoots(
 		}
 	})
 	if prescanned != nil {
-		s.found = append(s.found, prescanned.overrides()...)
+		s.found = append(s.found, prescanned.Found...)
 		s.notes = append(s.notes, prescanned.Notes...)
 	}
 	return s.found, s.notes, seen.changes(s)

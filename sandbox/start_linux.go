@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,14 +34,8 @@ func (c *Cmd) Start() error {
 
 // initConfig returns what the first process of c needs to know.
 func (c *Cmd) initConfig() (initConfig, error) {
-	if c.link != nil {
-		return initConfig{}, errors.New("sandbox: already started")
-	}
-	if c.plan.Digest == "" || c.plan.seal().Digest != c.plan.Digest {
-		return initConfig{}, errors.New("sandbox: plan was not made by NewPlan")
-	}
-	if len(c.Args) == 0 {
-		return initConfig{}, errors.New("sandbox: no program")
+	if err := c.check(); err != nil {
+		return initConfig{}, err
 	}
 	dir := c.Dir
 	if !filepath.IsAbs(dir) {
@@ -84,7 +78,7 @@ func (c *Cmd) launch(cfg initConfig) error {
 		configW.Close()
 		return err
 	}
-	c.link = &link{lifeline: configW, reports: bufio.NewReader(reportR), file: reportR}
+	c.link = &link{lifeline: configW, reports: json.NewDecoder(reportR), file: reportR}
 	c.setupInner(configR, reportW)
 	opened := []*os.File{configR, reportW}
 	var listener *os.File // receives the proxy's listener
@@ -102,7 +96,9 @@ func (c *Cmd) launch(cfg initConfig) error {
 	files, err := c.useLevel(&cfg)
 	opened = append(opened, files...)
 	if err == nil {
-		err = c.startInner(cfg.Plan)
+		if err = c.inner.Start(); err != nil && cfg.Plan.Level != None {
+			err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+		}
 	}
 	for _, f := range opened {
 		f.Close()
@@ -112,9 +108,10 @@ func (c *Cmd) launch(cfg initConfig) error {
 		reportR.Close()
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
-	writeMessage(configW, cfg) // if this fails, no report arrives
+	send := json.NewEncoder(configW)
+	send.Encode(cfg) // if this fails, no report arrives
 	if cfg.Prescan {
-		writeMessage(configW, prescanShared(cfg.Plan))
+		send.Encode(prescanShared(cfg.Plan))
 	}
 	err = c.awaitSetup()
 	if err == nil && listener != nil {
@@ -135,15 +132,7 @@ func (c *Cmd) setupInner(config, report *os.File) {
 	c.inner.Args = []string{"toolgate", initName}
 	c.inner.Env = initEnv
 	c.inner.Dir = "/"
-	if c.Stdin != nil {
-		c.inner.Stdin = c.Stdin
-	}
-	if c.Stdout != nil {
-		c.inner.Stdout = c.Stdout
-	}
-	if c.Stderr != nil {
-		c.inner.Stderr = c.Stderr
-	}
+	c.setStdio()
 	c.inner.ExtraFiles = append([]*os.File{config, report}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
@@ -168,17 +157,13 @@ func (c *Cmd) awaitSetup() error {
 		return fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
 	}
 	c.notes = append(c.notes, r.Notes...)
-	return r.failure()
-}
-
-// startInner starts the first process. An error means that the system does not
-// support the plan.
-func (c *Cmd) startInner(plan Plan) error {
-	err := c.inner.Start()
-	if err != nil && plan.Level != None {
-		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	switch {
+	case r.Error == "":
+		return nil
+	case r.Denied:
+		return fmt.Errorf("starting the sandbox: %w: %s", ErrUnsupported, r.Error)
 	}
-	return err
+	return fmt.Errorf("starting the sandbox: %s", r.Error)
 }
 
 // Wait waits for the program and everything it started to end, and for its
@@ -188,11 +173,7 @@ func (c *Cmd) Wait() error {
 	if c.link == nil {
 		return errors.New("sandbox: not started")
 	}
-	// The process is not reaped yet, so that its id is not reused. If something
-	// else killed it, closing the lifeline ends what it left behind.
-	for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-	c.link.closeLifeline()
+	c.awaitExit()
 	rep, rerr := c.link.lastReport()
 	err := c.inner.Wait()
 	c.link.file.Close()
@@ -204,6 +185,15 @@ func (c *Cmd) Wait() error {
 		return err // copying the output
 	}
 	return rep.exitError(rerr)
+}
+
+// awaitExit waits until the first process has exited, without reaping it, so that
+// its id is not reused. If something else killed it, closing the lifeline ends what
+// it left behind.
+func (c *Cmd) awaitExit() {
+	for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	c.link.closeLifeline()
 }
 
 // WaitEnded is [Cmd.Wait] for a caller that is about to exit. It returns when the
@@ -218,11 +208,7 @@ func (c *Cmd) WaitEnded() error {
 	if c.link == nil {
 		return errors.New("sandbox: not started")
 	}
-	go func() { // ends with the first process
-		for unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-		}
-		c.link.closeLifeline()
-	}()
+	go c.awaitExit() // ends with the first process
 	rep, rerr := c.link.lastReport()
 	return rep.exitError(rerr)
 }

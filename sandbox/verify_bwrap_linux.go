@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -12,33 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An overrideRecord is a mountOverride as sent to another process, with the file
-// that its path led to. It comes from the prescan or is one that bubblewrap was
-// asked to mount.
-type overrideRecord struct {
-	Path string       `json:"path"`
-	Kind overrideKind `json:"kind"`
-	File fileID       `json:"file"`
-
-	Fixed bool `json:"fixed,omitempty"` // see mountOverride.fixed
-}
-
-// recordsOf returns the records of overrides.
-func recordsOf(overrides []mountOverride) []overrideRecord {
-	var list []overrideRecord
-	for _, c := range overrides {
-		list = append(list, overrideRecord{c.path, c.kind, c.file, c.fixed})
-	}
-	return list
-}
-
 // verifyMounts checks, from inside, that bubblewrap has made the mounts in list
 // and no other writable ones. Bubblewrap mounts by path: a process that can write
 // a folder on the way could have put a symlink there in the meantime, and so make
 // a folder of its choice writable or visible.
-func verifyMounts(list []overrideRecord) error {
+func verifyMounts(list []mountOverride) error {
 	for _, m := range list {
-		if m.File.Kind == unix.S_IFLNK {
+		if m.isSymlink() {
 			continue // see pinSymlinks
 		}
 		if err := m.verify(); err != nil {
@@ -50,7 +29,7 @@ func verifyMounts(list []overrideRecord) error {
 		return step("checking the mounts", err)
 	}
 	for _, path := range mounts {
-		mine := slices.ContainsFunc(list, func(m overrideRecord) bool {
+		mine := slices.ContainsFunc(list, func(m mountOverride) bool {
 			return m.Kind <= pinned && isBelow(path, m.Path)
 		})
 		if !mine && !isBelow(path, "/dev") {
@@ -61,45 +40,39 @@ func verifyMounts(list []overrideRecord) error {
 }
 
 // verify returns an error unless m is in place.
-func (m overrideRecord) verify() error {
-	fd, err := unix.Open(m.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+func (m mountOverride) verify() error {
+	found, err := lstatOverride(m.Path, m.Kind)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != m.Path {
+	same := found.File == m.File
+	switch {
+	case found.Path != m.Path, m.Kind != hidden && !same:
 		return errReplaced
+	case m.Kind == hidden && same:
+		return errors.New("is not hidden")
 	}
-	err = m.File.check(fd)
-	if m.Kind == hidden {
-		if err == nil {
-			return errors.New("is not hidden")
-		}
-		return nil
-	}
-	return err
+	return nil
 }
 
 // writableMounts returns the mount points of writable file systems.
 func writableMounts() ([]string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var paths []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for line := range strings.Lines(string(text)) {
 		// id parent device root place options …
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(line)
 		if len(fields) < 6 {
-			return nil, fmt.Errorf("mount %q", lines.Text())
+			return nil, fmt.Errorf("mount %q", line)
 		}
 		if slices.Contains(strings.Split(fields[5], ","), "rw") {
 			paths = append(paths, unescapeMount(fields[4]))
 		}
 	}
-	return paths, lines.Err()
+	return paths, nil
 }
 
 // unescapeMount undoes the kernel's escaping of blanks and the like in a path: a
@@ -123,8 +96,8 @@ func unescapeMount(path string) string {
 // neither replaced nor removed. It does so in a mount namespace of this thread and
 // what it starts. Notes say which could not be mounted, which is the case where
 // AppArmor lets only bubblewrap mount, and on older kernels.
-func pinSymlinks(list []overrideRecord) (notes []string, err error) {
-	list = slices.DeleteFunc(slices.Clone(list), func(m overrideRecord) bool { return m.File.Kind != unix.S_IFLNK })
+func pinSymlinks(list []mountOverride) (notes []string, err error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(m mountOverride) bool { return !m.isSymlink() })
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -148,10 +121,10 @@ func pinSymlinks(list []overrideRecord) (notes []string, err error) {
 }
 
 // pin mounts the symlink m on itself, read-only.
-func (m overrideRecord) pin() error {
-	c := mountOverride{path: m.Path, kind: readOnly, file: m.File, tree: -1}
-	if err := c.clone(); err != nil {
+func (m mountOverride) pin() error {
+	m.Kind = readOnly
+	if err := m.clone(); err != nil {
 		return err
 	}
-	return c.attach()
+	return m.attach()
 }
