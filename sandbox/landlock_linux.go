@@ -67,7 +67,10 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	abi := plan.ABI
 	handled := uint64(writeTreeRights | makeDeviceRights)
 	if plan.Level == Landlock {
-		handled |= readRightsOf(plan.Profile)
+		handled |= readRights
+		if plan.Profile.Paths.Restricted {
+			handled |= readFolder // else the folders around a hidden path could not be listed
+		}
 	}
 	if abi < abiRefer {
 		handled &^= unix.LANDLOCK_ACCESS_FS_REFER
@@ -117,16 +120,6 @@ func (d landlockDomain) withoutReading() landlockDomain {
 	return d
 }
 
-// readRightsOf returns the read rights that p restricts. Listing folders is among
-// them only if reading is restricted to some paths; otherwise the folders around a
-// hidden path could not be listed either.
-func readRightsOf(p policy.Profile) uint64 {
-	if p.Paths.Restricted {
-		return readRights | readFolder
-	}
-	return readRights
-}
-
 // readablePaths returns paths that together contain everything that p lets a
 // process read, except for the writable roots. Landlock only allows, so the
 // siblings of a hidden path are allowed name by name; siblings created later
@@ -136,7 +129,7 @@ func readablePaths(p policy.Profile, list func(dir string) []string) []string {
 	var paths []string
 	var walk func(dir string)
 	walk = func(dir string) {
-		isHidden := slices.ContainsFunc(masked, func(h string) bool { return isBelow(dir, h) })
+		isHidden := isBelowAny(dir, masked)
 		holdsHidden := slices.ContainsFunc(masked, func(h string) bool { return isBelow(h, dir) })
 		switch {
 		case isHidden:

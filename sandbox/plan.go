@@ -137,35 +137,55 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	} else if _, err := policy.NewHosts(p.Hosts.Allow, p.Hosts.Deny); err != nil {
 		return p, err
 	}
+	if err := checkPaths(p); err != nil {
+		return p, err
+	}
+	for _, list := range []*[]string{
+		&p.WritableRoots, &p.SharedRoots, &p.ReadOnlySubpaths, &p.ReadOnlyPaths,
+		&p.Paths.Readable, &p.Paths.ReadOnly, &p.Paths.Denied, &p.Paths.DeniedGlobs,
+	} {
+		*list = sorted(*list)
+	}
+	p.Hidden = outermost(sorted(p.Hidden), slices.Concat(p.WritableRoots, p.Paths.Readable))
+	return p, nil
+}
+
+// checkPaths returns an error for paths of p that no rule can be about.
+func checkPaths(p policy.Profile) error {
 	for _, root := range p.WritableRoots {
 		if err := checkRoot(root); err != nil {
-			return p, err
+			return err
 		}
 	}
 	for _, sub := range p.ReadOnlySubpaths {
 		if err := checkSubpath(sub); err != nil {
-			return p, err
+			return err
 		}
 	}
-	if err := checkAbsolute("hidden path", p.Hidden); err != nil {
-		return p, err
+	for _, list := range []struct {
+		what  string
+		paths []string
+	}{
+		{"hidden path", p.Hidden}, {"read-only path", p.ReadOnlyPaths},
+		{"path", p.Paths.Readable}, {"path", p.Paths.ReadOnly}, {"path", p.Paths.Denied},
+	} {
+		for _, path := range list.paths {
+			if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+				return fmt.Errorf("%s %q: must be an absolute, clean path below /", list.what, path)
+			}
+		}
 	}
-	if err := checkAbsolute("read-only path", p.ReadOnlyPaths); err != nil {
-		return p, err
+	for _, path := range p.Paths.Denied {
+		if isBelow(path, "/proc") || isBelow(path, "/dev") {
+			return fmt.Errorf("path %q: /proc and /dev are the sandbox's own and cannot be denied", path)
+		}
 	}
-	p.ReadOnlyPaths = sorted(p.ReadOnlyPaths)
-	p.WritableRoots = sorted(p.WritableRoots)
-	p.SharedRoots = sorted(p.SharedRoots)
-	p.ReadOnlySubpaths = sorted(p.ReadOnlySubpaths)
-	if err := checkPaths(p.Paths); err != nil {
-		return p, err
+	for _, glob := range p.Paths.DeniedGlobs {
+		if err := policy.CheckGlob(glob); err != nil {
+			return err
+		}
 	}
-	p.Paths.Readable = sorted(p.Paths.Readable)
-	p.Paths.ReadOnly = sorted(p.Paths.ReadOnly)
-	p.Paths.Denied = sorted(p.Paths.Denied)
-	p.Paths.DeniedGlobs = sorted(p.Paths.DeniedGlobs)
-	p.Hidden = outermost(sorted(p.Hidden), slices.Concat(p.WritableRoots, p.Paths.Readable))
-	return p, nil
+	return nil
 }
 
 // checkSubpath returns an error unless sub is a clean relative path or pattern.
@@ -175,17 +195,6 @@ func checkSubpath(sub string) error {
 	}
 	if _, err := filepath.Match(sub, ""); err != nil {
 		return fmt.Errorf("read-only sub-path %q: %w", sub, err)
-	}
-	return nil
-}
-
-// checkAbsolute returns an error unless all paths are absolute and clean. What
-// names them in the error.
-func checkAbsolute(what string, paths []string) error {
-	for _, path := range paths {
-		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
-			return fmt.Errorf("%s %q: must be an absolute, clean path below /", what, path)
-		}
 	}
 	return nil
 }
@@ -205,26 +214,6 @@ func outermost(list, openings []string) []string {
 		}
 	}
 	return out
-}
-
-// checkPaths returns an error for paths that no rule can be about.
-func checkPaths(p policy.Paths) error {
-	for _, list := range [][]string{p.Readable, p.ReadOnly, p.Denied} {
-		if err := checkAbsolute("path", list); err != nil {
-			return err
-		}
-	}
-	for _, path := range p.Denied {
-		if isBelow(path, "/proc") || isBelow(path, "/dev") {
-			return fmt.Errorf("path %q: /proc and /dev are the sandbox's own and cannot be denied", path)
-		}
-	}
-	for _, glob := range p.DeniedGlobs {
-		if err := policy.CheckGlob(glob); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Protected returns the names that a profile should keep read-only below its
@@ -274,6 +263,11 @@ func isBelow(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
+// isBelowAny reports whether path is one of dirs or below one.
+func isBelowAny(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return isBelow(path, dir) })
+}
+
 func sorted(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -307,12 +301,12 @@ func unenforced(plan Plan, s System) []string {
 			strings.Join(p.ReadOnlySubpaths, ", "))
 	}
 	for _, path := range p.ReadOnlyPaths {
-		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {
+		if isBelowAny(path, p.WritableRoots) {
 			add("%s can be changed: Landlock cannot take back what it allowed above", path)
 		}
 	}
 	for _, path := range p.Hidden {
-		if slices.ContainsFunc(p.WritableRoots, func(root string) bool { return isBelow(path, root) }) {
+		if isBelowAny(path, p.WritableRoots) {
 			add("%s can be read: Landlock cannot take back what it allowed above", path)
 		}
 	}
@@ -341,13 +335,9 @@ func (p Plan) confined() bool { return p.Profile.Mode != policy.DangerFullAccess
 // all its processes when the first one ends.
 func (p Plan) namespaces() bool { return p.Level == Full || p.Level == Bwrap }
 
-// ownNetwork reports whether the process gets a network namespace, in which no
-// peer can be reached.
-func (p Plan) ownNetwork() bool { return p.namespaces() && p.Profile.Network != policy.NetworkAll }
-
-// proxied reports whether the proxy can be reached from that namespace, see
-// [Cmd.Listener].
-func (p Plan) proxied() bool { return p.ownNetwork() && p.Profile.Network == policy.NetworkHosts }
+// proxied reports whether the process gets a network namespace from which only the
+// proxy can be reached, see [Cmd.Listener].
+func (p Plan) proxied() bool { return p.namespaces() && p.Profile.Network == policy.NetworkHosts }
 
 // offline reports whether no peer can be reached.
 func (p Plan) offline() bool { return p.Profile.Network != policy.NetworkAll && !p.proxied() }

@@ -408,5 +408,5 @@ func (w *Watch) belowRoots(path string) bool {
 	if err != nil {
 		return true // unknown: report nothing
 	}
-	return slices.ContainsFunc(w.roots, func(root string) bool { return isBelow(real, root) })
+	return isBelowAny(real, w.roots)
 }
