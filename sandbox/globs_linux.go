@@ -36,17 +36,14 @@ func findGlobs(globs []string, depth int) (found []string, err error) {
 // A globWalk finds what patterns match below their common base.
 type globWalk struct {
 	patterns [][]string // parts below the base
-	search   search     // reads folders
+	search   *search    // reads folders
 	found    []string
 }
 
 func newGlobWalk(patterns [][]string) *globWalk {
-	w := &globWalk{patterns: patterns, search: search{buf: make([]byte, 64<<10)}}
+	w := &globWalk{patterns: patterns, search: newSearch(nil, nil)}
 	for _, parts := range patterns {
-		// A name may be compared with any part.
-		for _, part := range parts {
-			w.search.accept(part, false)
-		}
+		w.search.accept(false, parts...) // a name may be compared with any part
 	}
 	return w
 }
@@ -58,27 +55,24 @@ type globDir struct {
 }
 
 func (w *globWalk) walk(base string, depth int) error {
-	level := []globDir{{path: base}}
-	for n := 1; len(level) > 0 && (depth == 0 || n <= depth); n++ {
-		var below []globDir
-		for _, dir := range level {
-			for _, e := range w.search.entries(dir.path, true) {
-				names := append(slices.Clip(dir.names), e.name)
-				path := strings.TrimSuffix(dir.path, "/") + "/" + e.name
-				switch {
-				case e.kind == unix.S_IFLNK:
-				case w.matches(names):
-					w.found = append(w.found, path)
-				case e.kind == unix.S_IFDIR && w.canMatchBelow(names) && !kernelFolder(path):
-					below = append(below, globDir{path, names})
-				}
-			}
-			if w.search.entryCount > maxGlobbed || len(w.found) > maxProtected {
-				return fmt.Errorf("%s holds too much to look for %s in it: "+
-					"name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
+	for queue := []globDir{{path: base}}; len(queue) > 0; queue = queue[1:] {
+		dir := queue[0]
+		last := len(dir.names)+1 == depth
+		for _, e := range w.search.entries(dir.path, true) {
+			names := append(slices.Clip(dir.names), e.name)
+			path := strings.TrimSuffix(dir.path, "/") + "/" + e.name
+			switch {
+			case e.kind == unix.S_IFLNK:
+			case w.matches(names):
+				w.found = append(w.found, path)
+			case e.kind == unix.S_IFDIR && !last && w.canMatchBelow(names) && !slices.Contains(kernelFolders, path):
+				queue = append(queue, globDir{path, names})
 			}
 		}
-		level = below
+		if w.search.entryCount > maxGlobbed || len(w.found) > maxProtected {
+			return fmt.Errorf("%s holds too much to look for %s in it: "+
+				"name a narrower folder, or set glob_scan_max_depth", base, strings.Join(w.patterns[0], "/"))
+		}
 	}
 	return nil
 }
@@ -96,7 +90,3 @@ func (w *globWalk) canMatchBelow(names []string) bool {
 		return len(p) > len(names) && policy.MatchParts(p[:len(names)], names)
 	})
 }
-
-// kernelFolder reports whether path is one of the kernel's folders, which are
-// private to a sandbox anyway.
-func kernelFolder(path string) bool { return slices.Contains(kernelFolders, path) }

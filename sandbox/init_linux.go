@@ -137,7 +137,7 @@ func runInit() {
 	send(report{Notes: cfg.notes})
 	releaseStdio()
 	if cfg.AllowRescan && cfg.Plan.confined() {
-		go newRescanner(cfg).serve(requests, send) // ends with the process
+		go newRescanner(cfg.resolved).serve(requests, send) // ends with the process
 	}
 	status := reap(pid)
 	if cfg.Plan.namespaces() {
@@ -237,17 +237,25 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 	if err = lifeline.Decode(&cfg); err != nil {
 		return cfg, requests, fmt.Errorf("reading the sandbox config: %w", err)
 	}
-	if !cfg.Plan.namespaces() {
-		// Orphans are reparented to this process, so that it can kill them.
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return cfg, requests, step("subreaper", err)
-		}
-	}
 	end := func() {
 		if !cfg.Plan.namespaces() {
 			killDescendants()
 		}
 		unix.Exit(1) // when pid 1 exits, the kernel kills the whole namespace
+	}
+	if !cfg.Plan.namespaces() {
+		// Orphans are reparented to this process, so that it can kill them.
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return cfg, requests, step("subreaper", err)
+		}
+		// A signal to this process ends the whole sandbox. With a pid namespace
+		// that needs no handler: pid 1 dies, and the kernel kills the rest.
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+		go func() { // ends with the process
+			<-signals
+			end()
+		}()
 	}
 	prescanned := make(chan *scanResult, 1)
 	if cfg.Prescan {
@@ -269,16 +277,6 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 			requests <- struct{}{}
 		}
 	}()
-	if !cfg.Plan.namespaces() {
-		// A signal to this process ends the whole sandbox. With a pid namespace
-		// that needs no handler: pid 1 dies, and the kernel kills the rest.
-		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-		go func() { // ends with the process
-			<-signals
-			end()
-		}()
-	}
 	return cfg, requests, nil
 }
 
@@ -363,30 +361,22 @@ func (p Plan) resolve() (Plan, error) {
 // The thread is not the main one, which represents the whole process: in the
 // program's own Landlock domain, the program could signal it.
 func startConfined(cfg initConfig) (pid int, notes []string, err error) {
-	type started struct {
-		pid   int
-		notes []string
-		err   error
-	}
-	done := make(chan started)
+	done := make(chan struct{})
 	go func() {
 		// The thread is never unlocked and never ends: because of Pdeathsig,
 		// the program would be killed with it.
 		runtime.LockOSThread()
-		notes, err := pinSymlinks(cfg.Overrides)
-		if err == nil {
+		if notes, err = pinSymlinks(cfg.Overrides); err == nil {
 			err = confine(cfg)
 		}
-		if err != nil {
-			done <- started{0, nil, err}
-			return
+		if err == nil {
+			pid, err = startProgram(cfg)
 		}
-		pid, err := startProgram(cfg)
-		done <- started{pid, notes, err}
+		close(done)
 		select {}
 	}()
-	s := <-done
-	return s.pid, s.notes, s.err
+	<-done
+	return pid, notes, err
 }
 
 // startProgram starts the program as a child of this process, in its own

@@ -21,10 +21,7 @@ const maxWatched = 50_000
 // watchLimit returns how many folders may be watched here: at most a quarter of
 // the user's inotify watches, because editors need some too.
 func watchLimit() int {
-	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
-	if err != nil {
-		return maxWatched
-	}
+	text, _ := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	all, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
 		return maxWatched
@@ -36,11 +33,9 @@ func watchLimit() int {
 // pattern has been created below the writable roots. The kernel queues the events
 // until changed reads them.
 type folderWatch struct {
-	fd       int
-	plan     Plan
-	patterns []pattern
-	globs    []string
-	search   search // reads folders
+	fd     int
+	plan   Plan
+	search *search // reads folders; has the patterns
 
 	limit   int // maximum of watched folders
 	folders map[int32]folder
@@ -48,11 +43,11 @@ type folderWatch struct {
 	failed  bool // not every folder could be watched
 }
 
-// A folder is one watched folder.
+// A folder is one that is searched or watched.
 type folder struct {
 	path  string
-	depth int       // depth of the folders below it that are watched too
-	below []pattern // protected paths in it
+	depth int       // depth of the folders below it that are too
+	below []pattern // protected paths in it, for a watch
 }
 
 // watchFolders returns a watch for plan, or nil if not all folders can be watched.
@@ -62,20 +57,12 @@ func watchFolders(plan Plan) *folderWatch {
 	if err != nil {
 		return nil
 	}
-	w := &folderWatch{
-		fd: fd, limit: watchLimit(), plan: plan,
-		patterns: splitPatterns(plan.Profile.ReadOnlySubpaths), globs: plan.Profile.Paths.DeniedGlobs,
-	}
-	w.search.buf = make([]byte, 64<<10)
-	for _, p := range w.patterns {
-		w.search.accept(p[0], true)
-	}
-	for _, glob := range w.globs {
+	search := newSearch(nil, splitPatterns(plan.Profile.ReadOnlySubpaths))
+	for _, glob := range plan.Profile.Paths.DeniedGlobs {
 		_, parts := policy.GlobBase(glob)
-		for _, part := range parts {
-			w.search.accept(part, false)
-		}
+		search.accept(false, parts...)
 	}
+	w := &folderWatch{fd: fd, plan: plan, search: search, limit: watchLimit()}
 	w.watchAll()
 	if w.failed {
 		unix.Close(fd)
@@ -88,7 +75,7 @@ func watchFolders(plan Plan) *folderWatch {
 func (w *folderWatch) watchAll() {
 	w.folders = map[int32]folder{}
 	p := w.plan.Profile
-	if len(w.patterns) > 0 {
+	if len(w.search.patterns) > 0 {
 		for _, root := range p.WritableRoots {
 			depth := math.MaxInt
 			if slices.Contains(p.SharedRoots, root) {
@@ -97,7 +84,7 @@ func (w *folderWatch) watchAll() {
 			w.watchTree(root, depth)
 		}
 	}
-	for _, glob := range w.globs {
+	for _, glob := range p.Paths.DeniedGlobs {
 		base, _ := policy.GlobBase(glob)
 		depth := math.MaxInt
 		if p.Paths.GlobDepth > 0 {
@@ -109,20 +96,17 @@ func (w *folderWatch) watchAll() {
 
 // watchTree watches root and the folders up to depth below it.
 func (w *folderWatch) watchTree(root string, depth int) {
-	for level := []string{root}; len(level) > 0 && depth >= 0 && !w.failed; depth-- {
-		var below []string
-		for _, dir := range level {
-			if !w.watch(folder{path: dir, depth: depth}) {
-				continue
-			}
-			for _, e := range w.search.entries(dir, depth > 0) {
-				path := dir + "/" + e.name
-				if !w.checkEntry(path, e.name) && e.kind == unix.S_IFDIR && depth > 0 {
-					below = append(below, path)
-				}
+	for queue := []folder{{path: root, depth: depth}}; len(queue) > 0 && !w.failed; queue = queue[1:] {
+		dir := queue[0]
+		if !w.watch(dir) {
+			continue
+		}
+		for _, e := range w.search.entries(dir.path, dir.depth > 0) {
+			path := dir.path + "/" + e.name
+			if !w.checkEntry(path, e.name) && e.kind == unix.S_IFDIR && dir.depth > 0 {
+				queue = append(queue, folder{path: path, depth: dir.depth - 1})
 			}
 		}
-		level = below
 	}
 }
 
@@ -151,9 +135,10 @@ func (w *folderWatch) watch(f folder) bool {
 // its override is missing, it marks the watch dirty.
 func (w *folderWatch) checkEntry(path, name string) bool {
 	var below []pattern
-	denied := slices.ContainsFunc(w.globs, func(g string) bool { return policy.MatchGlob(g, path) })
+	globs := w.plan.Profile.Paths.DeniedGlobs
+	denied := slices.ContainsFunc(globs, func(g string) bool { return policy.MatchGlob(g, path) })
 	found := denied
-	for _, p := range w.patterns {
+	for _, p := range w.search.patterns {
 		if matches(p[0], name) {
 			found = true
 			if len(p) > 1 {
@@ -164,19 +149,14 @@ func (w *folderWatch) checkEntry(path, name string) bool {
 	if !found {
 		return false
 	}
-	if !isInPlace(path, pinned) || denied && !isInPlace(path, hidden) {
+	pin, mask := mountOverride{Path: path, Kind: pinned}, mountOverride{Path: path, Kind: hidden}
+	if !pin.inPlace() || denied && !mask.inPlace() {
 		w.dirty = true
 	}
 	if len(below) > 0 {
 		w.watch(folder{path: path, below: below})
 	}
 	return true
-}
-
-// isInPlace reports whether an override of kind at path is mounted, or path does
-// not exist.
-func isInPlace(path string, kind overrideKind) bool {
-	return mountOverride{Path: path, Kind: kind}.inPlace()
 }
 
 // changed reads the queued events and reports whether an override has gone missing
@@ -225,7 +205,7 @@ func (w *folderWatch) handleEvent(wd int32, mask uint32, name string) {
 	path := strings.TrimSuffix(dir.path, "/") + "/" + name
 	for _, p := range dir.below {
 		if len(p) > 1 || matches(p[0], name) {
-			w.dirty = w.dirty || !isInPlace(path, pinned)
+			w.dirty = w.dirty || !mountOverride{Path: path, Kind: pinned}.inPlace()
 		}
 	}
 	if w.checkEntry(path, name) || mask&unix.IN_ISDIR == 0 || dir.depth == 0 {

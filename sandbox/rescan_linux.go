@@ -55,47 +55,25 @@ func (c *Cmd) Rescan() error {
 
 // A rescanner serves rescan requests in the first process.
 type rescanner struct {
-	plan Plan // with symlinks in its paths resolved
-
-	mu          sync.Mutex
-	watchTried  bool
-	watch       *folderWatch    // nil: every rescan walks all folders
-	knownDenied map[string]bool // denied paths that Landlock enforces
+	plan  Plan                // with symlinks in its paths resolved
+	watch func() *folderWatch // watches the folders from the first call on; nil: a rescan walks all of them
 }
 
-// newRescanner returns a rescanner for cfg. The view must have been set up.
-func newRescanner(cfg initConfig) *rescanner {
+// newRescanner returns a rescanner for plan. The view must have been set up.
+func newRescanner(plan Plan) *rescanner {
 	debug.SetGCPercent(100) // initEnv turned it off for a process that only waits
-	r := &rescanner{plan: cfg.resolved, knownDenied: map[string]bool{}}
-	for _, path := range cfg.resolved.Profile.Paths.Denied {
-		r.knownDenied[path] = true
-	}
-	return r
+	return &rescanner{plan, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
 }
 
 // watchDelay is how long after the start a rescanner sets up its watch unasked.
 // Until then the program needs the processor more, and it may have ended by then.
 const watchDelay = 200 * time.Millisecond
 
-// startWatch watches the folders, once, so that later rescans are cheap. The
-// caller holds the lock.
-func (r *rescanner) startWatch() {
-	if r.watchTried {
-		return
-	}
-	r.watchTried = true
-	if r.plan.Level != Landlock {
-		r.watch = watchFolders(r.plan)
-	}
-}
-
 // serve answers requests until the channel is closed.
 func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
-	time.AfterFunc(watchDelay, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.startWatch()
-	})
+	if r.plan.Level != Landlock {
+		time.AfterFunc(watchDelay, func() { r.watch() })
+	}
 	for range requests {
 		stale, err := r.rescan()
 		answer := report{Rescanned: true, Stale: stale}
@@ -109,13 +87,10 @@ func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
 // rescan adds the missing mounts. If it cannot, stale is a path that only a new
 // process would protect.
 func (r *rescanner) rescan() (stale string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.plan.Level == Landlock {
 		return r.rescanGlobs()
 	}
-	r.startWatch()
-	if r.watch != nil && !r.watch.changed() && !r.namedPathMissing() {
+	if watch := r.watch(); watch != nil && !watch.changed() && !r.namedPathMissing() {
 		return "", nil
 	}
 	v, err := layout(r.plan, nil, scanOnce)
@@ -154,7 +129,7 @@ func (r *rescanner) rescanGlobs() (stale string, err error) {
 		return "", err
 	}
 	for _, path := range found {
-		if !r.knownDenied[path] {
+		if _, known := slices.BinarySearch(p.Denied, path); !known {
 			return path, nil
 		}
 	}
@@ -196,10 +171,7 @@ func (v view) missing() view {
 	var n view
 	var masks []string
 	for _, c := range v.overrides {
-		inMissing := slices.ContainsFunc(masks, func(m string) bool { return isBelow(c.Path, m) })
-		switch {
-		case inMissing:
-		case c.Kind == writable || c.inPlace():
+		if !isBelowAny(c.Path, masks) && (c.Kind == writable || c.inPlace()) {
 			continue
 		}
 		if c.partial {
@@ -208,7 +180,7 @@ func (v view) missing() view {
 		n.overrides = append(n.overrides, c)
 	}
 	for _, link := range v.symlinks {
-		if slices.ContainsFunc(masks, func(m string) bool { return isBelow(link.path, m) }) {
+		if isBelowAny(link.path, masks) {
 			n.symlinks = append(n.symlinks, link)
 		}
 	}

@@ -65,7 +65,7 @@ type search struct {
 func newSearch(roots []string, patterns []pattern) *search {
 	s := &search{patterns: patterns, roots: roots, done: map[string]bool{}, buf: make([]byte, 64<<10)}
 	for _, p := range patterns {
-		s.accept(p[0], true)
+		s.accept(true, p[0])
 	}
 	return s
 }
@@ -113,12 +113,14 @@ func (s *search) scanShared(root string) {
 	s.scan(root, sharedDepth)
 }
 
-// accept makes entries return the files whose names the part of a pattern may
+// accept makes entries return the files whose names the parts of a pattern may
 // match. With fold, case is ignored.
-func (s *search) accept(part string, fold bool) {
-	for c := range 256 {
-		same := part[0] == byte(c) || fold && (strings.EqualFold(part[:1], string(rune(c))) || c >= 0x80)
-		s.first[c] = s.first[c] || same || strings.ContainsAny(part[:1], wildcards)
+func (s *search) accept(fold bool, parts ...string) {
+	for _, part := range parts {
+		for c := range 256 {
+			same := part[0] == byte(c) || fold && (strings.EqualFold(part[:1], string(rune(c))) || c >= 0x80)
+			s.first[c] = s.first[c] || same || strings.ContainsAny(part[:1], wildcards)
+		}
 	}
 }
 
@@ -128,23 +130,20 @@ func (s *search) scan(root string, depth int) {
 	if len(s.patterns) == 0 {
 		return
 	}
-	for level := []string{root}; len(level) > 0 && depth >= 0; depth-- {
-		var below []string
-		for _, dir := range level {
-			if s.entryCount > maxSearched || len(s.found) > maxProtected {
-				s.notes = append(s.notes,
-					fmt.Sprintf("%s is too large to search: protected names from %s on are not protected", root, dir))
-				return
-			}
-			for _, e := range s.entries(dir, depth > 0) {
-				path := dir + "/" + e.name
-				protected := s.first[e.name[0]] && s.protect(path, e)
-				if !protected && e.kind == unix.S_IFDIR && depth > 0 && !s.done[path] {
-					below = append(below, path)
-				}
+	for queue := []folder{{path: root, depth: depth}}; len(queue) > 0; queue = queue[1:] {
+		dir := queue[0]
+		if s.entryCount > maxSearched || len(s.found) > maxProtected {
+			s.notes = append(s.notes, fmt.Sprintf(
+				"%s is too large to search: protected names from %s on are not protected", root, dir.path))
+			return
+		}
+		for _, e := range s.entries(dir.path, dir.depth > 0) {
+			path := dir.path + "/" + e.name
+			protected := s.first[e.name[0]] && s.protect(path, e)
+			if !protected && e.kind == unix.S_IFDIR && dir.depth > 0 && !s.done[path] {
+				queue = append(queue, folder{path: path, depth: dir.depth - 1})
 			}
 		}
-		level = below
 	}
 }
 
