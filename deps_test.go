@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 
 	"internal/oauth":           {goSDK, "golang.org/x/sys"},
 	"internal/oauth/oauthtest": {},
-	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules"},
+	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
 	"internal/httpauth":        {goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
 	"internal/config":          {"internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
 	"internal/clients": {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,12 +46,7 @@ func (c *clientConn) Close() error {
 // A connListener is a [net.Listener] for connections accepted elsewhere.
 type connListener struct {
 	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newConnListener() *connListener {
-	return &connListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	closed <-chan struct{}
 }
 
 // deliver passes c to Accept. It returns false if the listener is closed.
@@ -72,10 +68,8 @@ func (h *connListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (h *connListener) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	return nil
-}
+// Close does nothing: the listener ends with the Proxy.
+func (h *connListener) Close() error { return nil }
 
 func (h *connListener) Addr() net.Addr { return &net.TCPAddr{} }
 
@@ -83,7 +77,6 @@ func (h *connListener) Addr() net.Addr { return &net.TCPAddr{} }
 // request in full, which prevents request smuggling.
 func (p *Proxy) initHTTP() {
 	p.transport = &http.Transport{
-		Proxy:                  nil,
 		DialContext:            p.dialForTransport,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 1 << 20,
@@ -234,7 +227,7 @@ func (p *Proxy) serveUses(w http.ResponseWriter, r *http.Request, command string
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(marshalUses(p.usesOf(command, time.Unix(0, since))))
+	json.NewEncoder(w).Encode(p.usesOf(command, time.Unix(0, since)))
 }
 
 // writeError tells a program why it gets no connection.

@@ -19,7 +19,6 @@ package netproxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +30,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"toolgate/internal/gate"
 	"toolgate/policy"
@@ -78,16 +79,18 @@ type Proxy struct {
 	wg        sync.WaitGroup
 
 	history    history
-	questions  questions
+	questions  singleflight.Group // a program opens many connections to one target at once
 	localAddrs localAddrs
 
-	mu     sync.Mutex
-	closed bool
-	conns  map[net.Conn]bool // open connections, closed by Close
+	mu    sync.Mutex
+	conns map[net.Conn]bool // open connections, closed by Close
 }
 
 // New returns a Proxy. The caller must close it.
 func New(o Options) *Proxy {
+	if o.Rules == nil {
+		o.Rules = func() *rules.Rules { return nil }
+	}
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
@@ -102,8 +105,9 @@ func New(o Options) *Proxy {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Proxy{o: o, httpConns: newConnListener(), slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
+	p := &Proxy{o: o, slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.httpConns = &connListener{conns: make(chan net.Conn), closed: p.ctx.Done()}
 	p.initHTTP()
 	return p
 }
@@ -151,7 +155,6 @@ func (p *Proxy) Serve(l net.Listener) error {
 func (p *Proxy) Close() {
 	p.cancel()
 	p.mu.Lock()
-	p.closed = true
 	open := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
 	for _, c := range open {
@@ -166,7 +169,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.ctx.Err() != nil {
 		return false
 	}
 	p.conns[c] = true
@@ -215,14 +218,6 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// rules returns the rules in force.
-func (p *Proxy) rules() *rules.Rules {
-	if p.o.Rules == nil {
-		return nil
-	}
-	return p.o.Rules()
-}
-
 // A requester is a command that wants to reach a host.
 type requester struct {
 	command string // the name from its environment, "" if unknown
@@ -234,17 +229,13 @@ type requester struct {
 // *[Refusal] otherwise.
 func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarget) (requester, error) {
 	who := requester{command: command, target: t}
-	d := p.o.Hosts.Decide(p.rules(), t)
+	d := p.o.Hosts.Decide(p.o.Rules(), t)
 	switch d.Verdict {
 	case policy.Allow:
 		return who, nil
 	case policy.Ask:
-		err := errors.New("nobody can be asked")
-		if p.o.Ask != nil {
-			put := func(ctx context.Context) (string, error) { return p.o.Ask(ctx, t, d) }
-			who.answer, err = p.questions.ask(ctx, p.ctx, t, put)
-		}
-		if err == nil {
+		var err error
+		if who.answer, err = p.ask(ctx, t, d); err == nil {
 			return who, nil
 		}
 		if refused, ok := errors.AsType[*gate.RefusedError](err); ok {
@@ -254,6 +245,25 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 		}
 	}
 	return who, p.recordRefusal(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
+}
+
+// ask asks about t, or joins a pending question about it. The question continues when
+// ctx ends, because others may wait for it; it ends with the Proxy.
+func (p *Proxy) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (answer string, err error) {
+	if p.o.Ask == nil {
+		return "", errors.New("nobody can be asked")
+	}
+	result := p.questions.DoChan(t.Protocol+" "+t.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(p.ctx, askTimeout)
+		defer cancel()
+		return p.o.Ask(ctx, t, d)
+	})
+	select {
+	case r := <-result:
+		return r.Val.(string), r.Err
+	case <-ctx.Done():
+		return "", errors.New("the program did not wait for the answer")
+	}
 }
 
 // recordRefusal logs and records r, and returns it.
@@ -294,7 +304,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	}
 	var refusal *Refusal
 	var failed error
-	rules, own := p.rules(), p.localAddrs.get()
+	rules, own := p.o.Rules(), p.localAddrs.get()
 	for i, addr := range addrs {
 		if d := p.o.Hosts.DecideAddress(rules, t, addr, own[addr.Unmap()]); d.Verdict != policy.Allow {
 			refusal = &Refusal{t, d.Reason, d.Hint, d.Rule}
@@ -401,12 +411,12 @@ func (r *history) add(command string, u policy.HostUse) {
 		same.Count = 1
 		if old.command == command && same == u {
 			u.Count = old.use.Count + 1
-			r.uses = append(r.uses[:i], r.uses[i+1:]...)
+			r.uses = slices.Delete(r.uses, i, i+1)
 			break
 		}
 	}
 	if len(r.uses) == maxHistory {
-		r.uses = append(r.uses[:0], r.uses[1:]...)
+		r.uses = slices.Delete(r.uses, 0, 1)
 	}
 	r.uses = append(r.uses, historyEntry{command, time.Now(), u})
 }
@@ -421,58 +431,4 @@ func (r *history) list(since time.Time, of func(command string) bool) []policy.H
 		}
 	}
 	return list
-}
-
-// questions coalesces questions about the same target: a program opens many
-// connections at once.
-type questions struct {
-	mu   sync.Mutex
-	open map[policy.HostTarget]*question
-}
-
-type question struct {
-	done   chan struct{}
-	answer string
-	err    error
-}
-
-// ask returns the result of put, joining a pending question about t if there is one.
-// The question continues when ctx ends, because others may wait for it; it ends with life.
-func (a *questions) ask(
-	ctx, life context.Context, t policy.HostTarget, put func(context.Context) (string, error),
-) (string, error) {
-	a.mu.Lock()
-	q := a.open[t]
-	if q == nil {
-		q = &question{done: make(chan struct{})}
-		if a.open == nil {
-			a.open = map[policy.HostTarget]*question{}
-		}
-		a.open[t] = q
-		go func() { // ends with the answer
-			ctx, cancel := context.WithTimeout(life, askTimeout)
-			defer cancel()
-			q.answer, q.err = put(ctx)
-			a.mu.Lock()
-			delete(a.open, t)
-			a.mu.Unlock()
-			close(q.done)
-		}()
-	}
-	a.mu.Unlock()
-	select {
-	case <-q.done:
-		return q.answer, q.err
-	case <-ctx.Done():
-		return "", errors.New("the program did not wait for the answer")
-	}
-}
-
-// marshalUses encodes uses for [Uses].
-func marshalUses(uses []policy.HostUse) []byte {
-	b, err := json.Marshal(uses)
-	if err != nil {
-		panic("bug: a host use does not marshal: " + err.Error()) // strings and numbers
-	}
-	return b
 }
