@@ -20,25 +20,33 @@ type family struct {
 
 // A series is one counter or one histogram.
 type series struct {
-	bounds []float64
-
-	mu     sync.Mutex
 	sum    float64
 	count  uint64
 	counts []uint64 // observations per bucket, not cumulative
 }
 
-// with returns the series with these label values, which is created if missing.
-func (f *family) with(values []string) *series {
-	key := f.key(values)
+// add adds v to the counter with these label values, or observes v in the histogram.
+func (f *family) add(v float64, labels ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	s := f.get(labels...)
+	s.sum += v
+	s.count++
+	if i, _ := slices.BinarySearch(f.buckets, v); i < len(s.counts) {
+		s.counts[i]++
+	}
+}
+
+// get returns the series with these label values, which is created if missing. The
+// caller holds the lock.
+func (f *family) get(labels ...string) *series {
+	key := f.key(labels)
 	s, ok := f.series[key]
 	if !ok {
 		if f.series == nil {
 			f.series = map[string]*series{}
 		}
-		s = &series{bounds: f.buckets, counts: make([]uint64, len(f.buckets))}
+		s = &series{counts: make([]uint64, len(f.buckets))}
 		f.series[key] = s
 	}
 	return s
@@ -46,49 +54,29 @@ func (f *family) with(values []string) *series {
 
 // key returns the labels in the exposition format, without braces.
 func (f *family) key(values []string) string {
-	var b strings.Builder
+	pairs := make([]string, len(values))
 	for i, v := range values {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(f.labels[i])
-		b.WriteString(`="`)
-		b.WriteString(escape(v))
-		b.WriteByte('"')
+		pairs[i] = f.labels[i] + `="` + escape(v) + `"`
 	}
-	return b.String()
-}
-
-// add adds v to a counter, or observes v in a histogram.
-func (s *series) add(v float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sum += v
-	s.count++
-	if i, _ := slices.BinarySearch(s.bounds, v); i < len(s.counts) {
-		s.counts[i]++
-	}
+	return strings.Join(pairs, ",")
 }
 
 // write writes the family sorted by labels. A family without series is left out.
 func (f *family) write(b *bytes.Buffer) {
 	f.mu.Lock()
-	all := maps.Clone(f.series)
-	f.mu.Unlock()
-	if len(all) == 0 {
+	defer f.mu.Unlock()
+	if len(f.series) == 0 {
 		return
 	}
 	writeHead(b, f.name, f.help, f.kind)
-	for _, labels := range slices.Sorted(maps.Keys(all)) {
-		all[labels].write(b, f.name, labels)
+	for _, labels := range slices.Sorted(maps.Keys(f.series)) {
+		f.writeSeries(b, labels, f.series[labels])
 	}
 }
 
-func (s *series) write(b *bytes.Buffer, name, labels string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.bounds) == 0 {
-		writeSample(b, name, labels, s.sum)
+func (f *family) writeSeries(b *bytes.Buffer, labels string, s *series) {
+	if f.kind == kindCounter {
+		writeSample(b, f.name, labels, s.sum)
 		return
 	}
 	bucket := func(bound string, n uint64) {
@@ -96,16 +84,16 @@ func (s *series) write(b *bytes.Buffer, name, labels string) {
 		if labels != "" {
 			le = labels + "," + le
 		}
-		writeSample(b, name+"_bucket", le, float64(n))
+		writeSample(b, f.name+"_bucket", le, float64(n))
 	}
 	var n uint64
-	for i, bound := range s.bounds {
+	for i, bound := range f.buckets {
 		n += s.counts[i]
 		bucket(formatFloat(bound), n)
 	}
 	bucket("+Inf", s.count)
-	writeSample(b, name+"_sum", labels, s.sum)
-	writeSample(b, name+"_count", labels, float64(s.count))
+	writeSample(b, f.name+"_sum", labels, s.sum)
+	writeSample(b, f.name+"_count", labels, float64(s.count))
 }
 
 func writeHead(b *bytes.Buffer, name, help, kind string) {

@@ -68,7 +68,7 @@ func New() *Metrics {
 		},
 		started: time.Now(),
 	}
-	m.waited.with(nil) // has no labels, so it is shown from the start
+	m.waited.get() // has no labels, so it is shown from the start
 	m.gauges = append(m.gauges, m.processGauges()...)
 	return m
 }
@@ -76,15 +76,15 @@ func New() *Metrics {
 // Record counts a call. A call of an unknown tool has no label of its own, because a
 // client could invent any number of names.
 func (m *Metrics) Record(e gate.Event) {
-	m.calls.with([]string{e.Outcome, e.Server, e.Tool, e.Verdict}).add(1)
-	m.seconds.with([]string{e.Server, e.Tool}).add((e.Duration - e.Waited).Seconds())
+	m.calls.add(1, e.Outcome, e.Server, e.Tool, e.Verdict)
+	m.seconds.add((e.Duration - e.Waited).Seconds(), e.Server, e.Tool)
 	if e.Waited > 0 {
-		m.waited.with(nil).add(e.Waited.Seconds())
+		m.waited.add(e.Waited.Seconds())
 	}
 }
 
 // Refused counts a rejected HTTP request.
-func (m *Metrics) Refused(reason string) { m.requests.with([]string{reason}).add(1) }
+func (m *Metrics) Refused(reason string) { m.requests.add(1, reason) }
 
 // Gauge adds a gauge, named toolgate_NAME, that is computed when the metrics are read.
 func (m *Metrics) Gauge(name, help string, value func() float64) {

@@ -12,8 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -91,10 +89,12 @@ func (x *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 	for i, s := range spans {
 		list[i] = spanObject(s)
 	}
-	first := spans[0] // all are of our one scope
+	// All are of our one resource and scope.
+	from := spans[0].InstrumentationScope()
+	scope := object{"name": from.Name, "version": from.Version}
 	return x.post(ctx, object{"resourceSpans": []object{{
-		"resource":   resourceObject(first.Resource()),
-		"scopeSpans": []object{{"scope": scopeObject(first.InstrumentationScope()), "spans": list}},
+		"resource":   object{"attributes": attributeList(spans[0].Resource().Attributes())},
+		"scopeSpans": []object{{"scope": scope, "spans": list}},
 	}}})
 }
 
@@ -119,14 +119,6 @@ func spanObject(s sdktrace.ReadOnlySpan) object {
 	return o
 }
 
-func resourceObject(r *resource.Resource) object {
-	return object{"attributes": attributeList(r.Attributes())}
-}
-
-func scopeObject(s instrumentation.Scope) object {
-	return object{"name": s.Name, "version": s.Version}
-}
-
 func attributeList(attrs []attribute.KeyValue) []object {
 	list := make([]object, len(attrs))
 	for i, a := range attrs {
@@ -137,8 +129,6 @@ func attributeList(attrs []attribute.KeyValue) []object {
 
 func valueObject(v attribute.Value) object {
 	switch v.Type() {
-	case attribute.BOOL:
-		return object{"boolValue": v.AsBool()}
 	case attribute.INT64:
 		return object{"intValue": strconv.FormatInt(v.AsInt64(), 10)}
 	case attribute.FLOAT64:

@@ -93,11 +93,8 @@ func (t *Telemetry) Record(e gate.Event) {
 	if e.TraceParent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.TraceParent})
 	}
-	name := method(e) + " " + toolName(e)
-	if e.Action.Request {
-		name = e.Tool
-	}
-	attrs := append(conventions(e),
+	name, attrs := conventions(e)
+	attrs = append(attrs,
 		attribute.String("toolgate.call.id", e.ID),
 		attribute.String("toolgate.caller", e.Caller),
 		attribute.String("toolgate.outcome", e.Outcome),
@@ -125,36 +122,27 @@ func (t *Telemetry) Record(e gate.Event) {
 	span.End(trace.WithTimestamp(e.Time.Add(e.Duration)))
 }
 
-// conventions returns the attributes required by the semantic conventions for MCP.
-func conventions(e gate.Event) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{
-		attribute.String("mcp.method.name", method(e)),
-		attribute.String("gen_ai.operation.name", "execute_tool"),
-		attribute.String("gen_ai.tool.name", toolName(e)),
-	}
+// conventions returns the name and attributes required by the semantic conventions for MCP.
+func conventions(e gate.Event) (name string, attrs []attribute.KeyValue) {
 	if e.Action.Request {
-		attrs = attrs[:1]
+		name = e.Tool // the method
+		attrs = []attribute.KeyValue{attribute.String("mcp.method.name", e.Tool)}
+	} else {
+		tool := e.Tool
+		if e.Server != "" {
+			tool = "mcp__" + e.Server + "__" + e.Tool
+		}
+		name = "tools/call " + tool
+		attrs = []attribute.KeyValue{
+			attribute.String("mcp.method.name", "tools/call"),
+			attribute.String("gen_ai.operation.name", "execute_tool"),
+			attribute.String("gen_ai.tool.name", tool),
+		}
 	}
 	if kind := errorType(e); kind != "" {
 		attrs = append(attrs, attribute.String("error.type", kind))
 	}
-	return attrs
-}
-
-// method returns the MCP method of the event.
-func method(e gate.Event) string {
-	if e.Action.Request {
-		return e.Tool
-	}
-	return "tools/call"
-}
-
-// toolName returns the flat name of the tool.
-func toolName(e gate.Event) string {
-	if e.Server != "" {
-		return "mcp__" + e.Server + "__" + e.Tool
-	}
-	return e.Tool
+	return name, attrs
 }
 
 // errorType returns the error.type attribute: "tool_error" for a result that is an error,
