@@ -33,17 +33,18 @@ const (
 	lockName = "audit.lock"
 )
 
-// Options are the limits of the log. Zero values mean the defaults.
-type Options struct {
-	MaxBytes int64 // size of a file before it is rotated; default 16 MiB
-	Keep     int   // number of rotated files; default 5
-}
+// Limits of the log.
+const (
+	maxFileSize = 16 << 20 // bytes of a file before it is rotated
+	maxRotated  = 5        // rotated files
+)
 
 // A Log is an open audit log. The caller must close it. It may be used concurrently.
 type Log struct {
-	path string
-	opts Options
-	lock *fileLock
+	path        string
+	maxFileSize int64
+	maxRotated  int
+	lock        *os.File // serializes the processes that use the log
 
 	mu   sync.Mutex
 	file *os.File // kept open between events; nil if closed
@@ -54,20 +55,11 @@ type Log struct {
 }
 
 // Open opens the log in dir, which is created if missing.
-func Open(dir string) (*Log, error) { return OpenWith(dir, Options{}) }
-
-// OpenWith is [Open] with options.
-func OpenWith(dir string, o Options) (*Log, error) {
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 16 << 20
-	}
-	if o.Keep <= 0 {
-		o.Keep = 5
-	}
+func Open(dir string) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the folder of the audit log: %w", err)
 	}
-	l := &Log{path: filepath.Join(dir, fileName), opts: o}
+	l := &Log{path: filepath.Join(dir, fileName), maxFileSize: maxFileSize, maxRotated: maxRotated}
 	f, err := l.open()
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -105,27 +97,23 @@ func encode(e gate.Event) []byte {
 	e = clean(e)
 	line, err := json.Marshal(e)
 	if err != nil {
-		// Only invalid arguments can be the reason.
-		e.Args, e.Rewritten = nil, nil
-		if line, err = json.Marshal(e); err != nil {
-			line, _ = json.Marshal(gate.Event{
-				Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome,
-				Error: "encoding the event: " + err.Error(),
-			})
-		}
+		line, _ = json.Marshal(gate.Event{
+			Time: e.Time, ID: e.ID, Tool: e.Tool, Outcome: e.Outcome,
+			Error: "encoding the event: " + err.Error(),
+		})
 	}
 	return append(line, '\n')
 }
 
 // write appends line with one system call, so that lines of several processes do not mix.
 func (l *Log) write(line []byte) error {
-	unlock, alone := l.lock.acquire()
+	unlock, alone := acquire(l.lock)
 	defer unlock()
 	size, err := l.ensureOpen()
 	if err != nil {
 		return err
 	}
-	if alone && size > 0 && size+int64(len(line)) > l.opts.MaxBytes {
+	if alone && size > 0 && size+int64(len(line)) > l.maxFileSize {
 		l.closeFile()
 		l.rotate() // if it fails, the file grows past the limit
 		if size, err = l.ensureOpen(); err != nil {
@@ -187,7 +175,7 @@ func (l *Log) closeFile() error {
 // rotate renames the current file to number 1 and increments the numbers of the others.
 // It stops at the first error.
 func (l *Log) rotate() {
-	for n := l.opts.Keep; n > 0; n-- {
+	for n := l.maxRotated; n > 0; n-- {
 		err := os.Rename(rotatedPath(l.path, n-1), rotatedPath(l.path, n))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return // the next rename would overwrite this file
@@ -207,7 +195,7 @@ func rotatedPath(path string, n int) string {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lock.close()
+	l.lock.Close()
 	l.closeFile()
 	if l.err != nil {
 		return fmt.Errorf("%d calls are not recorded: %w", l.lost, l.err)

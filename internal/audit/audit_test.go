@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 const each = 300 // events of one process
 
 func record(dir, name string) {
-	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 20 << 10, Keep: 1000})
+	log, err := audit.OpenLimited(dir, 20<<10, 1000)
 	if err != nil {
 		panic(err)
 	}
@@ -110,7 +110,7 @@ func TestProcessesShareTheRecordWhileItIsPutAside(t *testing.T) {
 
 func TestOldestIsDropped(t *testing.T) {
 	dir := t.TempDir()
-	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 1000, Keep: 2})
+	log, err := audit.OpenLimited(dir, 1000, 2)
 	require.NoError(t, err)
 	for i := range 100 {
 		log.Record(event(fmt.Sprint(i)))
@@ -128,7 +128,7 @@ func TestOldestIsDropped(t *testing.T) {
 func TestWhatCannotBePutAsideGrows(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "audit.jsonl.1", "in the way"), 0o700))
-	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 300, Keep: 1})
+	log, err := audit.OpenLimited(dir, 300, 1)
 	require.NoError(t, err)
 	for i := range 5 {
 		log.Record(event(fmt.Sprint(i)))
@@ -145,7 +145,7 @@ func TestTheRecordIsItsOwnersAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "audit.jsonl"), nil, 0o644))
-	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 10})
+	log, err := audit.OpenLimited(dir, 10, 5)
 	require.NoError(t, err)
 	log.Record(event("1"))
 	log.Record(event("2"))
@@ -346,7 +346,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"password":"x"}`), "TOKEN=abc", "a")
 	f.Add([]byte("{\"a\":\"\x00\xff\"}"), "\xff\xfe-----BEGIN PRIVATE KEY-----", "\x1b")
 	dir := f.TempDir()
-	log, err := audit.OpenWith(dir, audit.Options{MaxBytes: 4 << 10, Keep: 1})
+	log, err := audit.OpenLimited(dir, 4<<10, 1)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, args []byte, command, reason string) {
 		id := fmt.Sprint(time.Now().UnixNano())

@@ -5,29 +5,20 @@ import (
 	"time"
 )
 
-// A fileLock serializes the processes that use the same log.
-type fileLock struct{ file *os.File }
-
-func openLock(path string) (*fileLock, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &fileLock{f}, nil
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
-
-func (l *fileLock) close() { l.file.Close() }
 
 // lockWait limits the wait for another process, which normally holds the lock for
 // microseconds. A stopped process must not block all others.
 const lockWait = 2 * time.Second
 
-// acquire takes the lock; alone is false if it timed out. Then an event can still be
+// acquire locks the file lock; alone is false if it timed out. Then an event can still be
 // written, but no file may be renamed.
-func (l *fileLock) acquire() (release func(), alone bool) {
+func acquire(lock *os.File) (release func(), alone bool) {
 	for give := time.Now().Add(lockWait); ; {
-		if tryLock(l.file) == nil {
-			return func() { unlock(l.file) }, true
+		if tryLock(lock) == nil {
+			return func() { unlock(lock) }, true
 		}
 		if time.Now().After(give) {
 			return func() {}, false

@@ -133,8 +133,8 @@ func openFrom(path string, from os.FileInfo) (files []*os.File, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
-	defer lock.close()
-	release, _ := lock.acquire() // prevents rotation
+	defer lock.Close()
+	release, _ := acquire(lock) // prevents rotation
 	defer release()
 	for n := 0; ; n++ {
 		file, err := os.Open(rotatedPath(path, n))
@@ -195,7 +195,7 @@ func (e Entry) String() string {
 		fmt.Sprintf("%7s", shortDuration(ev.Duration)),
 		tool,
 	}
-	if what := subject(ev); what != "" {
+	if what := e.Subject(); what != "" {
 		parts = append(parts, what)
 	}
 	if ev.Asked != "" {
@@ -215,11 +215,9 @@ func (e Entry) String() string {
 
 // Subject returns a short description of the call. It contains text from a model, so the
 // caller must escape it.
-func (e Entry) Subject() string { return subject(e.Event) }
-
-func subject(ev gate.Event) string {
+func (e Entry) Subject() string {
 	text := ""
-	switch a := ev.Action; {
+	switch a := e.Event.Action; {
 	case len(a.Command) == 3 && (a.Command[1] == "-c" || a.Command[1] == "-lc"):
 		text = a.Command[2]
 	case len(a.Command) > 0:
@@ -229,7 +227,7 @@ func subject(ev gate.Event) string {
 	case len(a.Reads) > 0:
 		text = strings.Join(a.Reads, " ")
 	default:
-		text = string(ev.Args)
+		text = string(e.Event.Args)
 	}
 	const maxSubject = 100 // characters
 	if r := []rune(text); len(r) > maxSubject {

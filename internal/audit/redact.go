@@ -136,16 +136,13 @@ func hideOptionValues(list []any) []any {
 }
 
 func cleanWords(words []string) []string {
-	var list []any
+	list := make([]any, len(words))
 	for i, w := range words {
-		if i == maxItems {
-			list = append(list, fmt.Sprintf("[%d more]", len(words)-i))
-			break
-		}
-		list = append(list, cleanString(w, maxString))
+		list[i] = w
 	}
+	cleaned := limits{maxString, maxItems}.clean("", list).([]any)
 	var out []string
-	for _, w := range hideOptionValues(list) {
+	for _, w := range cleaned {
 		out = append(out, w.(string))
 	}
 	return out
@@ -178,7 +175,7 @@ func cleanString(s string, n int) string {
 // keys, passwords in URLs, and values of variables, options, headers and fields with a
 // secret's name. It cannot recognize a password that stands alone.
 func Redact(text string) string {
-	if !mayHoldSecret(text) {
+	if len(text) < 6 || !hasHint(text) { // a cheap check before the regular expressions
 		return text
 	}
 	text = knownTokens.ReplaceAllString(text, redacted)
@@ -186,13 +183,10 @@ func Redact(text string) string {
 	return assignment.ReplaceAllString(text, "${1}"+redacted)
 }
 
-// mayHoldSecret is a cheap check before the regular expressions. It may return true for
-// text without secrets.
-func mayHoldSecret(text string) bool { return len(text) >= 6 && hasHint(text) }
-
 // namesSecret reports whether a field of this name holds a secret.
 func namesSecret(name string) bool { return hasHint(name) && secretName.MatchString(name) }
 
+// hasHint reports whether text may hold a secret, or the name of one.
 func hasHint(text string) bool {
 	by := hints()
 	for i := range len(text) {
@@ -209,17 +203,10 @@ func hasHint(text string) bool {
 // byte in either case.
 var hints = sync.OnceValue(func() *[256][]string {
 	var by [256][]string
-	words := []string{
-		"secret", "pass", "pwd", "credential", "authorization", "cookie", "bearer", "key", "token", "jwt", "://",
-		"akia", "asia", "github_", "xox", "xapp", "aiza", "ya29", "npm_", "pypi", "hf_", "dop_", "sg.",
-	}
-	for _, kind := range []string{"p", "o", "u", "s", "r"} {
-		words = append(words, "gh"+kind+"_")
-	}
-	for _, kind := range []string{"pat", "dt", "rt", "soat"} {
-		words = append(words, "gl"+kind+"-")
-	}
-	words = append(words, "sk-", "sk_", "rk-", "rk_")
+	words := strings.Fields(`
+		secret pass pwd credential authorization cookie bearer key token jwt ://
+		akia asia github_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- gldt- glrt- glsoat- xox xapp
+		sk- sk_ rk- rk_ aiza ya29 npm_ pypi hf_ dop_ sg.`)
 	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789_-" {
 		words = append(words, "ey"+string(c)) // a JSON Web Token
 	}
