@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -134,7 +135,7 @@ type httpCaller struct {
 func startHTTP(ctx context.Context, dir string, env []string, url, token string, argv ...string) (*httpCaller, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = dir, env
-	ownGroup(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -203,4 +204,10 @@ func (c *httpCaller) request(method, params string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("no answer in %.200s", body)
 }
 
-func (c *httpCaller) close() { endGroup(c.cmd) }
+// close ends the server and what it started.
+func (c *httpCaller) close() {
+	group := -c.cmd.Process.Pid
+	syscall.Kill(group, syscall.SIGTERM)
+	time.AfterFunc(2*time.Second, func() { syscall.Kill(group, syscall.SIGKILL) })
+	c.cmd.Wait()
+}

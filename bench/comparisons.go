@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,12 +170,18 @@ func turns(f func(from, to string) error) func() error {
 	}
 }
 
-func gitApply(ctx context.Context, h *house) (run, error) {
-	dir := filepath.Join(h.dir, "git")
+// pageIn writes page.txt to the folder of the given name and returns the folder.
+func (h *house) pageIn(name string) (dir string, err error) {
+	dir = filepath.Join(h.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return run{}, err
+		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644); err != nil {
+	return dir, os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644)
+}
+
+func gitApply(ctx context.Context, h *house) (run, error) {
+	dir, err := h.pageIn("git")
+	if err != nil {
 		return run{}, err
 	}
 	return run{once: turns(func(from, to string) error {
@@ -189,7 +196,7 @@ func envelope(from, to string) string {
 }
 
 func applyPatch(ctx context.Context, h *house) (run, error) {
-	if err := os.WriteFile(filepath.Join(h.ws, "page.txt"), page("old"), 0o644); err != nil {
+	if _, err := h.pageIn("ws"); err != nil {
 		return run{}, err
 	}
 	c, err := startStdio(ctx, h.ws, h.env, h.programs["toolgate"], "serve", "-C", h.ws)
@@ -206,11 +213,8 @@ func applyPatch(ctx context.Context, h *house) (run, error) {
 }
 
 func codexPatch(ctx context.Context, h *house) (run, error) {
-	dir := filepath.Join(h.dir, "codex")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return run{}, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644); err != nil {
+	dir, err := h.pageIn("codex")
+	if err != nil {
 		return run{}, err
 	}
 	bin := filepath.Join(h.dir, "apply_patch") // under this name it is that tool
@@ -250,13 +254,19 @@ func copierStdio(ctx context.Context, h *house) (run, error) {
 	return echoStdio(ctx, h, "echo", append([]string{self, copyName}, h.everything()...)...)
 }
 
-func everythingHTTP(ctx context.Context, h *house) (run, error) {
-	port, url := h.url("/mcp")
-	c, err := startHTTP(ctx, h.ws, append(h.env, "PORT="+port), url, "", h.programs["node"], h.programs["server-everything"], "streamableHttp")
+// echoHTTP is echoStdio for a server that will listen at url.
+func echoHTTP(ctx context.Context, h *house, tool, url, token string, env []string, argv ...string) (run, error) {
+	c, err := startHTTP(ctx, h.ws, slices.Concat(h.env, env), url, token, argv...)
 	if err != nil {
 		return run{}, err
 	}
-	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+	return calls(c, c.cmd.Process.Pid, tool, echo), nil
+}
+
+func everythingHTTP(ctx context.Context, h *house) (run, error) {
+	port, url := h.url("/mcp")
+	return echoHTTP(ctx, h, "echo", url, "", []string{"PORT=" + port},
+		h.programs["node"], h.programs["server-everything"], "streamableHttp")
 }
 
 // behind is toolgate's config with server-everything behind it, trusted, so
@@ -276,11 +286,8 @@ func toolgateStdio(ctx context.Context, h *house) (run, error) {
 func toolgateHTTP(ctx context.Context, h *house) (run, error) {
 	port, url := h.url("/mcp")
 	argv := append([]string{h.programs["toolgate"], "serve", "--http", "127.0.0.1:" + port, "-C", h.ws}, h.behind()...)
-	c, err := startHTTP(ctx, h.ws, append(h.env, "TOOLGATE_HTTP_TOKEN=bench-token-of-no-value"), url, "bench-token-of-no-value", argv...)
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, "mcp__everything__echo", echo), nil
+	const token = "bench-token-of-no-value"
+	return echoHTTP(ctx, h, "mcp__everything__echo", url, token, []string{"TOOLGATE_HTTP_TOKEN=" + token}, argv...)
 }
 
 func tbxark(ctx context.Context, h *house) (run, error) {
@@ -297,20 +304,15 @@ func tbxark(ctx context.Context, h *house) (run, error) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return run{}, err
 	}
-	c, err := startHTTP(ctx, h.ws, h.env, url, "", h.programs["tbxark/mcp-proxy"], "-config", file)
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+	return echoHTTP(ctx, h, "echo", url, "", nil, h.programs["tbxark/mcp-proxy"], "-config", file)
 }
 
 func punkpeye(ctx context.Context, h *house) (run, error) {
 	port, url := h.url("/mcp")
-	c, err := startHTTP(ctx, h.ws, h.env, url, "", h.programs["node"], h.programs["punkpeye/mcp-proxy"], "--port", port, "--host", "127.0.0.1", "--", h.programs["node"], h.programs["server-everything"], "stdio")
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, "echo", echo), nil
+	argv := append([]string{
+		h.programs["node"], h.programs["punkpeye/mcp-proxy"], "--port", port, "--host", "127.0.0.1", "--",
+	}, h.everything()...)
+	return echoHTTP(ctx, h, "echo", url, "", nil, argv...)
 }
 
 // starts measures getting ready alone.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -114,40 +115,35 @@ func (h *house) versions() map[string]string {
 // packageVersion returns the version of the npm package that a file is in.
 func packageVersion(file string) string {
 	for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if b, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil {
-			if m := regexp.MustCompile(`"version":\s*"([^"]+)"`).FindSubmatch(b); m != nil {
-				return string(m[1])
-			}
+		if v := findIn(filepath.Join(dir, "package.json"), `"version":\s*"([^"]+)"`); v != "" {
+			return v
 		}
 	}
 	return ""
 }
 
+// findIn returns what the group of the pattern matches first in a file, or "".
+func findIn(file, pattern string) string {
+	text, _ := os.ReadFile(file)
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return string(m[1])
+}
+
 // machine describes where this runs, in a line.
 func machine() string {
-	model := runtime.GOARCH
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if m := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(b); m != nil {
-			model = strings.TrimSpace(string(m[1]))
-		}
-	}
+	model := cmp.Or(findIn("/proc/cpuinfo", `model name\s*: (.*)`), runtime.GOARCH)
 	system := runtime.GOOS
-	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		system = "Linux " + strings.TrimSpace(string(b))
+	if release := findIn("/proc/sys/kernel/osrelease", `(\S+)`); release != "" {
+		system = "Linux " + release
 	}
 	return fmt.Sprintf("%d cores of %s, %s, %s", runtime.NumCPU(), model, system, runtime.Version())
 }
 
 // rss returns the resident memory of a process in KiB, 0 where that is not known.
 func rss(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	m := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(b)
-	if m == nil {
-		return 0
-	}
-	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	n, _ := strconv.ParseInt(findIn(fmt.Sprintf("/proc/%d/status", pid), `VmRSS:\s+(\d+)`), 10, 64)
 	return n
 }
