@@ -23,7 +23,7 @@ type contender struct {
 	needs []string // programs, by their names in [findPrograms]
 	note  string
 	// open gets ready and returns what does the work once, and what ends it.
-	open func(context.Context, *house) (run, error)
+	open func(context.Context, *fixture) (run, error)
 	// times is how often once runs in a turn; 0 means 20.
 	times int
 }
@@ -60,7 +60,7 @@ type Row struct {
 
 // compare gives each contender its turns, one after the other in each round,
 // so that what else the machine does falls on all.
-func (h *house) compare(ctx context.Context, c comparison, rounds int) (Result, error) {
+func (f *fixture) compare(ctx context.Context, c comparison, rounds int) (Result, error) {
 	res := Result{Name: c.name, What: c.what, Base: c.base}
 	type runner struct {
 		run
@@ -71,11 +71,11 @@ func (h *house) compare(ctx context.Context, c comparison, rounds int) (Result, 
 	var runners []*runner
 	for i, k := range c.contenders {
 		res.Rows = append(res.Rows, Row{Name: k.name, Note: k.note})
-		if missing := h.missing(k.needs); missing != "" {
+		if missing := f.missing(k.needs); missing != "" {
 			res.Rows[i].Absent = missing + " is not installed"
 			continue
 		}
-		r, err := k.open(ctx, h)
+		r, err := k.open(ctx, f)
 		if r.end != nil {
 			defer r.end()
 		}

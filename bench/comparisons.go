@@ -83,23 +83,23 @@ var comparisons = []comparison{
 }
 
 // An opener gets a contender ready.
-type opener = func(context.Context, *house) (run, error)
+type opener = func(context.Context, *fixture) (run, error)
 
 // program runs a command; name is one of [findPrograms], or "" for any.
 func program(name string, args ...string) opener {
-	return func(ctx context.Context, h *house) (run, error) {
+	return func(ctx context.Context, f *fixture) (run, error) {
 		argv := args
 		if name != "" {
-			argv = append([]string{h.programs[name]}, args...)
+			argv = append([]string{f.programs[name]}, args...)
 		}
-		return run{once: func() error { return h.exec(ctx, h.ws, nil, argv...) }}, nil
+		return run{once: func() error { return f.exec(ctx, f.ws, nil, argv...) }}, nil
 	}
 }
 
 // exec runs a command to its end.
-func (h *house) exec(ctx context.Context, dir string, stdin []byte, argv ...string) error {
+func (f *fixture) exec(ctx context.Context, dir string, stdin []byte, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = dir, h.env
+	cmd.Dir, cmd.Env = dir, f.env
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
@@ -109,14 +109,14 @@ func (h *house) exec(ctx context.Context, dir string, stdin []byte, argv ...stri
 	return nil
 }
 
-func bubblewrap(ctx context.Context, h *house) (run, error) {
-	return program("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--bind", h.ws, h.ws, "--dev", "/dev", "--proc", "/proc", "true")(ctx, h)
+func bubblewrap(ctx context.Context, f *fixture) (run, error) {
+	return program("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--bind", f.ws, f.ws, "--dev", "/dev", "--proc", "/proc", "true")(ctx, f)
 }
 
 func search(name string, args ...string) opener {
-	return func(ctx context.Context, h *house) (run, error) {
+	return func(ctx context.Context, f *fixture) (run, error) {
 		return run{once: func() error {
-			return h.exec(ctx, h.source, nil, append([]string{h.programs[name]}, args...)...)
+			return f.exec(ctx, f.source, nil, append([]string{f.programs[name]}, args...)...)
 		}}, nil
 	}
 }
@@ -125,12 +125,12 @@ func search(name string, args ...string) opener {
 func tool(name, args string) opener { return toolIn("ws", name, args) }
 
 func toolIn(where, name, args string) opener {
-	return func(ctx context.Context, h *house) (run, error) {
-		dir := h.ws
+	return func(ctx context.Context, f *fixture) (run, error) {
+		dir := f.ws
 		if where == "source" {
-			dir = h.source
+			dir = f.source
 		}
-		c, err := startStdio(ctx, dir, h.env, h.programs["toolgate"], "serve", "-C", dir)
+		c, err := startStdio(ctx, dir, f.env, f.programs["toolgate"], "serve", "-C", dir)
 		if err != nil {
 			return run{}, err
 		}
@@ -171,22 +171,22 @@ func turns(f func(from, to string) error) func() error {
 }
 
 // pageIn writes page.txt to the folder of the given name and returns the folder.
-func (h *house) pageIn(name string) (dir string, err error) {
-	dir = filepath.Join(h.dir, name)
+func (f *fixture) pageIn(name string) (dir string, err error) {
+	dir = filepath.Join(f.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	return dir, os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644)
 }
 
-func gitApply(ctx context.Context, h *house) (run, error) {
-	dir, err := h.pageIn("git")
+func gitApply(ctx context.Context, f *fixture) (run, error) {
+	dir, err := f.pageIn("git")
 	if err != nil {
 		return run{}, err
 	}
 	return run{once: turns(func(from, to string) error {
 		diff := fmt.Sprintf("--- a/page.txt\n+++ b/page.txt\n@@ -500,3 +500,3 @@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n", from, to)
-		return h.exec(ctx, dir, []byte(diff), h.programs["git"], "apply", "-")
+		return f.exec(ctx, dir, []byte(diff), f.programs["git"], "apply", "-")
 	})}, nil
 }
 
@@ -195,11 +195,11 @@ func envelope(from, to string) string {
 	return fmt.Sprintf("*** Begin Patch\n*** Update File: page.txt\n@@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n*** End Patch\n", from, to)
 }
 
-func applyPatch(ctx context.Context, h *house) (run, error) {
-	if _, err := h.pageIn("ws"); err != nil {
+func applyPatch(ctx context.Context, f *fixture) (run, error) {
+	if _, err := f.pageIn("ws"); err != nil {
 		return run{}, err
 	}
-	c, err := startStdio(ctx, h.ws, h.env, h.programs["toolgate"], "serve", "-C", h.ws)
+	c, err := startStdio(ctx, f.ws, f.env, f.programs["toolgate"], "serve", "-C", f.ws)
 	if err != nil {
 		return run{}, err
 	}
@@ -212,116 +212,116 @@ func applyPatch(ctx context.Context, h *house) (run, error) {
 	})}, nil
 }
 
-func codexPatch(ctx context.Context, h *house) (run, error) {
-	dir, err := h.pageIn("codex")
+func codexPatch(ctx context.Context, f *fixture) (run, error) {
+	dir, err := f.pageIn("codex")
 	if err != nil {
 		return run{}, err
 	}
-	bin := filepath.Join(h.dir, "apply_patch") // under this name it is that tool
-	if err := os.Symlink(h.programs["codex"], bin); err != nil {
+	bin := filepath.Join(f.dir, "apply_patch") // under this name it is that tool
+	if err := os.Symlink(f.programs["codex"], bin); err != nil {
 		return run{}, err
 	}
 	return run{once: turns(func(from, to string) error {
-		return h.exec(ctx, dir, nil, bin, envelope(from, to))
+		return f.exec(ctx, dir, nil, bin, envelope(from, to))
 	})}, nil
 }
 
 const echo = `{"message":"hello"}`
 
-func everythingStdio(ctx context.Context, h *house) (run, error) {
-	return echoStdio(ctx, h, "echo", h.everything()...)
+func everythingStdio(ctx context.Context, f *fixture) (run, error) {
+	return echoStdio(ctx, f, "echo", f.everything()...)
 }
 
 // everything is the command line of server-everything on stdio.
-func (h *house) everything() []string {
-	return []string{h.programs["node"], h.programs["server-everything"], "stdio"}
+func (f *fixture) everything() []string {
+	return []string{f.programs["node"], f.programs["server-everything"], "stdio"}
 }
 
 // echoStdio starts a server on stdio, of which tool is the one that echoes.
-func echoStdio(ctx context.Context, h *house, tool string, argv ...string) (run, error) {
-	c, err := startStdio(ctx, h.ws, h.env, argv...)
+func echoStdio(ctx context.Context, f *fixture, tool string, argv ...string) (run, error) {
+	c, err := startStdio(ctx, f.ws, f.env, argv...)
 	if err != nil {
 		return run{}, err
 	}
 	return calls(c, c.cmd.Process.Pid, tool, echo), nil
 }
 
-func copierStdio(ctx context.Context, h *house) (run, error) {
+func copierStdio(ctx context.Context, f *fixture) (run, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return run{}, err
 	}
-	return echoStdio(ctx, h, "echo", append([]string{self, copyName}, h.everything()...)...)
+	return echoStdio(ctx, f, "echo", append([]string{self, copyName}, f.everything()...)...)
 }
 
 // echoHTTP is echoStdio for a server that will listen at url.
-func echoHTTP(ctx context.Context, h *house, tool, url, token string, env []string, argv ...string) (run, error) {
-	c, err := startHTTP(ctx, h.ws, slices.Concat(h.env, env), url, token, argv...)
+func echoHTTP(ctx context.Context, f *fixture, tool, url, token string, env []string, argv ...string) (run, error) {
+	c, err := startHTTP(ctx, f.ws, slices.Concat(f.env, env), url, token, argv...)
 	if err != nil {
 		return run{}, err
 	}
 	return calls(c, c.cmd.Process.Pid, tool, echo), nil
 }
 
-func everythingHTTP(ctx context.Context, h *house) (run, error) {
-	port, url := h.url("/mcp")
-	return echoHTTP(ctx, h, "echo", url, "", []string{"PORT=" + port},
-		h.programs["node"], h.programs["server-everything"], "streamableHttp")
+func everythingHTTP(ctx context.Context, f *fixture) (run, error) {
+	port, url := f.url("/mcp")
+	return echoHTTP(ctx, f, "echo", url, "", []string{"PORT=" + port},
+		f.programs["node"], f.programs["server-everything"], "streamableHttp")
 }
 
 // behind is toolgate's config with server-everything behind it, trusted, so
 // that nobody is asked.
-func (h *house) behind() []string {
+func (f *fixture) behind() []string {
 	return []string{
-		"-c", "mcp_servers.everything.command=" + strconv.Quote(h.programs["node"]),
-		"-c", fmt.Sprintf("mcp_servers.everything.args=[%q, \"stdio\"]", h.programs["server-everything"]),
+		"-c", "mcp_servers.everything.command=" + strconv.Quote(f.programs["node"]),
+		"-c", fmt.Sprintf("mcp_servers.everything.args=[%q, \"stdio\"]", f.programs["server-everything"]),
 		"-c", `mcp_servers.everything.default_tools_approval_mode="approve"`,
 	}
 }
 
-func toolgateStdio(ctx context.Context, h *house) (run, error) {
-	return echoStdio(ctx, h, "mcp__everything__echo", append([]string{h.programs["toolgate"], "serve", "-C", h.ws}, h.behind()...)...)
+func toolgateStdio(ctx context.Context, f *fixture) (run, error) {
+	return echoStdio(ctx, f, "mcp__everything__echo", append([]string{f.programs["toolgate"], "serve", "-C", f.ws}, f.behind()...)...)
 }
 
-func toolgateHTTP(ctx context.Context, h *house) (run, error) {
-	port, url := h.url("/mcp")
-	argv := append([]string{h.programs["toolgate"], "serve", "--http", "127.0.0.1:" + port, "-C", h.ws}, h.behind()...)
+func toolgateHTTP(ctx context.Context, f *fixture) (run, error) {
+	port, url := f.url("/mcp")
+	argv := append([]string{f.programs["toolgate"], "serve", "--http", "127.0.0.1:" + port, "-C", f.ws}, f.behind()...)
 	const token = "bench-token-of-no-value"
-	return echoHTTP(ctx, h, "mcp__everything__echo", url, token, []string{"TOOLGATE_HTTP_TOKEN=" + token}, argv...)
+	return echoHTTP(ctx, f, "mcp__everything__echo", url, token, []string{"TOOLGATE_HTTP_TOKEN=" + token}, argv...)
 }
 
-func tbxark(ctx context.Context, h *house) (run, error) {
-	port, url := h.url("/everything/")
+func tbxark(ctx context.Context, f *fixture) (run, error) {
+	port, url := f.url("/everything/")
 	config := map[string]any{
 		"mcpProxy":   map[string]any{"baseURL": "http://127.0.0.1:" + port, "addr": "127.0.0.1:" + port, "name": "bench", "version": "1", "type": "streamable-http"},
-		"mcpServers": map[string]any{"everything": map[string]any{"command": h.programs["node"], "args": []string{h.programs["server-everything"], "stdio"}}},
+		"mcpServers": map[string]any{"everything": map[string]any{"command": f.programs["node"], "args": []string{f.programs["server-everything"], "stdio"}}},
 	}
 	b, err := json.Marshal(config)
 	if err != nil {
 		return run{}, err
 	}
-	file := filepath.Join(h.dir, "tbxark"+port+".json")
+	file := filepath.Join(f.dir, "tbxark"+port+".json")
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return run{}, err
 	}
-	return echoHTTP(ctx, h, "echo", url, "", nil, h.programs["tbxark/mcp-proxy"], "-config", file)
+	return echoHTTP(ctx, f, "echo", url, "", nil, f.programs["tbxark/mcp-proxy"], "-config", file)
 }
 
-func punkpeye(ctx context.Context, h *house) (run, error) {
-	port, url := h.url("/mcp")
+func punkpeye(ctx context.Context, f *fixture) (run, error) {
+	port, url := f.url("/mcp")
 	argv := append([]string{
-		h.programs["node"], h.programs["punkpeye/mcp-proxy"], "--port", port, "--host", "127.0.0.1", "--",
-	}, h.everything()...)
-	return echoHTTP(ctx, h, "echo", url, "", nil, argv...)
+		f.programs["node"], f.programs["punkpeye/mcp-proxy"], "--port", port, "--host", "127.0.0.1", "--",
+	}, f.everything()...)
+	return echoHTTP(ctx, f, "echo", url, "", nil, argv...)
 }
 
 // starts measures getting ready alone.
 func starts(open opener) opener {
-	return func(ctx context.Context, h *house) (run, error) {
+	return func(ctx context.Context, f *fixture) (run, error) {
 		var last run
 		return run{
 			once: func() (err error) {
-				last, err = open(ctx, h)
+				last, err = open(ctx, f)
 				return err
 			},
 			after: func() {
@@ -335,9 +335,9 @@ func starts(open opener) opener {
 
 // crashes measures how long a gateway needs after its server was killed.
 func crashes(open opener) opener {
-	return func(ctx context.Context, h *house) (run, error) {
+	return func(ctx context.Context, f *fixture) (run, error) {
 		before := processes("server-everything")
-		r, err := open(ctx, h)
+		r, err := open(ctx, f)
 		if err != nil {
 			return r, err
 		}

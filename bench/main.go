@@ -45,17 +45,17 @@ func bench(ctx context.Context, rounds int, write, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	h, err := newHouse(ctx, dir)
+	f, err := newFixture(ctx, dir)
 	if err != nil {
 		return err
 	}
-	report := Report{Made: time.Now().UTC().Truncate(time.Second), Machine: machine(), Programs: h.versions()}
+	report := Report{Made: time.Now().UTC().Truncate(time.Second), Machine: machine(), Programs: f.versions()}
 	for _, c := range comparisons {
 		if only != "" && c.name != only {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s ...\n", c.name)
-		res, err := h.compare(ctx, c, rounds)
+		res, err := f.compare(ctx, c, rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}

@@ -34,8 +34,8 @@ var findPrograms = map[string]struct {
 	"mcpproxy-go":        {"MCPPROXY", "mcpproxy", []string{"--version"}},
 }
 
-// A house is what all contenders share: programs, folders, environment.
-type house struct {
+// A fixture is what all contenders share: programs, folders, environment.
+type fixture struct {
 	dir      string // scratch
 	ws       string // workspace to write in
 	source   string // large tree to search: Go's own source
@@ -44,16 +44,16 @@ type house struct {
 	port     int
 }
 
-func newHouse(ctx context.Context, dir string) (*house, error) {
-	h := &house{dir: dir, ws: filepath.Join(dir, "ws"), source: filepath.Join(runtime.GOROOT(), "src"), programs: map[string]string{}, port: 18700}
-	if _, err := os.Stat(h.source); err != nil {
+func newFixture(ctx context.Context, dir string) (*fixture, error) {
+	f := &fixture{dir: dir, ws: filepath.Join(dir, "ws"), source: filepath.Join(runtime.GOROOT(), "src"), programs: map[string]string{}, port: 18700}
+	if _, err := os.Stat(f.source); err != nil {
 		out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 		if err != nil {
 			return nil, fmt.Errorf("looking for a tree to search: %w", err)
 		}
-		h.source = filepath.Join(strings.TrimSpace(string(out)), "src")
+		f.source = filepath.Join(strings.TrimSpace(string(out)), "src")
 	}
-	if err := os.MkdirAll(h.ws, 0o755); err != nil {
+	if err := os.MkdirAll(f.ws, 0o755); err != nil {
 		return nil, err
 	}
 	for name, p := range findPrograms {
@@ -62,26 +62,26 @@ func newHouse(ctx context.Context, dir string) (*house, error) {
 			path, _ = exec.LookPath(p.path)
 		}
 		if path != "" {
-			h.programs[name] = path
+			f.programs[name] = path
 		}
 	}
-	h.env = append(os.Environ(), "TOOLGATE_HOME="+filepath.Join(dir, "home"))
-	if h.programs["toolgate"] == "" {
+	f.env = append(os.Environ(), "TOOLGATE_HOME="+filepath.Join(dir, "home"))
+	if f.programs["toolgate"] == "" {
 		bin := filepath.Join(dir, "toolgate")
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, ".")
 		build.Dir, build.Stderr = "..", os.Stderr
 		if err := build.Run(); err != nil {
 			return nil, fmt.Errorf("building toolgate: %w", err)
 		}
-		h.programs["toolgate"] = bin
+		f.programs["toolgate"] = bin
 	}
-	return h, nil
+	return f, nil
 }
 
 // missing returns the first program of needs that is not there, "" when all are.
-func (h *house) missing(needs []string) string {
+func (f *fixture) missing(needs []string) string {
 	for _, n := range needs {
-		if h.programs[n] == "" {
+		if f.programs[n] == "" {
 			return n
 		}
 	}
@@ -89,18 +89,18 @@ func (h *house) missing(needs []string) string {
 }
 
 // url returns an address that no other contender has.
-func (h *house) url(path string) (port, url string) {
-	h.port++
-	port = strconv.Itoa(h.port)
+func (f *fixture) url(path string) (port, url string) {
+	f.port++
+	port = strconv.Itoa(f.port)
 	return port, "http://127.0.0.1:" + port + path
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?[-.\w]*`)
 
 // versions returns what is compared, by name.
-func (h *house) versions() map[string]string {
+func (f *fixture) versions() map[string]string {
 	all := map[string]string{}
-	for name, path := range h.programs {
+	for name, path := range f.programs {
 		p := findPrograms[name]
 		if p.version == nil {
 			all[name] = packageVersion(path)
