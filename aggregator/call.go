@@ -95,7 +95,6 @@ func toolRequest(c gate.Call, t *Tool) (*request, error) {
 		body:      body,
 		meta:      meta,
 		progress:  c.Progress,
-		sent:      c.Sent,
 		log:       c.Log,
 		caller:    c.Caller,
 		client:    c.Client,

@@ -313,7 +313,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) 
 	if err != nil {
 		return nil, err
 	}
-	return c.await(ctx, call, method, params, nil)
+	return c.await(ctx, call, method, params)
 }
 
 // A request is one request on its way to a backend.
@@ -322,7 +322,6 @@ type request struct {
 	body     rawjson.Object // its params, without _meta
 	meta     rawjson.Object
 	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
-	sent     func()                     // called when it is written; may be nil
 	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
 	answered *atomic.Bool               // set with log: the answer is there
 
@@ -360,7 +359,7 @@ func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.await(ctx, call, r.method, r.params(call.id), r.sent)
+	return c.await(ctx, call, r.method, r.params(call.id))
 }
 
 // CallTool is Call for tools/call, with progress: while the call runs,
@@ -379,7 +378,7 @@ func (c *Conn) CallTool(
 	if progress != nil {
 		params["_meta"] = rawjson.Map{"progressToken": json.RawMessage(call.id)}.Bytes()
 	}
-	return c.await(ctx, call, "tools/call", params.Bytes(), nil)
+	return c.await(ctx, call, "tools/call", params.Bytes())
 }
 
 func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pendingCall, error) {
@@ -399,10 +398,9 @@ func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pending
 	return call, nil
 }
 
-// await sends the request and waits for its answer. It calls written, unless
-// that is nil, when the request is written and the answer is not there yet.
+// await sends the request and waits for its answer.
 func (c *Conn) await(
-	ctx context.Context, call *pendingCall, method string, params json.RawMessage, written func(),
+	ctx context.Context, call *pendingCall, method string, params json.RawMessage,
 ) (json.RawMessage, error) {
 	defer c.remove(call.id)
 	sent := c.post(envelope{ID: json.RawMessage(call.id), Method: method, Params: params})
@@ -413,9 +411,6 @@ func (c *Conn) await(
 				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
 			}
 			sent = nil
-			if written != nil {
-				written()
-			}
 		case r := <-call.answer:
 			if errors.Is(r.err, ErrClosed) && sent != nil && notSent(sent) {
 				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, errNotSent)

@@ -199,7 +199,6 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 		method:    c.Action.Tool,
 		body:      body,
 		meta:      meta,
-		sent:      c.Sent,
 		log:       c.Log,
 		caller:    c.Caller,
 		client:    c.Client,

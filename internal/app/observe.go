@@ -34,9 +34,6 @@ func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 		s.Log.Warn("calls are not recorded", "err", err)
 	}
 	gate.Record = o.record
-	if o.audit != nil {
-		gate.Prepare = o.audit.Prepare
-	}
 	o.hooks = hooks.New(s.Config.Hooks, hooks.Options{
 		Dir: s.Dir(), Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
 		Programs: s.Programs(), AnyPath: s.Policy.Mode == policy.DangerFullAccess,

@@ -81,7 +81,7 @@ func (l *Log) open() (*os.File, error) {
 
 // Record appends one event. [Log.Close] reports write errors.
 func (l *Log) Record(e gate.Event) {
-	line := lineOf(e)
+	line := encode(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.write(line); err != nil {

@@ -266,6 +266,14 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+func openLog(t *testing.T) (*audit.Log, string) {
+	t.Helper()
+	dir := t.TempDir()
+	log, err := audit.Open(dir)
+	require.NoError(t, err)
+	return log, dir
+}
+
 // line records e and returns the one line of the record.
 func line(t *testing.T, e gate.Event) string {
 	t.Helper()

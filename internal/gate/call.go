@@ -57,10 +57,6 @@ type Call struct {
 	// Limit is the sandbox that the client itself is held to, nil if unknown.
 	Limit *policy.Limit
 
-	// Sent, if set, is called in the goroutine that runs the call once the
-	// backend has the request.
-	Sent func()
-
 	// Describe describes the call again after [Gate.Before] has changed its
 	// arguments. If it is nil, such a change refuses the call.
 	Describe func(json.RawMessage) (policy.Action, error)
@@ -231,9 +227,6 @@ func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Ou
 	defer done()
 	began := time.Now()
 	defer func() { ev.Running += time.Since(began) }()
-	if g.Prepare != nil {
-		c.Sent = func() { ev.Prepared = g.Prepare(*ev) }
-	}
 	return g.Run(ctx, c, f)
 }
 

@@ -46,9 +46,6 @@ type Event struct {
 	Waited   time.Duration `json:"waited_ns,omitempty"` // part of Duration spent waiting for an answer
 	Running  time.Duration `json:"run_ns,omitempty"`    // part of Duration spent running
 	Bytes    int           `json:"bytes"`               // size of the result
-
-	// Prepared is what [Gate.Prepare] returned.
-	Prepared any `json:"-"`
 }
 
 // newEvent returns the event of a call that has not been decided yet.

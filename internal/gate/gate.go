@@ -18,11 +18,6 @@ type Gate struct {
 	Run    RunFunc
 	Record func(Event) // may be nil
 
-	// Prepare, if set, is given the event of a call while the backend works on
-	// it, so that expensive parts of the record are ready when the result
-	// arrives. Record finds what it returns in [Event.Prepared].
-	Prepare func(Event) any
-
 	// Hooks are the user's own programs. Each may be nil. An error of any of
 	// them ends the call; a *[RefusedError] gives the reason.
 	//
