@@ -75,19 +75,16 @@ func (v view) sealMasks(restricted bool) error {
 			return step(l.path, err)
 		}
 	}
-	var masks []string
-	if restricted {
-		masks = append(masks, "/")
-	}
 	for _, c := range v.overrides {
-		if c.partial {
-			masks = append(masks, c.Path)
+		if !c.partial {
+			continue
+		}
+		if err := makeReadOnly(c.Path); err != nil {
+			return step(c.Path, err)
 		}
 	}
-	for _, path := range masks {
-		if err := makeReadOnly(path); err != nil {
-			return step(path, err)
-		}
+	if restricted {
+		return step("/", makeReadOnly("/"))
 	}
 	return nil
 }
@@ -109,11 +106,6 @@ func cloneLayout(plan Plan, prescanned <-chan *scanResult) (v view, err error) {
 		if err = cloneAll(v.overrides); err == nil {
 			return v, nil
 		}
-		for _, c := range v.overrides {
-			if c.tree > 0 {
-				unix.Close(c.tree)
-			}
-		}
 		if !isMissing(err) && !errors.Is(err, errReplaced) {
 			break
 		}
@@ -121,13 +113,23 @@ func cloneLayout(plan Plan, prescanned <-chan *scanResult) (v view, err error) {
 	return view{}, err
 }
 
+// cloneAll clones the mounts of every override, or of none if there is an error.
 func cloneAll(overrides []mountOverride) error {
 	for i := range overrides {
 		if err := overrides[i].clone(); err != nil {
+			closeTrees(overrides)
 			return step(overrides[i].Path, err)
 		}
 	}
 	return nil
+}
+
+func closeTrees(overrides []mountOverride) {
+	for _, c := range overrides {
+		if c.tree > 0 {
+			unix.Close(c.tree)
+		}
+	}
 }
 
 // enterReadOnlyRoot makes a read-only copy of the whole mount tree the root.
@@ -222,7 +224,8 @@ func cloneDevices() (map[string]int, error) {
 // privateDev mounts a /dev with the harmless devices devs, its own terminals and an
 // empty /dev/shm.
 func privateDev(devs map[string]int) error {
-	if err := unix.Mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	if err := unix.Mount("tmpfs", "/dev", "tmpfs", flags, "mode=755,size=64k"); err != nil {
 		return err
 	}
 	for name, tree := range devs {
@@ -245,18 +248,18 @@ func privateDev(devs map[string]int) error {
 			return err
 		}
 	}
-	for _, m := range []struct{ path, kind, options string }{
-		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620"},
-		{"/dev/shm", "tmpfs", fmt.Sprintf("mode=1777,size=%d", sharedMemory)},
+	for _, m := range []struct {
+		path, kind string
+		flags      uintptr
+		options    string
+	}{
+		{"/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620"},
+		{"/dev/shm", "tmpfs", flags | unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", sharedMemory)},
 	} {
 		if err := os.Mkdir(m.path, 0o755); err != nil {
 			return err
 		}
-		flags := uintptr(unix.MS_NOSUID | unix.MS_NOEXEC)
-		if m.kind == "tmpfs" {
-			flags |= unix.MS_NODEV
-		}
-		if err := unix.Mount(m.kind, m.path, m.kind, flags, m.options); err != nil {
+		if err := unix.Mount(m.kind, m.path, m.kind, m.flags, m.options); err != nil {
 			return &os.PathError{Op: "mount", Path: m.path, Err: err}
 		}
 	}

@@ -96,10 +96,10 @@ func checkLandlockPaths(plan Plan) error {
 		return nil
 	}
 	p := plan.Profile
-	refuse := func(what string, roots ...string) error {
+	refuse := func(what, root string) error {
 		return fmt.Errorf("%w: the profile %s denies %s, which lies in what it lets be written (%s), "+
 			"and Landlock cannot take back what it allowed above; there are no mounts here, see `toolgate doctor`",
-			ErrUnsupported, p, what, strings.Join(roots, ", "))
+			ErrUnsupported, p, what, root)
 	}
 	for _, path := range slices.Concat(p.Paths.ReadOnly, p.Paths.Denied) {
 		for _, root := range p.WritableRoots {

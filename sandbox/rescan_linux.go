@@ -109,11 +109,7 @@ func (r *rescanner) rescan() (stale string, err error) {
 	}
 	for i, c := range missing.overrides {
 		if err := c.attach(); err != nil && !c.isSymlink() {
-			for _, rest := range missing.overrides[i+1:] {
-				if rest.tree > 0 {
-					unix.Close(rest.tree)
-				}
-			}
+			closeTrees(missing.overrides[i+1:])
 			return "", step(c.Path, err)
 		}
 	}

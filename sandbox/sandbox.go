@@ -42,6 +42,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrUnsupported is wrapped by errors for profiles that this system cannot
@@ -79,13 +80,12 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads a level's name.
 func (l *Level) UnmarshalText(text []byte) error {
-	for i, name := range levelNames {
-		if name == string(text) {
-			*l = Level(i)
-			return nil
-		}
+	i := slices.Index(levelNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown sandbox level %q", text)
 	}
-	return fmt.Errorf("unknown sandbox level %q", text)
+	*l = Level(i)
+	return nil
 }
 
 // A Support says whether this system offers a feature and, if not, why. The zero

@@ -177,10 +177,7 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request, command str
 		writeText(w, http.StatusInternalServerError, err.Error())
 		return
 	}
-	client, ok := conn.(*clientConn)
-	if !ok {
-		panic("bug: unexpected connection type")
-	}
+	client := conn.(*clientConn) // as Serve made it
 	defer client.Close()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	client.SetDeadline(time.Time{})
