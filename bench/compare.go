@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +59,8 @@ type Row struct {
 	Absent string  `json:"absent,omitempty"` // why there are no figures
 }
 
-// compare gives each contender its turns, one after the other in each round,
-// so that what else the machine does falls on all.
+// compare runs the contenders in turns, one after the other in each round, so
+// that other load on the machine affects all of them.
 func (f *fixture) compare(ctx context.Context, c comparison, rounds int) (Result, error) {
 	res := Result{Name: c.name, What: c.what, Base: c.base}
 	type runner struct {
@@ -97,11 +98,7 @@ func (f *fixture) compare(ctx context.Context, c comparison, rounds int) (Result
 			res.Rows[i].Absent = "does not run here"
 			continue
 		}
-		times := k.times
-		if times == 0 {
-			times = 20
-		}
-		runners = append(runners, &runner{run: r, row: i, times: times})
+		runners = append(runners, &runner{run: r, row: i, times: cmp.Or(k.times, 20)})
 	}
 	for range rounds {
 		for _, r := range runners {

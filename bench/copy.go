@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// copyName makes this program a proxy that does nothing: it starts the command
-// behind it and copies bytes. What that costs nobody in between can save.
+// copyName makes this program a proxy that only copies bytes to and from the
+// command that it starts. That is the least that a gateway can cost.
 const copyName = "copy-bytes"
 
 // copyBytes is that proxy. It ends when the command does.

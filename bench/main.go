@@ -1,12 +1,12 @@
-// Bench compares toolgate with what else is installed for the same work: the
-// same command, search, patch or call, each by the program's own front door,
-// in turns within one run.
+// Bench compares toolgate with other installed programs that do the same work:
+// the same command, search, patch or call, each through the program's ordinary
+// interface, in turns within one run.
 //
 //	cd bench && go run .                   compare, print the table
 //	cd bench && go run . -write ../docs    and put it into docs/performance.md
 //
-// A program that is not there is left out and named. Each is looked for in
-// $PATH or where its variable says; see [findPrograms].
+// A program that is not installed is left out, and the table says so. Programs
+// are found in $PATH or by their variable, see [findPrograms].
 package main
 
 import (

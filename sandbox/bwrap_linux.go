@@ -141,8 +141,8 @@ func probeBwrap(path string) error {
 	}
 	var out bytes.Buffer
 	err := probePlan(Plan{Level: Bwrap, BwrapPath: path}, &out)
-	if said := strings.TrimSpace(out.String()); err != nil && said != "" {
-		return errors.New(said)
+	if text := strings.TrimSpace(out.String()); err != nil && text != "" {
+		return errors.New(text)
 	}
 	return err
 }
