@@ -89,9 +89,9 @@ func (o *Object) Set(key string, v json.RawMessage) {
 	*o = append(*o, Field{key, v})
 }
 
-// Delete removes key, if present.
-func (o *Object) Delete(key string) {
-	*o = slices.DeleteFunc(*o, func(f Field) bool { return f.Key == key })
+// Delete removes the members with these keys, as far as they are present.
+func (o *Object) Delete(keys ...string) {
+	*o = slices.DeleteFunc(*o, func(f Field) bool { return slices.Contains(keys, f.Key) })
 }
 
 // Text returns the string value of key, "" when it is absent or not a string.
@@ -138,13 +138,13 @@ func Kind(v json.RawMessage) byte {
 // List returns the elements of the array v as slices of v, nil when v is
 // not an array.
 func List(v json.RawMessage) []json.RawMessage {
-	elements, err := elements(v, MaxDepth, nil)
-	if err != nil {
+	s := Scanner{Depth: MaxDepth}
+	if s.begin(v); s.peek() != '[' {
 		return nil
 	}
-	list := make([]json.RawMessage, len(elements))
-	for i, e := range elements {
-		list[i] = e
+	list := []json.RawMessage{}
+	if s.array(func(e json.RawMessage) { list = append(list, e) }) != nil || s.end() != nil {
+		return nil
 	}
 	return list
 }
