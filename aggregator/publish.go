@@ -122,29 +122,21 @@ func (d *Downstream) prefix() string {
 	if d.spec.Prefix != nil {
 		return policy.PlainName(*d.spec.Prefix)
 	}
-	return schema.DefaultPrefix(d.spec.Name)
+	return policy.ToolPrefix(d.spec.Name)
 }
 
-// names returns the published name of each raw one.
-func (d *Downstream) names(raw []string) map[string]string {
-	if !d.spec.Verbatim {
-		return schema.PublicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+// publicName returns the published name of a raw one.
+func (d *Downstream) publicName(raw string) string {
+	if d.spec.Verbatim {
+		return raw
 	}
-	same := map[string]string{}
-	for _, r := range raw {
-		same[r] = r
-	}
-	return same
+	return schema.PublicName(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
 }
 
 // publishTools returns d's tools in published form, and a line for each one left out.
 func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
-	type entry struct {
-		name string
-		def  rawjson.Object
-	}
-	var entries []entry
-	var raw []string
+	var published []rawjson.Object
+	seen := map[string]bool{}
 	for i, b := range c.Tools {
 		def, err := rawjson.Parse(b)
 		name := def.Text("name")
@@ -152,33 +144,23 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 			faults = append(faults, fmt.Sprintf("tool %d is left out: it has no name", i+1))
 			continue
 		}
-		if slices.Contains(raw, name) {
+		if seen[name] {
 			faults = append(faults, fmt.Sprintf("%s is listed twice; the first one counts", name))
 			continue
 		}
-		raw = append(raw, name)
+		seen[name] = true
 		if d.spec.Published == nil || d.spec.Published(name) {
-			entries = append(entries, entry{name, def})
-		}
-	}
-	names := d.names(raw)
-	for r, name := range names {
-		if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, name) {
-			names[r] = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
+			published = append(published, def)
 		}
 	}
 	pins, err := loadPins(pinFile(d.set.opts.StateDir, d.spec.Name))
 	if err != nil {
 		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
 	}
-	for _, e := range entries {
-		err := d.checkPin(pins, e.name, e.def)
-		var t Tool
-		if err == nil {
-			t, err = d.publishTool(c, e.name, names[e.name], e.def)
-		}
+	for _, def := range published {
+		t, err := d.publishTool(c, pins, def)
 		if err != nil {
-			faults = append(faults, fmt.Sprintf("%s is left out: %v", e.name, err))
+			faults = append(faults, fmt.Sprintf("%s is left out: %v", t.Raw, err))
 			continue
 		}
 		tools = append(tools, t)
@@ -188,17 +170,24 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 
 // publishTool returns the tool with this definition in published form, or why it
 // cannot be published.
-func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Object) (Tool, error) {
+func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, def rawjson.Object) (Tool, error) {
+	raw := def.Text("name")
 	t := Tool{
-		Name:        name,
+		Name:        d.publicName(raw),
 		Server:      d.spec.Name,
 		Raw:         raw,
 		Title:       def.Text("title"),
 		Description: def.Text("description"),
 		Claims:      claimsOf(def.Get("annotations")),
 	}
+	if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, t.Name) {
+		t.Name = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	}
+	err := d.checkPin(pins, raw, def)
+	if err != nil {
+		return t, err
+	}
 	if d.spec.HTTP != nil && c.Version >= statelessVersion {
-		var err error
 		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
 			return t, err
 		}
@@ -212,7 +201,7 @@ func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Objec
 		return t, err
 	}
 	t.renamed = renamed
-	def.Set("name", rawjson.Quote(name))
+	def.Set("name", rawjson.Quote(t.Name))
 	if !bytes.Equal(def.Get("inputSchema"), input) {
 		def.Set("inputSchema", input)
 	}
@@ -283,35 +272,26 @@ func claimsOf(v json.RawMessage) policy.Claims {
 
 // publishPrompts returns d's prompts in published form.
 func (d *Downstream) publishPrompts(c *Catalog) []Named {
-	var raw []string
-	for _, b := range c.Prompts {
-		def, _ := rawjson.Parse(b)
-		raw = append(raw, def.Text("name"))
-	}
-	names := d.names(raw)
-	var list []Named
-	for i, b := range c.Prompts {
-		def, err := rawjson.Parse(b)
-		if err != nil || raw[i] == "" || slices.Contains(raw[:i], raw[i]) {
-			continue
-		}
-		name := names[raw[i]]
-		def.Set("name", rawjson.Quote(name))
-		list = append(list, Named{Key: name, Server: d.spec.Name, Raw: raw[i], Definition: def.Bytes()})
+	list := d.named(c.Prompts, "name")
+	for i, n := range list {
+		list[i].Key = d.publicName(n.Raw)
+		def, _ := rawjson.Parse(n.Definition)
+		def.Set("name", rawjson.Quote(list[i].Key))
+		list[i].Definition = def.Bytes()
 	}
 	return list
 }
 
-// named returns resources or templates, whose URI is under key, in published form.
+// named returns what defs define, each under the name or URI that it has as its key.
 func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	var list []Named
 	for _, b := range defs {
 		def, err := rawjson.Parse(b)
-		uri := def.Text(key)
-		if err != nil || uri == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == uri }) {
+		raw := def.Text(key)
+		if err != nil || raw == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == raw }) {
 			continue
 		}
-		list = append(list, Named{Key: uri, Server: d.spec.Name, Raw: uri, Definition: b})
+		list = append(list, Named{Key: raw, Server: d.spec.Name, Raw: raw, Definition: b})
 	}
 	return list
 }

@@ -89,6 +89,13 @@ func (o *Object) Set(key string, v json.RawMessage) {
 	*o = append(*o, Field{key, v})
 }
 
+// Default appends the member unless o has the key.
+func (o *Object) Default(key string, v json.RawMessage) {
+	if o.index(key) < 0 {
+		*o = append(*o, Field{key, v})
+	}
+}
+
 // Delete removes the members with these keys, as far as they are present.
 func (o *Object) Delete(keys ...string) {
 	*o = slices.DeleteFunc(*o, func(f Field) bool { return slices.Contains(keys, f.Key) })
@@ -170,6 +177,15 @@ func Array(list []json.RawMessage) json.RawMessage {
 		b = AppendLine(b, v)
 	}
 	return append(b, ']')
+}
+
+// StringArray returns a JSON array of the strings in list.
+func StringArray(list []string) json.RawMessage {
+	elements := make([]json.RawMessage, len(list))
+	for i, s := range list {
+		elements[i] = Quote(s)
+	}
+	return Array(elements)
 }
 
 // A Map is a JSON object whose values are written unchanged, where
