@@ -80,20 +80,15 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 
 // toolRequest returns the request that calls t on its server.
 func toolRequest(c gate.Call, t *Tool) (*request, error) {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	args, err := schema.RestoreArguments(args, t.renamed)
+	args, err := schema.RestoreArguments(c.Arguments, t.renamed)
 	if err != nil {
 		return nil, err
 	}
 	meta, _ := rawjson.Parse(c.Meta)
 	inputs, _ := rawjson.Parse(c.Inputs)
-	body := rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}}
 	return &request{
 		method:   "tools/call",
-		body:     append(body, inputs...),
+		body:     append(toolCall(t.Raw, args), inputs...),
 		meta:     meta,
 		progress: c.Progress,
 		sent:     c.Sent,

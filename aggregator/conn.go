@@ -3,8 +3,8 @@
 // MCP to them.
 //
 // To the gate they are all the same: a process or an address that answers
-// tools/call. [Workers] keeps the built-in ones; a [Conn] is one connection,
-// which passes results on as the bytes they came in.
+// tools/call. [Workers] keeps the built-in ones, [Downstreams] the servers from
+// the config. Results are passed on as the bytes they came in.
 package aggregator
 
 import (
@@ -26,11 +26,9 @@ import (
 	"toolgate/policy"
 )
 
-// A Conn is the client's end of an MCP connection that keeps results as the
-// bytes they came in: nothing is decoded but the envelope. It may be used
-// concurrently. Close it to end it; it does not close the streams it was made
-// from.
-type Conn struct {
+// A stdioLink is a connection over two streams, one message per line. Nothing is
+// decoded but the envelope. Close ends it; it does not close the streams.
+type stdioLink struct {
 	out    io.Writer
 	handle handlers
 
@@ -45,10 +43,8 @@ type Conn struct {
 
 // A pendingCall is a request that has no answer yet.
 type pendingCall struct {
-	id       string
-	progress func(json.RawMessage) // may be nil
-	logs     *request              // wants log messages; may be nil
-	answer   chan response         // holds one
+	*request
+	answer chan response // holds one
 }
 
 type response struct {
@@ -125,29 +121,37 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	return m, true
 }
 
-// NewConn returns a connection that reads in until it ends and writes to out.
-// A nil notify drops what comes unasked.
-func NewConn(in io.Reader, out io.Writer, l stdio.Limits, notify func(method string, params json.RawMessage)) *Conn {
-	var h handlers
-	if notify != nil {
-		h.notify = func(_ *request, method string, params json.RawMessage) { notify(method, params) }
+// unasked handles a message that is no answer. cause is the request on whose behalf it
+// came, if the transport tells; send sends the reply to a request.
+func (h handlers) unasked(cause *request, m envelope, send func(envelope) error) {
+	if len(m.ID) > 0 && string(m.ID) != "null" {
+		reply := func(result json.RawMessage, err *RPCError) {
+			send(envelope{ID: m.ID, Result: result, Error: err})
+		}
+		if h.request != nil && h.request(cause, m.Method, m.Params, reply) {
+			return
+		}
+		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
 	}
-	return newConn(in, out, l, h)
+	if h.notify != nil {
+		h.notify(cause, m.Method, m.Params)
+	}
 }
 
-func newConn(in io.Reader, out io.Writer, l stdio.Limits, h handlers) *Conn {
-	c := &Conn{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
+// newStdioLink returns a connection that reads in until it ends and writes to out.
+func newStdioLink(in io.Reader, out io.Writer, h handlers) *stdioLink {
+	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
-	go c.readLoop(stdio.NewReader(in, l)) // ends when in ends
-	go c.writeLoop()                      // ends with Close, which readLoop calls in the end
+	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
+	go c.writeLoop()                                                   // ends with Close, which readLoop calls in the end
 	return c
 }
 
 // Done is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *stdioLink) Done() <-chan struct{} { return c.done }
 
 // Close ends the connection: pending calls fail with cause.
-func (c *Conn) Close(cause error) {
+func (c *stdioLink) Close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -167,7 +171,7 @@ func (c *Conn) Close(cause error) {
 }
 
 // readLoop reads until in ends.
-func (c *Conn) readLoop(r *stdio.Reader) {
+func (c *stdioLink) readLoop(r *stdio.Reader) {
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
@@ -190,7 +194,7 @@ func (c *Conn) readLoop(r *stdio.Reader) {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
 		case m.Method != "":
-			c.onUnasked(m)
+			c.handle.unasked(nil, m, c.send)
 		default:
 			c.onResponse(m)
 		}
@@ -198,7 +202,7 @@ func (c *Conn) readLoop(r *stdio.Reader) {
 }
 
 // writeLoop writes what is queued, in order, until the connection has ended.
-func (c *Conn) writeLoop() {
+func (c *stdioLink) writeLoop() {
 	for {
 		c.mu.Lock()
 		for len(c.queue) == 0 && c.err == nil {
@@ -219,22 +223,7 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-func (c *Conn) onUnasked(m envelope) {
-	if len(m.ID) > 0 && string(m.ID) != "null" {
-		reply := func(result json.RawMessage, err *RPCError) {
-			c.send(envelope{ID: m.ID, Result: result, Error: err})
-		}
-		if c.handle.request != nil && c.handle.request(nil, m.Method, m.Params, reply) {
-			return
-		}
-		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
-	}
-	if c.handle.notify != nil {
-		c.handle.notify(nil, m.Method, m.Params)
-	}
-}
-
-func (c *Conn) onResponse(m envelope) {
+func (c *stdioLink) onResponse(m envelope) {
 	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
 	call := c.remove(key)
 	switch {
@@ -249,20 +238,20 @@ func (c *Conn) onResponse(m envelope) {
 // remove returns the pending call with that id, which is pending no more, nil
 // when there is none. What still comes for it is dropped: "progress MUST stop
 // after completion", and so must log messages.
-func (c *Conn) remove(id string) *pendingCall {
+func (c *stdioLink) remove(id string) *pendingCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.pending[id]
 	delete(c.pending, id)
-	if call != nil && call.logs != nil {
-		call.logs.answered.Store(true)
+	if call != nil && call.log != nil {
+		call.answered.Store(true)
 	}
 	return call
 }
 
 // onBadAnswer fails the call that a line of no use was to answer: nothing
 // better will come. Servers write NaN where JSON has none, or more than we take.
-func (c *Conn) onBadAnswer(bad *stdio.LineError) {
+func (c *stdioLink) onBadAnswer(bad *stdio.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
 	}
@@ -289,7 +278,7 @@ func rpcErrorOf(raw json.RawMessage) *RPCError {
 	return e
 }
 
-func (c *Conn) onProgress(params json.RawMessage) {
+func (c *stdioLink) onProgress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
 	}
@@ -302,18 +291,6 @@ func (c *Conn) onProgress(params json.RawMessage) {
 	if call != nil && call.progress != nil {
 		call.progress(params)
 	}
-}
-
-// Call sends a request and returns the result's bytes. When ctx ends first,
-// the other side is told and Call returns ctx's error; what the other side
-// still answers is dropped. Errors are a *[RPCError], the context's, or wrap
-// [ErrClosed].
-func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	call, err := c.register(nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c.await(ctx, call, method, params, nil)
 }
 
 // A request is one request on its way to a backend.
@@ -349,82 +326,58 @@ func (r *request) params(token string) json.RawMessage {
 	return body.Bytes()
 }
 
-// do is Call for a request in parts.
-func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	var logs *request
-	if r.log != nil {
-		logs = r
-	}
-	call, err := c.register(r.progress, logs)
-	if err != nil {
-		return nil, err
-	}
-	return c.await(ctx, call, r.method, r.params(call.id), r.sent)
-}
-
-// CallTool is Call for tools/call, with progress: while the call runs,
-// progress gets the params of each progress notification for it.
-func (c *Conn) CallTool(
-	ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage),
-) (json.RawMessage, error) {
-	call, err := c.register(progress, nil)
-	if err != nil {
-		return nil, err
-	}
+// toolCall returns the params of a call of the tool with this name.
+func toolCall(name string, args json.RawMessage) rawjson.Object {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	params := rawjson.Map{"name": rawjson.Quote(name), "arguments": args}
-	if progress != nil {
-		params["_meta"] = rawjson.Map{"progressToken": json.RawMessage(call.id)}.Bytes()
-	}
-	return c.await(ctx, call, "tools/call", params.Bytes(), nil)
+	return rawjson.Object{{Key: "name", Value: rawjson.Quote(name)}, {Key: "arguments", Value: args}}
 }
 
-func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pendingCall, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+// do sends a request and returns the result's bytes. When ctx ends first, the
+// other side is told and do returns ctx's error; what the other side still
+// answers is dropped. Errors are a *[RPCError], the context's, or wrap
+// [ErrClosed].
+func (c *stdioLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
+	id, call, err := c.register(r)
+	if err != nil {
+		return nil, err
 	}
-	c.last++
-	call := &pendingCall{
-		id:       strconv.FormatInt(c.last, 10),
-		progress: progress,
-		logs:     logs,
-		answer:   make(chan response, 1),
-	}
-	c.pending[call.id] = call
-	return call, nil
-}
-
-// await sends the request and waits for its answer. It calls written, unless
-// that is nil, when the request is written and the answer is not there yet.
-func (c *Conn) await(
-	ctx context.Context, call *pendingCall, method string, params json.RawMessage, written func(),
-) (json.RawMessage, error) {
-	defer c.remove(call.id)
-	sent := c.post(envelope{ID: json.RawMessage(call.id), Method: method, Params: params})
+	defer c.remove(id)
+	sent := c.post(envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)})
 	for {
 		select {
 		case err := <-sent:
 			if err != nil {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, err)
 			}
 			sent = nil
-			if written != nil {
-				written()
+			if r.sent != nil {
+				r.sent() // the answer is not there yet
 			}
-		case r := <-call.answer:
-			if errors.Is(r.err, ErrClosed) && sent != nil && notSent(sent) {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, errNotSent)
+		case a := <-call.answer:
+			if errors.Is(a.err, ErrClosed) && sent != nil && notSent(sent) {
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, errNotSent)
 			}
-			return r.result, r.err
+			return a.result, a.err
 		case <-ctx.Done():
-			c.cancel(call.id, context.Cause(ctx))
+			c.post(cancelled(id, context.Cause(ctx))) // without waiting until it is written
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// register adds r to the pending calls, under the id that it returns.
+func (c *stdioLink) register(r *request) (id string, call *pendingCall, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return "", nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+	}
+	c.last++
+	id, call = strconv.FormatInt(c.last, 10), &pendingCall{r, make(chan response, 1)}
+	c.pending[id] = call
+	return id, call, nil
 }
 
 // notSent reports whether a request cannot have reached a server that has
@@ -438,33 +391,24 @@ func notSent(sent <-chan error) bool {
 	}
 }
 
-// cancel tells the other side that nobody waits for the answer any more. It
-// does not wait until that is written.
-func (c *Conn) cancel(id string, cause error) {
-	params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": cause.Error()})
-	if err == nil {
-		c.post(envelope{Method: "notifications/cancelled", Params: params})
+// cancelled returns the notification that nobody waits for the answer any more.
+func cancelled(id string, cause error) envelope {
+	params := rawjson.Object{
+		{Key: "reason", Value: rawjson.Quote(cause.Error())},
+		{Key: "requestId", Value: json.RawMessage(id)},
 	}
+	return envelope{Method: "notifications/cancelled", Params: params.Bytes()}
 }
 
-// Notify sends a notification.
-func (c *Conn) Notify(method string, params any) error {
-	b, err := json.Marshal(params)
-	if err != nil {
-		return err
-	}
-	return c.notifyRaw(method, b)
-}
-
-func (c *Conn) notifyRaw(method string, params json.RawMessage) error {
+func (c *stdioLink) notifyRaw(method string, params json.RawMessage) error {
 	return c.send(envelope{Method: method, Params: params})
 }
 
 // send writes m, and waits as long as that takes.
-func (c *Conn) send(m envelope) error { return <-c.post(m) }
+func (c *stdioLink) send(m envelope) error { return <-c.post(m) }
 
 // post queues m. How its writing went comes from the channel.
-func (c *Conn) post(m envelope) <-chan error {
+func (c *stdioLink) post(m envelope) <-chan error {
 	sent := make(chan error, 1)
 	line, err := m.line()
 	if err != nil {
@@ -477,12 +421,12 @@ func (c *Conn) post(m envelope) <-chan error {
 		sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
 		return sent
 	}
-	c.queue = append(c.queue, outgoing{line, sent})
+	c.queue = append(c.queue, outgoing{append(line, '\n'), sent})
 	c.queued.Signal()
 	return sent
 }
 
-// line returns m as it is written.
+// line returns m on one line, without the end of the line.
 func (m envelope) line() ([]byte, error) {
 	b := make([]byte, 0, 96+len(m.Method)+len(m.Params)+len(m.Result))
 	b = append(b, `{"jsonrpc":"2.0"`...)
@@ -505,5 +449,5 @@ func (m envelope) line() ([]byte, error) {
 		}
 		b = append(append(b, `,"error":`...), e...)
 	}
-	return append(b, "}\n"...), nil
+	return append(b, '}'), nil
 }

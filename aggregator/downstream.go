@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
 
@@ -356,7 +355,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.proc = proc
-	conn := newConn(proc.Out, proc.In, stdio.Limits{Line: maxMessage}, s.handlers())
+	conn := newStdioLink(proc.Out, proc.In, s.handlers())
 	s.link = conn
 	if proc.Err != nil {
 		go logLines(d.log, proc.Err) // ends with the process's stderr

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"toolgate/internal/oauth"
-	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 )
 
@@ -337,12 +336,10 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	id := strconv.FormatInt(l.last.Add(1), 10)
-	body := rawjson.Map{
-		"jsonrpc": json.RawMessage(`"2.0"`),
-		"id":      json.RawMessage(id),
-		"method":  rawjson.Quote(r.method),
-		"params":  r.params(id),
-	}.Bytes()
+	body, err := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}.line()
+	if err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	l.open[id] = &openRequest{leave: cancel}
 	l.mu.Unlock()
@@ -358,7 +355,8 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 		return res, nil
 	}
 	if ctx.Err() != nil && l.life.Err() == nil && !l.isModern(r) && r.method != "initialize" {
-		l.cancelled(id, context.Cause(ctx))
+		// In the stateless protocol the end of the stream says it.
+		l.work.Go(func() { l.send(cancelled(id, context.Cause(ctx))) }) // ends within seconds
 	}
 	return nil, l.failure(ctx, err)
 }
@@ -402,28 +400,16 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// cancelled tells a server of the older era that nobody waits any more. In the
-// newer one the end of the stream says so.
-func (l *httpLink) cancelled(id string, cause error) {
-	params := rawjson.Object{
-		{Key: "requestId", Value: json.RawMessage(id)},
-		{Key: "reason", Value: rawjson.Quote(cause.Error())},
-	}.Bytes()
-	l.work.Go(func() { // ends within seconds
-		l.notifyRaw("notifications/cancelled", params)
-	})
-}
-
 func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
-	o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "method": rawjson.Quote(method)}
-	if len(params) > 0 {
-		o["params"] = params
-	}
-	return l.send(o.Bytes())
+	return l.send(envelope{Method: method, Params: params})
 }
 
 // send posts what needs no answer.
-func (l *httpLink) send(body []byte) error {
+func (l *httpLink) send(m envelope) error {
+	body, err := m.line()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(l.life, 10*time.Second)
 	defer cancel()
 	resp, err := l.post(ctx, body, nil)
@@ -616,7 +602,7 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 		case m.Method == "notifications/progress" && r != nil && r.progress != nil:
 			r.progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
-			l.unasked(m, r)
+			l.handle.unasked(r, m, l.send)
 		case len(m.ID) > 0:
 			l.takeElsewhere(m)
 		}
@@ -626,33 +612,6 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 func (l *httpLink) junk(data []byte, err error) {
 	if l.handle.junk != nil && len(bytes.TrimSpace(data)) > 0 {
 		l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
-	}
-}
-
-// unasked takes a notification or a request of the server.
-func (l *httpLink) unasked(m envelope, cause *request) {
-	if len(m.ID) > 0 && string(m.ID) != "null" {
-		reply := func(result json.RawMessage, err *RPCError) {
-			o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "id": m.ID}
-			if err != nil {
-				b, merr := json.Marshal(err)
-				if merr != nil {
-					return
-				}
-				o["error"] = b
-			} else {
-				o["result"] = result
-			}
-			l.send(o.Bytes())
-		}
-		if l.handle.request == nil || !l.handle.request(cause, m.Method, m.Params, reply) {
-			// Ends when it is sent.
-			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"})
-		}
-		return
-	}
-	if l.handle.notify != nil {
-		l.handle.notify(cause, m.Method, m.Params)
 	}
 }
 
@@ -748,8 +707,7 @@ func (s *session) connectSSE(ctx context.Context) error {
 		}
 	}()
 	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
-	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, stdio.Limits{Line: maxMessage},
-		s.handlers())
+	conn := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, s.handlers())
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection
 		<-conn.Done()

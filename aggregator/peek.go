@@ -52,7 +52,7 @@ func peekID(key string) string {
 func (wk *worker) isReady() bool {
 	select {
 	case <-wk.ready:
-		return wk.conn != nil
+		return wk.link != nil
 	default:
 		return false
 	}
@@ -72,7 +72,7 @@ func (w *Workers) Peek(ctx context.Context, id, tool string, args json.RawMessag
 	if found == nil {
 		return nil, errors.New("this worker does not run any more")
 	}
-	return found.conn.CallTool(ctx, tool, args, nil)
+	return found.link.do(ctx, &request{method: "tools/call", body: toolCall(tool, args)})
 }
 
 // Restart ends the server with that name and starts it again. It waits for

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -59,8 +59,8 @@ func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
 
 // A worker is one running worker process.
 type worker struct {
-	ready chan struct{} // closed when conn or err is set
-	conn  *Conn
+	ready chan struct{} // closed when link or err is set
+	link  *stdioLink
 	proc  *Process
 	err   error
 	ended chan struct{} // closed when the process has been waited for
@@ -128,7 +128,8 @@ func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ra
 		leave := wk.proc.Enter(ctx, c)
 		defer func() { ran.Hosts = leave() }()
 	}
-	res, err = wk.conn.CallTool(ctx, c.Action.Tool, c.Arguments, c.Progress)
+	body := toolCall(c.Action.Tool, c.Arguments)
+	res, err = wk.link.do(ctx, &request{method: "tools/call", body: body, progress: c.Progress})
 	return res, ran, err
 }
 
@@ -184,7 +185,7 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk 
 	case <-ctx.Done():
 		return nil, false, ctx.Err()
 	}
-	if wk.conn == nil {
+	if wk.link == nil {
 		w.drop(caller, f, wk)
 		return nil, false, fmt.Errorf("starting the worker: %w", wk.err)
 	}
@@ -212,33 +213,36 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 	if proc.Err != nil {
 		go w.logLines(proc.Err) // ends with the worker's stderr
 	}
-	conn := NewConn(proc.Out, proc.In, stdio.Limits{Line: 80 << 20}, nil)
-	if err := handshake(conn); err != nil {
+	link := newStdioLink(proc.Out, proc.In, handlers{})
+	if err := handshake(link); err != nil {
 		proc.Kill()
 		wk.err = errors.Join(err, proc.Wait())
 		close(wk.ready)
 		return
 	}
-	wk.conn = conn
+	wk.link = link
 	w.log.Debug("worker started", "caller", caller, "profile", f.String(), "level", proc.Level)
 	close(wk.ready)
 	wk.err = proc.Wait()
-	conn.Close(errors.New("the worker ended"))
+	link.Close(errors.New("the worker ended"))
 	w.drop(caller, f, wk)
 	w.log.Debug("worker ended", "caller", caller, "err", wk.err)
 }
 
 // handshake opens the MCP session. The worker is our own program, so there is
 // nothing to negotiate.
-func handshake(c *Conn) error {
+func handshake(l link) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "initialize", json.RawMessage(
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"1"}}`))
+	_, err := l.do(ctx, &request{method: "initialize", body: rawjson.Object{
+		{Key: "protocolVersion", Value: rawjson.Quote(sessionVersion)},
+		{Key: "capabilities", Value: json.RawMessage("{}")},
+		{Key: "clientInfo", Value: json.RawMessage(`{"name":"toolgate","version":"1"}`)},
+	}})
 	if err != nil {
 		return err
 	}
-	return c.Notify("notifications/initialized", struct{}{})
+	return l.notifyRaw("notifications/initialized", json.RawMessage("{}"))
 }
 
 // logLines passes what the worker prints to the log.
@@ -269,7 +273,7 @@ func (w *Workers) Close() {
 
 func (wk *worker) end(grace time.Duration) {
 	<-wk.ready
-	if wk.conn == nil {
+	if wk.link == nil {
 		return
 	}
 	wk.proc.In.Close()

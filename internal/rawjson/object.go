@@ -13,7 +13,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -186,24 +185,6 @@ func StringArray(list []string) json.RawMessage {
 		elements[i] = Quote(s)
 	}
 	return Array(elements)
-}
-
-// A Map is a JSON object whose values are written unchanged, where
-// encoding/json would escape and compact them.
-type Map map[string]json.RawMessage
-
-// Bytes returns the object as JSON on one line, with sorted keys.
-func (o Map) Bytes() []byte {
-	b := []byte{'{'}
-	for _, k := range slices.Sorted(maps.Keys(o)) {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, Quote(k)...)
-		b = append(b, ':')
-		b = AppendLine(b, o[k])
-	}
-	return append(b, '}')
 }
 
 // AppendLine appends v to b, without the line breaks of pretty-printed JSON.
