@@ -161,7 +161,7 @@ func (d *Downstream) run() {
 	case <-d.set.startable:
 	case <-d.ctx.Done():
 	}
-	wanted := !d.spec.Lazy || d.catalogUnknown()
+	wanted := !d.spec.Lazy || d.catalog() == nil
 	failures := 0
 	for d.ctx.Err() == nil {
 		if !wanted {
@@ -198,12 +198,6 @@ func (d *Downstream) run() {
 		wanted = !d.spec.Lazy || d.inUse()
 	}
 	d.setState(Stopped, nil, errShutdown)
-}
-
-func (d *Downstream) catalogUnknown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.saved == nil
 }
 
 // requestAttempt requests another start attempt.
@@ -336,29 +330,24 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, late)
 	defer cancel()
 	s := &session{
-		d:       d,
-		exited:  make(chan struct{}),
-		relist:  make(chan struct{}, 1),
-		pending: map[*request]*activeRequest{},
+		d:        d,
+		exited:   make(chan struct{}),
+		relist:   make(chan struct{}, 1),
+		pending:  map[*request]*activeRequest{},
+		logLevel: newLogLevel(),
 	}
 	if d.spec.HTTP != nil {
-		if err := s.connectHTTP(ctx); err != nil {
-			close(s.exited)
-			return nil, err
-		}
-		close(s.exited)
-		return s, nil
+		return s, s.connectHTTP(ctx)
 	}
 	proc, err := d.spec.Launch()
 	if err != nil {
-		close(s.exited)
 		return nil, err
 	}
 	s.proc = proc
 	conn := newStdioLink(proc.Out, proc.In, s.handlers())
 	s.link = conn
 	if proc.Err != nil {
-		go logLines(d.log, proc.Err) // ends with the process's stderr
+		go logLines(d.log, "downstream stderr", proc.Err) // ends with the process's stderr
 	}
 	go func() { // ends with the process
 		s.waitErr = proc.Wait()
@@ -382,13 +371,13 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// logLines logs what a server writes to stderr, line by line.
-func logLines(log *slog.Logger, r io.Reader) {
+// logLines logs what a backend writes to stderr, line by line.
+func logLines(log *slog.Logger, msg string, r io.Reader) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
-		log.Info("downstream stderr", "line", s.Text())
+		log.Info(msg, "line", s.Text())
 	}
-	io.Copy(io.Discard, r) // a line too long for the scanner must not block the server
+	io.Copy(io.Discard, r) // a line too long for the scanner must not block the backend
 }
 
 // maxMessage is the longest message in bytes that a server may send over stdio.

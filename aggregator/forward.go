@@ -102,9 +102,7 @@ func (s *Downstreams) Target(method string, params json.RawMessage) (Target, err
 	if err != nil {
 		return Target{}, &RPCError{Code: -32602, Message: "params is " + err.Error()}
 	}
-	for _, key := range []string{"_meta", "requestState", "inputResponses"} {
-		body.Delete(key)
-	}
+	body.Delete("_meta", "requestState", "inputResponses")
 	switch method {
 	case GetPrompt:
 		p, err := s.prompt(body.Text("name"))
@@ -237,15 +235,10 @@ func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	if err != nil || o.Text("resultType") != "complete" {
 		return res // not the protocol's resultType
 	}
-	for _, key := range []string{"resultType", "ttlMs", "cacheScope"} {
-		o.Delete(key)
-	}
+	o.Delete("resultType", "ttlMs", "cacheScope")
 	if meta, err := rawjson.Parse(o.Get("_meta")); err == nil {
 		meta.Delete("io.modelcontextprotocol/serverInfo")
-		o.Set("_meta", meta.Bytes())
-		if len(meta) == 0 {
-			o.Delete("_meta")
-		}
+		o.SetObject("_meta", meta)
 	}
 	return o.Bytes()
 }

@@ -75,13 +75,8 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 			return out, "", fmt.Errorf("reading the worker's note: %w", err)
 		}
 	}
-	meta.Delete(policy.DeniedKey)
-	meta.Delete(policy.SessionKey)
-	if len(meta) > 0 {
-		all.Set("_meta", meta.Bytes())
-	} else {
-		all.Delete("_meta")
-	}
+	meta.Delete(policy.DeniedKey, policy.SessionKey)
+	all.SetObject("_meta", meta)
 	out.Result = all.Bytes()
 	return out, session, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -55,10 +54,10 @@ type published struct {
 
 // publishAll returns the published form of the servers' catalogs. No tool gets a
 // reserved name.
-func publishAll(servers []*Downstream, reserved map[string]bool) *published {
+func publishAll(servers []*Downstream, reserved []string) *published {
 	p := &published{byName: map[string]*Tool{}, faults: map[string][]string{}}
 	takenBy := map[string]string{}
-	for name := range reserved {
+	for _, name := range reserved {
 		takenBy[name] = "the built-in tools"
 	}
 	for _, d := range servers {
@@ -367,8 +366,6 @@ func compare(a, b *Catalog) Change {
 	}
 	return c
 }
-
-func sortedNames(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
 
 // A schemaCache holds a tool's definition for each profile requested so far.
 type schemaCache struct {

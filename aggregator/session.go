@@ -30,8 +30,6 @@ const (
 	metaProgress     = "progressToken"
 )
 
-var hopKeys = []string{metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress}
-
 // A link is a connection to a downstream server over any transport.
 type link interface {
 	do(context.Context, *request) (json.RawMessage, error)
@@ -58,7 +56,7 @@ type session struct {
 	last    int                         // number of the last call
 	pending map[*request]*activeRequest // under way
 
-	logLevel logLevel
+	logLevel *logLevel
 }
 
 // An activeRequest tracks a call in progress.
@@ -120,14 +118,14 @@ func (s *session) initialize(ctx context.Context) error {
 	return s.link.notifyRaw("notifications/initialized", nil)
 }
 
-func (s *session) discover(ctx context.Context) error {
-	s.stateless, s.version = true, statelessVersion
+func (s *session) discover(ctx context.Context) (err error) {
+	s.stateless, s.version = true, statelessVersion // as hopMeta needs it
+	defer func() { s.stateless = err == nil }()
 	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	if supportsStateless(err) {
 		res, err = s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	}
 	if err != nil {
-		s.stateless = false
 		return err
 	}
 	o, err := rawjson.Parse(res)
@@ -136,7 +134,6 @@ func (s *session) discover(ctx context.Context) error {
 	}
 	versions := rawjson.Strings(o.Get("supportedVersions"))
 	if !slices.Contains(versions, statelessVersion) {
-		s.stateless = false
 		return fmt.Errorf("it supports %v, not %s", versions, statelessVersion)
 	}
 	meta, _ := rawjson.Parse(o.Get("_meta"))
@@ -169,9 +166,7 @@ func supportsStateless(err error) bool {
 func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 	o, _ := rawjson.Parse(meta)
 	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
-	for _, key := range hopKeys {
-		o.Delete(key)
-	}
+	o.Delete(metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress)
 	if s.stateless {
 		if rawjson.Kind(capabilities) != '{' {
 			capabilities = json.RawMessage(clientCapabilities)
@@ -268,10 +263,8 @@ func (s *session) onRequest(
 		return false
 	}
 	go func() { // ends with the answer, at the latest when the session ends
-		ctx, cancel := context.WithCancelCause(context.Background())
+		ctx, cancel := context.WithCancelCause(s.d.set.ctx)
 		defer cancel(nil)
-		stop := context.AfterFunc(s.d.set.ctx, func() { cancel(errShutdown) })
-		defer stop()
 		go func() { // ends with ctx or the link
 			select {
 			case <-s.link.Done():

@@ -12,7 +12,7 @@ import (
 )
 
 // subscriptions holds the state that clients have requested of the servers, so that
-// a new session can restore it. The zero value is empty.
+// a new session can restore it.
 type subscriptions struct {
 	mu      sync.Mutex
 	counts  map[subscription]int
@@ -41,12 +41,13 @@ func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
 func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	for _, o := range s.owners(uri) {
 		w := subscription{o.Server, o.Raw}
-		if s.subscriptions.has(w) {
-			if s.subscriptions.add(w, -1) {
-				return s.sendSubscription(ctx, w, "resources/unsubscribe")
-			}
-			return nil
+		if !s.subscriptions.has(w) {
+			continue
 		}
+		if s.subscriptions.add(w, -1) {
+			return s.sendSubscription(ctx, w, "resources/unsubscribe")
+		}
+		break
 	}
 	return nil
 }
@@ -77,18 +78,15 @@ func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, meth
 func (w *subscriptions) add(what subscription, by int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.counts == nil {
-		w.counts = map[subscription]int{}
-	}
 	before := w.counts[what]
 	w.counts[what] = before + by
 	if w.counts[what] <= 0 {
 		delete(w.counts, what)
 	}
 	edge := before == 0 || before+by == 0
-	if edge && w.changed != nil {
+	if edge {
 		close(w.changed)
-		w.changed = nil
+		w.changed = make(chan struct{})
 	}
 	return edge
 }
@@ -111,9 +109,6 @@ func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 		}
 	}
 	slices.Sort(uris)
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
 	return uris, w.changed
 }
 
@@ -202,11 +197,7 @@ func (s *session) wantedChanges(uris []string) rawjson.Object {
 		}
 	}
 	if len(uris) > 0 && s.initial.has("resources", "subscribe") {
-		list := make([]json.RawMessage, len(uris))
-		for i, uri := range uris {
-			list[i] = rawjson.Quote(uri)
-		}
-		want.Set("resourceSubscriptions", rawjson.Array(list))
+		want.Set("resourceSubscriptions", rawjson.StringArray(uris))
 	}
 	return want
 }

@@ -286,9 +286,7 @@ func relatedAs(res json.RawMessage, id string) json.RawMessage {
 	} else {
 		meta.Delete(metaRelated)
 	}
-	if o.Set("_meta", meta.Bytes()); len(meta) == 0 {
-		o.Delete("_meta")
-	}
+	o.SetObject("_meta", meta)
 	return o.Bytes()
 }
 

@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,7 +210,7 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 	}
 	wk.proc = proc
 	if proc.Err != nil {
-		go w.logLines(proc.Err) // ends with the worker's stderr
+		go logLines(w.log, "worker says", proc.Err) // ends with the worker's stderr
 	}
 	link := newStdioLink(proc.Out, proc.In, handlers{})
 	if err := handshake(link); err != nil {
@@ -243,15 +242,6 @@ func handshake(l link) error {
 		return err
 	}
 	return l.notifyRaw("notifications/initialized", json.RawMessage("{}"))
-}
-
-// logLines passes what the worker prints to the log.
-func (w *Workers) logLines(r io.Reader) {
-	s := bufio.NewScanner(r)
-	for s.Scan() {
-		w.log.Info("worker says", "line", s.Text())
-	}
-	io.Copy(io.Discard, r) // a line too long for the scanner must not block the worker
 }
 
 // Close ends all workers: their stdin is closed, and what has not ended

@@ -88,6 +88,15 @@ func (o *Object) Set(key string, v json.RawMessage) {
 	*o = append(*o, Field{key, v})
 }
 
+// SetObject sets key to v, or removes key if v is empty.
+func (o *Object) SetObject(key string, v Object) {
+	if len(v) == 0 {
+		o.Delete(key)
+		return
+	}
+	o.Set(key, v.Bytes())
+}
+
 // Default appends the member unless o has the key.
 func (o *Object) Default(key string, v json.RawMessage) {
 	if o.index(key) < 0 {
