@@ -84,11 +84,18 @@ func toolRequest(c gate.Call, t *Tool) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
+	r := newRequest(c, "tools/call", toolCall(t.Raw, args))
+	r.headers = schema.HeaderValues(t.headers, args)
+	return r, nil
+}
+
+// newRequest returns the request of c, whose params are body and the client's answers.
+func newRequest(c gate.Call, method string, body rawjson.Object) *request {
 	meta, _ := rawjson.Parse(c.Meta)
 	inputs, _ := rawjson.Parse(c.Inputs)
 	return &request{
-		method:   "tools/call",
-		body:     append(toolCall(t.Raw, args), inputs...),
+		method:   method,
+		body:     append(body, inputs...),
 		meta:     meta,
 		progress: c.Progress,
 		sent:     c.Sent,
@@ -96,8 +103,7 @@ func toolRequest(c gate.Call, t *Tool) (*request, error) {
 		caller:   c.Caller,
 		client:   c.Client,
 		rounds:   c.Rounds,
-		headers:  schema.HeaderValues(t.headers, args),
-	}, nil
+	}
 }
 
 // sendToolCall sends r and returns the result for the client. If awaited, the
@@ -156,10 +162,8 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	}
 	uri := in.Text("uri")
 	raw := uri
-	for _, n := range s.Resources() {
-		if n.Server == d.spec.Name && n.Key == uri {
-			raw = n.Raw
-		}
+	if n, ok := withKey(s.Resources(), uri); ok && n.Server == d.spec.Name {
+		raw = n.Raw
 	}
 	r := &request{
 		method: ReadResource,
@@ -171,7 +175,7 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
 		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))
 	}
-	res, err := s.send(ctx, d.spec.Name, r)
+	res, err := s.send(ctx, d, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
 		return gate.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)
 	}

@@ -83,52 +83,46 @@ func (b *taskRegistry) remove(t *task) {
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return o == t })
 }
 
-// find returns the caller's task with this id, nil when there is none.
-func (b *taskRegistry) find(caller, id string, stateless bool) *task {
+// find returns the oldest task that is as match wants it, nil when there is none.
+func (b *taskRegistry) find(match func(*task) bool) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.list {
-		if id != "" && t.id == id && t.caller == caller && t.stateless == stateless && time.Now().Before(t.expires) {
-			return t
-		}
+	if i := slices.IndexFunc(b.list, match); i >= 0 {
+		return b.list[i]
 	}
 	return nil
+}
+
+// ofCaller returns the caller's task with this id, nil when there is none.
+func (b *taskRegistry) ofCaller(caller, id string, stateless bool) *task {
+	return b.find(func(t *task) bool {
+		return t.isFor(caller, stateless) && t.id == id
+	})
 }
 
 // ofServer returns the task with the server's id raw, nil when there is none.
 func (b *taskRegistry) ofServer(server, raw string) *task {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, t := range b.list {
-		if t.server == server && t.raw == raw {
-			return t
-		}
-	}
-	return nil
+	return b.find(func(t *task) bool { return t.server == server && t.raw == raw })
 }
 
-// ofCaller returns the caller's tasks of the session-based protocol, in order of
+// listed returns the caller's tasks of the session-based protocol, in order of
 // creation.
-func (b *taskRegistry) ofCaller(caller string) []*task {
+func (b *taskRegistry) listed(caller string) []*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var list []*task
-	for _, t := range b.list {
-		if t.caller == caller && !t.stateless && t.id != "" && time.Now().Before(t.expires) {
-			list = append(list, t)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(b.list), func(t *task) bool { return !t.isFor(caller, false) })
+}
+
+// isFor reports whether the caller may use the task in the protocol that it has.
+func (t *task) isFor(caller string, stateless bool) bool {
+	return t.id != "" && t.caller == caller && t.stateless == stateless && time.Now().Before(t.expires)
 }
 
 // hasRunning reports whether the server has tasks that may still be running, so
 // that it must not be stopped.
 func (b *taskRegistry) hasRunning(server string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.list, func(t *task) bool {
-		return t.server == server && !t.done && time.Now().Before(t.expires)
-	})
+	running := func(t *task) bool { return t.server == server && !t.done && time.Now().Before(t.expires) }
+	return b.find(running) != nil
 }
 
 // update records the status and ttl that the server reports for a task.
@@ -312,15 +306,31 @@ var taskMethods = map[bool][]string{
 	true:  {"tasks/get", "tasks/update", "tasks/cancel"},
 }
 
-// forwardTask sends a request about a task to the task's server.
-func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (json.RawMessage, error) {
+// A Forward is a client's request about a task.
+type Forward struct {
+	Method string
+	Params json.RawMessage // as the client sent them
+	Caller string
+	Client policy.ClientFunc
+	Rounds bool                       // the client accepts questions in results
+	Log    func(json.RawMessage) bool // see [gate.Call]
+}
+
+// Forward sends a request about a task to the server that runs the task, and
+// returns the result. It skips the gate, which the call that created the task has
+// passed. A JSON-RPC error of the server is returned as an [*RPCError].
+func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
+	body, err := rawjson.Parse(f.Params)
+	if err != nil {
+		return nil, &RPCError{Code: -32602, Message: "params is " + err.Error()}
+	}
 	if !slices.Contains(taskMethods[f.Rounds], f.Method) {
 		return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
 	}
 	if f.Method == "tasks/list" {
-		return s.listTasks(ctx, f, r.body.Text("cursor"))
+		return s.listTasks(ctx, f.Caller, body.Text("cursor"))
 	}
-	k := s.tasks.find(f.Caller, r.body.Text("taskId"), f.Rounds)
+	k := s.tasks.ofCaller(f.Caller, body.Text("taskId"), f.Rounds)
 	if k == nil {
 		return nil, errUnknownTask
 	}
@@ -329,7 +339,17 @@ func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (j
 		k.client = f.Client // the caller's latest connection
 		s.tasks.mu.Unlock()
 	}
-	return s.askTask(ctx, k, r)
+	meta, _ := rawjson.Parse(body.Get("_meta"))
+	body.Delete("_meta")
+	return s.askTask(ctx, k, &request{
+		method: f.Method,
+		body:   body,
+		meta:   meta,
+		log:    f.Log,
+		caller: f.Caller,
+		client: f.Client,
+		rounds: f.Rounds,
+	})
 }
 
 // askTask sends a request about a task and returns the result with our id for it.
@@ -380,8 +400,8 @@ const maxTaskPage = 50
 
 // listTasks returns a page of the caller's tasks. It asks for each task, because a
 // server's own list would include the tasks of other callers.
-func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (json.RawMessage, error) {
-	own := s.tasks.ofCaller(f.Caller)
+func (s *Downstreams) listTasks(ctx context.Context, caller, cursor string) (json.RawMessage, error) {
+	own := s.tasks.listed(caller)
 	if cursor != "" {
 		i := slices.IndexFunc(own, func(k *task) bool { return k.id == cursor })
 		if i < 0 {
@@ -398,7 +418,7 @@ func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (
 	var all sync.WaitGroup
 	for i, k := range own {
 		all.Go(func() { // ends with the answer
-			if res, err := s.askTask(ctx, k, &request{method: "tasks/get", caller: f.Caller}); err == nil {
+			if res, err := s.askTask(ctx, k, &request{method: "tasks/get", caller: caller}); err == nil {
 				found[i] = res
 			}
 		})
