@@ -92,18 +92,13 @@ func (d *Downstream) pinNew(c *Catalog) {
 		d.log.Warn("reading the pinned definitions failed", "err", err)
 		return
 	}
-	added := false
-	for _, b := range c.Tools {
-		def, err := rawjson.Parse(b)
-		name := def.Text("name")
-		if err != nil || name == "" {
-			continue
-		}
+	before := len(pins)
+	for name, def := range c.namedTools() {
 		if _, ok := pins[name]; !ok {
-			pins[name], added = pin(def), true
+			pins[name] = pin(def)
 		}
 	}
-	if added {
+	if len(pins) > before {
 		if err := savePins(file, pins); err != nil {
 			d.log.Warn("saving the pinned definitions failed", "err", err)
 		}
@@ -143,12 +138,7 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 		return nil, err
 	}
 	var list []Review
-	for _, b := range c.Tools {
-		def, err := rawjson.Parse(b)
-		name := def.Text("name")
-		if err != nil || name == "" {
-			continue
-		}
+	for name, def := range c.namedTools() {
 		now := pin(def)
 		r := Review{Tool: name, Now: now.Definition, Flags: schema.Flags(now.Definition)}
 		if old, ok := pins[name]; ok && old.Digest != now.Digest {
@@ -182,10 +172,8 @@ func AcceptServer(stateDir, server string) error {
 		return err
 	}
 	pins := map[string]pinnedDefinition{}
-	for _, b := range c.Tools {
-		if def, err := rawjson.Parse(b); err == nil && def.Text("name") != "" {
-			pins[def.Text("name")] = pin(def)
-		}
+	for name, def := range c.namedTools() {
+		pins[name] = pin(def)
 	}
 	return savePins(pinFile(stateDir, server), pins)
 }
