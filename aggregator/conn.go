@@ -97,6 +97,14 @@ type envelope struct {
 	Error  *RPCError       `json:"error,omitempty"`
 }
 
+// answer returns the result or error in an answer.
+func (m envelope) answer() (json.RawMessage, error) {
+	if m.Error != nil {
+		return nil, m.Error
+	}
+	return m.Result, nil
+}
+
 // envelopeOf returns the message with these members, as slices of the line.
 // ok is false for what is no message.
 func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
@@ -224,14 +232,10 @@ func (c *stdioLink) writeLoop() {
 }
 
 func (c *stdioLink) onResponse(m envelope) {
-	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
-	call := c.remove(key)
-	switch {
-	case call == nil: // given up, or never asked
-	case m.Error != nil:
-		call.answer <- response{err: m.Error}
-	default:
-		call.answer <- response{result: m.Result}
+	key := string(bytes.Trim(m.ID, `"`))    // some servers answer to a number with a string
+	if call := c.remove(key); call != nil { // else it was given up, or never asked
+		result, err := m.answer()
+		call.answer <- response{result, err}
 	}
 }
 

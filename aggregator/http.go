@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,15 +28,7 @@ import (
 type HTTP struct {
 	URL    string
 	Header func() (http.Header, error) // of every request; nil: none
-	Client *http.Client                // nil: one with the usual settings
 	Tokens *oauth.Source               // of access tokens; nil: Header says all
-}
-
-func (h *HTTP) client() *http.Client {
-	if h.Client != nil {
-		return h.Client
-	}
-	return stayingClient
 }
 
 // A tokenError says that there is no access token to make a request with, so
@@ -47,7 +41,7 @@ func (e *tokenError) Unwrap() error { return e.error }
 // refuses is renewed, and the request made once more.
 func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	if h.Tokens == nil {
-		return h.client().Do(req)
+		return stayingClient.Do(req)
 	}
 	ctx := req.Context()
 	token, err := h.Tokens.Token(ctx)
@@ -58,27 +52,24 @@ func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		resp, err := h.client().Do(req)
+		resp, err := stayingClient.Do(req)
 		if err != nil {
 			return nil, err
 		}
-		said := resp.Header.Values("WWW-Authenticate")
-		switch resp.StatusCode {
-		case http.StatusUnauthorized:
-		case http.StatusForbidden:
-			if err := h.Tokens.Forbidden(ctx, said); err != nil {
-				resp.Body.Close()
-				return nil, &tokenError{err}
-			}
-			return resp, nil
-		default:
+		challenges := resp.Header.Values("WWW-Authenticate")
+		switch {
+		case resp.StatusCode == http.StatusForbidden:
+			err = h.Tokens.Forbidden(ctx, challenges)
+		case resp.StatusCode == http.StatusUnauthorized && try == 0:
+			token, err = h.Tokens.Renew(ctx, token, challenges)
+		case resp.StatusCode == http.StatusUnauthorized:
+			err = h.Tokens.Spent(ctx, token, challenges)
+		}
+		if err == nil && resp.StatusCode != http.StatusUnauthorized {
 			return resp, nil
 		}
 		resp.Body.Close()
-		if try > 0 {
-			return nil, &tokenError{h.Tokens.Spent(ctx, token, said)}
-		}
-		if token, err = h.Tokens.Renew(ctx, token, said); err != nil {
+		if err != nil {
 			return nil, &tokenError{err}
 		}
 		if req = req.Clone(ctx); req.GetBody != nil {
@@ -126,20 +117,19 @@ func (e *statusError) Error() string {
 // connection is otherwise good.
 var errRequestLost = errors.New("the answer was cut off")
 
-// connectHTTP opens a session over HTTP: in the era that the server spoke last
-// time, else in the newer one and, when it does not know that, in the older
-// one; and last over the transport that came before streamable HTTP.
+// connectHTTP opens a session over HTTP: with the protocol that the server spoke
+// last time first, else with the stateless one; and last over the transport that
+// came before streamable HTTP.
 func (s *session) connectHTTP(ctx context.Context) error {
-	eras := []func(context.Context) error{s.discover, s.initialize}
+	handshakes := []func(context.Context) error{s.discover, s.initialize}
 	if saved := s.d.catalog(); saved != nil && saved.Version != statelessVersion {
-		eras = []func(context.Context) error{s.initialize, s.discover}
+		slices.Reverse(handshakes)
 	}
-	var errs []error
-	for _, open := range eras {
+	var err error
+	for _, open := range handshakes {
 		l := newHTTPLink(s.d.spec.HTTP, s.handlers())
 		s.link = l
-		err := open(ctx)
-		if err == nil {
+		if err = open(ctx); err == nil {
 			l.established(ctx, s.version, s.stateless)
 			return nil
 		}
@@ -147,18 +137,16 @@ func (s *session) connectHTTP(ctx context.Context) error {
 		if err := hopeless(ctx, err); err != nil {
 			return err
 		}
-		errs = append(errs, err)
 	}
-	if st, ok := errors.AsType[*statusError](errs[len(errs)-1]); ok && st.code >= 400 && st.code < 500 {
-		if err := s.connectSSE(ctx); err == nil {
-			return nil
-		}
+	st, ok := errors.AsType[*statusError](err)
+	if ok && st.code >= 400 && st.code < 500 && s.connectSSE(ctx) == nil {
+		return nil
 	}
-	return errs[len(errs)-1]
+	return err
 }
 
-// hopeless returns err in the form in which it ends all trying, or nil when
-// another way may be tried.
+// hopeless returns err in the form in which it ends the attempts to connect, nil
+// when another handshake may be tried.
 func hopeless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -183,8 +171,8 @@ func (s *session) handlers() handlers {
 	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onInvalidLine}
 }
 
-// An httpLink is a connection over streamable HTTP, in either era. Each
-// request is a POST of its own, whose answer is a JSON body or a stream.
+// An httpLink is a connection over streamable HTTP, session-based or stateless.
+// Each request is a POST of its own, whose answer is a JSON body or a stream.
 type httpLink struct {
 	how    *HTTP
 	handle handlers
@@ -193,13 +181,13 @@ type httpLink struct {
 	stop context.CancelCauseFunc
 	last atomic.Int64
 
-	mu      sync.Mutex
-	id      string // Mcp-Session-Id, "" for none
-	version string // for the header; "" before it is negotiated
-	modern  bool
-	closed  bool
-	open    map[string]*openRequest
-	work    sync.WaitGroup
+	mu        sync.Mutex
+	id        string // Mcp-Session-Id, "" for none
+	version   string // for the header; "" before it is negotiated
+	stateless bool
+	closed    bool
+	open      map[string]*openRequest
+	work      sync.WaitGroup
 }
 
 // An openRequest waits for an answer, which some servers send on another
@@ -217,7 +205,7 @@ func newHTTPLink(how *HTTP, h handlers) *httpLink {
 
 func (l *httpLink) Done() <-chan struct{} { return l.life.Done() }
 
-// Close ends the connection and, in the older era, the server's session.
+// Close ends the connection and, if there is one, the server's session.
 func (l *httpLink) Close(cause error) {
 	l.mu.Lock()
 	first, id := !l.closed, l.id
@@ -249,11 +237,11 @@ const listenFirst = 500 * time.Millisecond
 
 // established says that the handshake is over, and returns when the server has
 // answered whether it has something to listen to.
-func (l *httpLink) established(ctx context.Context, version string, modern bool) {
+func (l *httpLink) established(ctx context.Context, version string, stateless bool) {
 	l.mu.Lock()
-	l.version, l.modern = version, modern
+	l.version, l.stateless = version, stateless
 	l.mu.Unlock()
-	if modern {
+	if stateless {
 		return
 	}
 	answered := make(chan struct{})
@@ -286,9 +274,9 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	if l.id != "" {
 		req.Header.Set("Mcp-Session-Id", l.id)
 	}
-	version, modern := l.version, l.modern
+	version, stateless := l.version, l.stateless
 	if r != nil && r.meta.Text(metaVersion) != "" {
-		version, modern = r.meta.Text(metaVersion), true
+		version, stateless = r.meta.Text(metaVersion), true
 	}
 	if version != "" {
 		req.Header.Set("MCP-Protocol-Version", version)
@@ -299,12 +287,9 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	} else {
 		req.Header.Set("Accept", "text/event-stream")
 	}
-	if modern && r != nil {
+	if stateless && r != nil {
 		req.Header.Set("Mcp-Method", r.method)
-		name := r.body.Text("name")
-		if name == "" {
-			name = r.body.Text("uri")
-		}
+		name := cmp.Or(r.body.Text("name"), r.body.Text("uri"))
 		if name == "" && strings.HasPrefix(r.method, "tasks/") {
 			name = r.body.Text("taskId")
 		}
@@ -333,15 +318,16 @@ func headerText(s string) string {
 
 // do sends r and waits for its answer.
 func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	ctx, cancel := l.bound(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })()
 	id := strconv.FormatInt(l.last.Add(1), 10)
 	body, err := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}.line()
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
-	l.open[id] = &openRequest{leave: cancel}
+	l.open[id] = &openRequest{leave: func() { cancel(nil) }}
 	l.mu.Unlock()
 	res, err := l.exchange(ctx, body, id, r)
 	l.mu.Lock()
@@ -349,13 +335,13 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	delete(l.open, id)
 	l.mu.Unlock()
 	if err != nil && elsewhere != nil {
-		return elsewhere.Result, asError(elsewhere.Error)
+		return elsewhere.answer()
 	}
 	if err == nil {
 		return res, nil
 	}
-	if ctx.Err() != nil && l.life.Err() == nil && !l.isModern(r) && r.method != "initialize" {
-		// In the stateless protocol the end of the stream says it.
+	stateless := r.meta.Text(metaVersion) != "" // then the end of the stream says that nobody waits
+	if ctx.Err() != nil && l.life.Err() == nil && !stateless && r.method != "initialize" {
 		l.work.Go(func() { l.send(cancelled(id, context.Cause(ctx))) }) // ends within seconds
 	}
 	return nil, l.failure(ctx, err)
@@ -372,15 +358,6 @@ func (l *httpLink) exchange(ctx context.Context, body []byte, id string, r *requ
 		l.mu.Unlock()
 	}
 	return l.answer(ctx, resp, id, r)
-}
-
-func (l *httpLink) isModern(r *request) bool { return r.meta.Text(metaVersion) != "" }
-
-// bound returns ctx, ended also by the link's end.
-func (l *httpLink) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })
-	return ctx, func() { stop(); cancel(nil) }
 }
 
 // failure returns err as what it is: the caller's own, the link's end, or the
@@ -412,12 +389,17 @@ func (l *httpLink) send(m envelope) error {
 	}
 	ctx, cancel := context.WithTimeout(l.life, 10*time.Second)
 	defer cancel()
+	return l.postAndDrain(ctx, body)
+}
+
+func (l *httpLink) postAndDrain(ctx context.Context, body []byte) error {
 	resp, err := l.post(ctx, body, nil)
-	if err == nil {
-		io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-		resp.Body.Close()
+	if err != nil {
+		return err
 	}
-	return err
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return nil
 }
 
 // Waits that a server may ask for with Retry-After.
@@ -483,10 +465,7 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 func (l *httpLink) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is shown
-	l.mu.Lock()
-	id := l.id
-	l.mu.Unlock()
-	if resp.StatusCode == http.StatusNotFound && id != "" {
+	if l.sessionGone(resp) {
 		return errSessionGone
 	}
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -495,11 +474,14 @@ func (l *httpLink) refusal(resp *http.Response) error {
 			return m.Error
 		}
 	}
-	text := strings.TrimSpace(string(b))
-	if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-	}
+	text, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
 	return &statusError{code: resp.StatusCode, text: text[:min(len(text), 200)]}
+}
+
+func (l *httpLink) sessionGone(resp *http.Response) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return resp.StatusCode == http.StatusNotFound && l.id != ""
 }
 
 // answer reads the answer to the request with this id.
@@ -519,20 +501,12 @@ func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r
 		if err := json.Unmarshal(b, &m); err != nil {
 			return nil, fmt.Errorf("the answer is no JSON-RPC message: %w", err)
 		}
-		return m.Result, asError(m.Error)
+		return m.answer()
 	case "text/event-stream":
 		return l.stream(ctx, resp, id, r)
 	}
 	resp.Body.Close()
 	return nil, fmt.Errorf("the answer is of type %q, neither JSON nor an event stream", kind)
-}
-
-// asError keeps a nil *RPCError from becoming an error that is not nil.
-func asError(e *RPCError) error {
-	if e == nil {
-		return nil
-	}
-	return e
 }
 
 // maxResumes bounds how often a stream that ends too early is taken up again.
@@ -546,7 +520,7 @@ func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r
 		m, err := l.untilAnswer(events, id, r)
 		resp.Body.Close()
 		if err == nil {
-			return m.Result, asError(m.Error)
+			return m.answer()
 		}
 		if ctx.Err() != nil || events.lastID == "" || resumed == maxResumes {
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
@@ -556,19 +530,28 @@ func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		req, rerr := l.request(ctx, http.MethodGet, nil, nil)
-		if rerr != nil {
-			return nil, rerr
+		again, gerr := l.get(ctx, events.lastID)
+		if gerr != nil {
+			return nil, fmt.Errorf("%w: %w", errRequestLost, gerr)
 		}
-		req.Header.Set("Last-Event-ID", events.lastID)
-		if resp, rerr = l.how.send(req); rerr != nil {
-			return nil, fmt.Errorf("%w: %w", errRequestLost, rerr)
-		}
-		if resp.StatusCode != http.StatusOK {
+		if resp = again; resp.StatusCode != http.StatusOK {
 			resp.Body.Close()
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 	}
+}
+
+// get opens a stream of what the server sends, behind the event with the id last
+// unless that is empty.
+func (l *httpLink) get(ctx context.Context, last string) (*http.Response, error) {
+	req, err := l.request(ctx, http.MethodGet, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	return l.how.send(req)
 }
 
 // takeElsewhere takes an answer that did not come on its request's stream.
@@ -593,7 +576,9 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 		}
 		var m envelope
 		if err := json.Unmarshal(ev.data, &m); err != nil {
-			l.junk(ev.data, err)
+			if l.handle.junk != nil && len(bytes.TrimSpace(ev.data)) > 0 {
+				l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(ev.data[:min(len(ev.data), 200)])})
+			}
 			continue
 		}
 		switch {
@@ -609,38 +594,23 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 	}
 }
 
-func (l *httpLink) junk(data []byte, err error) {
-	if l.handle.junk != nil && len(bytes.TrimSpace(data)) > 0 {
-		l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
-	}
-}
-
-// listen keeps the stream open on which a server of the older era tells what
+// listen keeps the stream open on which a session-based server tells what
 // belongs to no request. Many servers have none. It calls answered when the
 // server has answered for the first time, and when it ends.
 func (l *httpLink) listen(answered func()) {
 	defer answered()
 	last := ""
 	for failures := 0; l.life.Err() == nil; {
-		req, err := l.request(l.life, http.MethodGet, nil, nil)
-		if err != nil {
-			return
-		}
-		if last != "" {
-			req.Header.Set("Last-Event-ID", last)
-		}
 		wait := backoff(min(failures, 8))
-		resp, err := l.how.send(req)
+		resp, err := l.get(l.life, last)
 		answered()
 		if err == nil {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-			if resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {
-				resp.Body.Close()
-				go l.Close(errSessionGone) // waits for this goroutine
-				return
-			}
 			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 				resp.Body.Close()
+				if l.sessionGone(resp) {
+					go l.Close(errSessionGone) // waits for this goroutine
+				}
 				return
 			}
 			failures = 0
@@ -649,9 +619,7 @@ func (l *httpLink) listen(answered func()) {
 				_, err = l.untilAnswer(events, "", nil)
 			}
 			resp.Body.Close()
-			if events.lastID != "" {
-				last = events.lastID
-			}
+			last = cmp.Or(events.lastID, last)
 			wait = max(events.retry, time.Second)
 		}
 		failures++
@@ -664,37 +632,31 @@ func (l *httpLink) listen(answered func()) {
 
 // connectSSE opens a session over the HTTP transport of 2024-11-05: one stream
 // for all that comes, and an address to post to that its first event names.
-func (s *session) connectSSE(ctx context.Context) error {
+func (s *session) connectSSE(ctx context.Context) (err error) {
 	how := s.d.spec.HTTP
-	l := newHTTPLink(how, handlers{})
 	life, end := context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			end(err)
+		}
+	}()
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	req, err := l.request(life, http.MethodGet, nil, nil)
+	resp, err := newHTTPLink(how, handlers{}).get(life, "")
 	if err != nil {
-		end(err)
 		return err
 	}
-	resp, err := how.send(req)
-	if err != nil {
-		end(err)
-		return err
-	}
+	context.AfterFunc(life, func() { resp.Body.Close() })
 	events := newEventReader(resp.Body)
 	first, err := events.next()
 	if err != nil || first.kind != "endpoint" || resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		end(errors.New("no endpoint"))
 		return &statusError{code: resp.StatusCode}
 	}
 	endpoint, err := endpointURL(how.URL, string(first.data))
 	if err != nil {
-		resp.Body.Close()
-		end(err)
 		return err
 	}
 	in, feed := io.Pipe()
 	go func() { // ends with the stream
-		defer resp.Body.Close()
 		for {
 			ev, err := events.next()
 			if err != nil {
@@ -706,16 +668,16 @@ func (s *session) connectSSE(ctx context.Context) error {
 			}
 		}
 	}()
-	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
-	conn := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, s.handlers())
+	post := &HTTP{URL: endpoint, Header: how.Header, Tokens: how.Tokens}
+	l := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, s.handlers())
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection
-		<-conn.Done()
+		<-l.Done()
 		end(ErrClosed)
 	}()
-	s.link = conn
+	s.link = l
 	if err := s.initialize(ctx); err != nil {
-		conn.Close(err)
+		l.Close(err)
 		return err
 	}
 	stop() // from here on the stream outlives the handshake
@@ -746,11 +708,8 @@ type poster struct {
 }
 
 func (p *poster) Write(line []byte) (int, error) {
-	resp, err := p.link.post(p.ctx, bytes.TrimSpace(line), nil)
-	if err != nil {
+	if err := p.link.postAndDrain(p.ctx, bytes.TrimSpace(line)); err != nil {
 		return 0, err
 	}
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-	resp.Body.Close()
 	return len(line), nil
 }
