@@ -140,14 +140,8 @@ func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
 		return false, nil // the common case, without parsing
 	}
-	members, err := rawjson.Members(res, rawjson.MaxDepth, nil)
-	is := false
-	for _, m := range members {
-		if string(m.Key) == "isError" {
-			is = string(m.Value) == "true"
-		}
-	}
-	return is, err
+	o, err := rawjson.Parse(res)
+	return string(o.Get("isError")) == "true", err
 }
 
 // ReadResource is the tool name of an action that reads a resource. It cannot

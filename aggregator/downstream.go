@@ -80,6 +80,8 @@ type Downstream struct {
 	cancel  context.CancelCauseFunc
 	stopped chan struct{} // closed when run has returned
 
+	markListed func() // closes listed, at the first call
+
 	mu       sync.Mutex
 	state    State
 	session  *session      // set when Ready
@@ -92,7 +94,6 @@ type Downstream struct {
 	lastUse  time.Time
 	saved    *Catalog      // nil: never listed
 	listed   chan struct{} // closed when the catalog is known or listing has failed
-	listOnce sync.Once
 
 	published *publishedServer // guarded by the set's mu; nil: to be built
 }
@@ -125,6 +126,7 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 		changed: make(chan struct{}),
 		listed:  make(chan struct{}),
 	}
+	d.markListed = sync.OnceFunc(func() { close(d.listed) })
 	d.ctx, d.cancel = context.WithCancelCause(set.ctx)
 	saved, err := loadCatalog(d.file(), spec.Digest)
 	if err != nil {
@@ -138,9 +140,6 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 }
 
 func (d *Downstream) file() string { return catalogFile(d.set.opts.StateDir, d.spec.Name) }
-
-// markListed releases those who wait for the catalog.
-func (d *Downstream) markListed() { d.listOnce.Do(func() { close(d.listed) }) }
 
 // setState changes the state and wakes those who wait for a change.
 func (d *Downstream) setState(state State, s *session, err error) {
@@ -166,7 +165,7 @@ func (d *Downstream) run() {
 	for d.ctx.Err() == nil {
 		if !wanted {
 			d.setState(Stopped, nil, d.lastErr())
-			if !d.waitWanted() {
+			if d.waitWanted(nil); d.ctx.Err() != nil {
 				break
 			}
 		}
@@ -223,32 +222,9 @@ func (d *Downstream) isWanted() bool {
 	return d.wanted > d.attempts
 }
 
-// waitWanted waits until an attempt is requested. It returns false if d.ctx ends
-// first.
-func (d *Downstream) waitWanted() bool {
-	for !d.isWanted() {
-		select {
-		case <-d.wake:
-		case <-d.ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// waitRetry waits, after a permanent failure, until an attempt is requested, the
-// user has logged in or d.ctx ends.
-func (d *Downstream) waitRetry() {
-	ctx, cancel := context.WithCancel(d.ctx)
-	defer cancel()
-	var login chan struct{}
-	if d.spec.HTTP != nil && d.spec.HTTP.Tokens != nil {
-		login = make(chan struct{})
-		go func() { // ends with ctx
-			d.spec.HTTP.Tokens.Changed(ctx)
-			close(login)
-		}()
-	}
+// waitWanted waits until an attempt is requested, the user has logged in or d.ctx ends.
+// A nil login waits for no login.
+func (d *Downstream) waitWanted(login <-chan struct{}) {
 	for !d.isWanted() {
 		select {
 		case <-d.wake:
@@ -258,6 +234,22 @@ func (d *Downstream) waitRetry() {
 			return
 		}
 	}
+}
+
+// waitRetry waits after a permanent failure.
+func (d *Downstream) waitRetry() {
+	if d.spec.HTTP == nil || d.spec.HTTP.Tokens == nil {
+		d.waitWanted(nil)
+		return
+	}
+	ctx, cancel := context.WithCancel(d.ctx)
+	defer cancel()
+	login := make(chan struct{})
+	go func() { // ends with ctx
+		d.spec.HTTP.Tokens.Changed(ctx)
+		close(login)
+	}()
+	d.waitWanted(login)
 }
 
 // recordAttempt counts a start attempt that ended with err.
@@ -406,7 +398,11 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		d.markListed()
 	}
 	work.Go(func() { d.restore(ctx, s) }) // ends with ctx
-	idle := time.NewTicker(d.idleCheck())
+	check := time.Hour
+	if d.spec.IdleStop > 0 {
+		check = max(d.spec.IdleStop/4, time.Millisecond)
+	}
+	idle := time.NewTicker(check)
 	defer idle.Stop()
 	for {
 		select {
@@ -428,13 +424,6 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 			return false, errShutdown
 		}
 	}
-}
-
-func (d *Downstream) idleCheck() time.Duration {
-	if d.spec.IdleStop == 0 {
-		return time.Hour
-	}
-	return max(d.spec.IdleStop/4, time.Millisecond)
 }
 
 func (d *Downstream) inUse() bool {

@@ -65,13 +65,12 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	if err != nil {
 		return out, "", nil // the keys occur in a text, not in _meta
 	}
-	if note := meta.Get(policy.DeniedKey); note != nil {
-		if err := json.Unmarshal(note, &out.Denied); err != nil {
-			return out, "", fmt.Errorf("reading the worker's note: %w", err)
+	for key, into := range map[string]any{policy.DeniedKey: &out.Denied, policy.SessionKey: &session} {
+		note := meta.Get(key)
+		if note == nil {
+			continue
 		}
-	}
-	if note := meta.Get(policy.SessionKey); note != nil {
-		if err := json.Unmarshal(note, &session); err != nil {
+		if err := json.Unmarshal(note, into); err != nil {
 			return out, "", fmt.Errorf("reading the worker's note: %w", err)
 		}
 	}

@@ -33,12 +33,7 @@ func (w *Workers) Running() []Running {
 		if !wk.isReady() {
 			continue
 		}
-		r := Running{ID: peekID(k), Level: wk.proc.Level}
-		var profile string
-		r.Caller, profile, _ = strings.Cut(k, "\x00")
-		if json.Unmarshal([]byte(profile), &r.Profile) == nil {
-			list = append(list, r)
-		}
+		list = append(list, Running{ID: peekID(k), Caller: wk.caller, Profile: wk.profile, Level: wk.proc.Level})
 	}
 	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Caller+a.ID, b.Caller+b.ID) })
 	return list

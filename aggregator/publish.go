@@ -27,7 +27,7 @@ type Tool struct {
 	Description string
 	Claims      policy.Claims
 
-	schemas *schemaCache         // adapted definitions; nil: Definition only
+	adapted *sync.Map            // definitions by [schema.Profile]; nil: Definition only
 	tasks   string               // task support: "", taskOptional or taskRequired
 	renamed map[string]string    // published property name to raw one
 	headers []schema.HeaderParam // arguments sent in headers to a stateless server over HTTP
@@ -193,7 +193,7 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 	}
 	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
 		publishTaskSupport(&def, t.tasks)
-		t.schemas = &schemaCache{}
+		t.adapted = &sync.Map{}
 	}
 	input, renamed, err := d.publishSchema(raw, def.Get("inputSchema"))
 	if err != nil {
@@ -367,31 +367,20 @@ func compare(a, b *Catalog) Change {
 	return c
 }
 
-// A schemaCache holds a tool's definition for each profile requested so far.
-type schemaCache struct {
-	mu      sync.Mutex
-	adapted map[schema.Profile]json.RawMessage
-}
-
 // DefinitionFor returns the tool as in the answer to tools/list for a client with
 // profile p.
 func (t *Tool) DefinitionFor(p schema.Profile) json.RawMessage {
-	if t.schemas == nil || p != schema.Strict && p != schema.Gemini {
+	if t.adapted == nil || p != schema.Strict && p != schema.Gemini {
 		return t.Definition
 	}
-	t.schemas.mu.Lock()
-	defer t.schemas.mu.Unlock()
-	if b, ok := t.schemas.adapted[p]; ok {
-		return b
+	if b, ok := t.adapted.Load(p); ok {
+		return b.(json.RawMessage)
 	}
 	b := t.Definition
 	if def, err := rawjson.Parse(b); err == nil {
 		def.Set("inputSchema", schema.Adapt(def.Get("inputSchema"), p))
 		b = def.Bytes()
 	}
-	if t.schemas.adapted == nil {
-		t.schemas.adapted = map[schema.Profile]json.RawMessage{}
-	}
-	t.schemas.adapted[p] = b
+	t.adapted.Store(p, b)
 	return b
 }

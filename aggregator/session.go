@@ -327,17 +327,17 @@ func (s *session) inferCause(method string) (*request, error) {
 func (s *session) askClient(
 	ctx context.Context, r *request, method string, params json.RawMessage,
 ) (json.RawMessage, *RPCError) {
-	if r.client == nil {
-		return s.withoutClient(method)
+	res, err := json.RawMessage(nil), policy.ErrNoClient
+	if r.client != nil {
+		res, err = r.client(ctx, method, params)
 	}
-	res, err := r.client(ctx, method, params)
-	if errors.Is(err, policy.ErrNoClient) {
+	rpc, isRPC := errors.AsType[*RPCError](err)
+	switch {
+	case errors.Is(err, policy.ErrNoClient):
 		return s.withoutClient(method)
-	}
-	if rpc, ok := errors.AsType[*RPCError](err); ok {
+	case isRPC:
 		return nil, rpc
-	}
-	if err != nil {
+	case err != nil:
 		return nil, &RPCError{Code: -32603, Message: err.Error()}
 	}
 	return res, nil
@@ -404,10 +404,9 @@ const maxPages = 1000
 
 // list returns the elements of all pages of a list method, and the ttl of the last
 // page that has one, 0 for none.
-func (s *session) list(
-	ctx context.Context, method, key string,
-) (elements []json.RawMessage, ttl time.Duration, err error) {
+func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessage, time.Duration, error) {
 	all := []json.RawMessage{}
+	var ttl time.Duration
 	seen := map[string]bool{}
 	for cursor, page := "", 0; page < maxPages; page++ {
 		r := &request{method: method, meta: s.hopMeta(nil)}

@@ -1,12 +1,15 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,11 +56,21 @@ type Workers struct {
 
 // NewWorkers returns an empty set whose workers are started by launch.
 func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
-	return &Workers{launch: launch, log: log, grace: 2 * time.Second, running: map[string]*worker{}}
+	return &Workers{
+		launch:   launch,
+		log:      log,
+		grace:    2 * time.Second,
+		running:  map[string]*worker{},
+		sessions: map[string]openSession{},
+	}
 }
 
 // A worker is one running worker process.
 type worker struct {
+	key     string // in Workers.running
+	caller  string
+	profile policy.Profile
+
 	ready chan struct{} // closed when link or err is set
 	link  *stdioLink
 	proc  *Process
@@ -112,7 +125,7 @@ func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 		if !errors.Is(err, ErrClosed) {
 			return res, ran, nil, err
 		}
-		w.drop(c.Caller, f, wk)
+		w.drop(wk)
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
@@ -145,15 +158,8 @@ func (w *Workers) Warm(ctx context.Context, caller string, f policy.Profile) {
 func (wk *worker) cause() error {
 	select {
 	case <-wk.ended:
+		return cmp.Or(wk.err, errors.New("exit status 0"))
 	case <-time.After(time.Second):
-	}
-	select {
-	case <-wk.ended:
-		if wk.err != nil {
-			return wk.err
-		}
-		return errors.New("exit status 0")
-	default:
 		return errors.New("its output ended")
 	}
 }
@@ -174,9 +180,16 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk 
 	}
 	wk, ok := w.running[k]
 	if !ok {
-		wk = &worker{ready: make(chan struct{}), ended: make(chan struct{})}
+		wk = &worker{
+			key:     k,
+			caller:  caller,
+			profile: f,
+			ready:   make(chan struct{}),
+			ended:   make(chan struct{}),
+			open:    map[string]bool{},
+		}
 		w.running[k] = wk
-		go w.start(wk, caller, f) // ends when the worker has ended
+		go w.start(wk) // ends when the worker has ended
 	}
 	w.mu.Unlock()
 	select {
@@ -185,24 +198,24 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk 
 		return nil, false, ctx.Err()
 	}
 	if wk.link == nil {
-		w.drop(caller, f, wk)
+		w.drop(wk)
 		return nil, false, fmt.Errorf("starting the worker: %w", wk.err)
 	}
 	return wk, !ok, nil
 }
 
 // drop forgets wk, so that the next call starts another.
-func (w *Workers) drop(caller string, f policy.Profile, wk *worker) {
+func (w *Workers) drop(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k := key(caller, f); w.running[k] == wk {
-		delete(w.running, k)
+	if w.running[wk.key] == wk {
+		delete(w.running, wk.key)
 	}
 }
 
-func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
+func (w *Workers) start(wk *worker) {
 	defer close(wk.ended)
-	proc, err := w.launch(f)
+	proc, err := w.launch(wk.profile)
 	if err != nil {
 		wk.err = err
 		close(wk.ready)
@@ -220,12 +233,12 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 		return
 	}
 	wk.link = link
-	w.log.Debug("worker started", "caller", caller, "profile", f.String(), "level", proc.Level)
+	w.log.Debug("worker started", "caller", wk.caller, "profile", wk.profile.String(), "level", proc.Level)
 	close(wk.ready)
 	wk.err = proc.Wait()
 	link.Close(errors.New("the worker ended"))
-	w.drop(caller, f, wk)
-	w.log.Debug("worker ended", "caller", caller, "err", wk.err)
+	w.drop(wk)
+	w.log.Debug("worker ended", "caller", wk.caller, "err", wk.err)
 }
 
 // handshake opens the MCP session. The worker is our own program, so there is
@@ -249,11 +262,7 @@ func handshake(l link) error {
 func (w *Workers) Close() {
 	w.mu.Lock()
 	w.closed = true
-	var all []*worker
-	for _, wk := range w.running {
-		all = append(all, wk)
-	}
-	all = append(all, w.retired...)
+	all := append(slices.Collect(maps.Values(w.running)), w.retired...)
 	w.mu.Unlock()
 	for _, wk := range all {
 		w.ending.Go(func() { wk.end(w.grace) })

@@ -34,26 +34,27 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 		if err != nil {
 			return nil, err
 		}
-		w.retain(wk)
+		w.mu.Lock()
+		wk.calls++
+		w.mu.Unlock()
 		// A read-only call can do no harm if the profile hides nothing.
 		harmless := c.Action.ReadOnly && len(f.Hidden) == 0 && !f.Paths.HidesSome()
 		if started || harmless || wk.proc.Rescan == nil {
 			return wk, nil
 		}
 		err = wk.proc.Rescan()
-		switch {
-		case errors.Is(err, sandbox.ErrEnded):
-			return wk, nil // the call will fail
-		case err == nil:
+		if err == nil || errors.Is(err, sandbox.ErrEnded) { // then the call will fail
 			return wk, nil
-		case errors.Is(err, sandbox.ErrStale) && try < maxRescans:
+		}
+		stale := errors.Is(err, sandbox.ErrStale) && try < maxRescans
+		if stale {
 			w.log.Info("worker replaced", "caller", c.Caller, "profile", f.String(), "why", err)
-			w.retire(c.Caller, f, wk)
-			w.release(wk)
-			continue
+			w.retire(wk)
 		}
 		w.release(wk)
-		return nil, fmt.Errorf("nothing was run: %w", err)
+		if !stale {
+			return nil, fmt.Errorf("nothing was run: %w", err)
+		}
 	}
 }
 
@@ -73,13 +74,6 @@ func (w *Workers) retiredForSession(c gate.Call) *worker {
 	return s.worker
 }
 
-// retain marks wk as in use.
-func (w *Workers) retain(wk *worker) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wk.calls++
-}
-
 // release ends the caller's use of wk. An idle worker that was replaced is stopped.
 func (w *Workers) release(wk *worker) {
 	w.mu.Lock()
@@ -91,9 +85,9 @@ func (w *Workers) release(wk *worker) {
 // maxRetired is the number of replaced workers that are kept for their sessions.
 const maxRetired = 4
 
-// retire makes the next call start another worker. The caller must have retained wk.
-func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
-	w.drop(caller, f, wk)
+// retire makes the next call start another worker. wk must have a call under way.
+func (w *Workers) retire(wk *worker) {
+	w.drop(wk)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if wk.retired {
@@ -103,7 +97,7 @@ func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
 	w.retired = append(w.retired, wk)
 	if len(w.retired) > maxRetired {
 		oldest := w.retired[0]
-		oldest.open = nil
+		clear(oldest.open)
 		w.endIfIdle(oldest)
 	}
 }
@@ -126,12 +120,9 @@ func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, w
 		w.endIfIdle(wk)
 		return
 	}
-	if w.sessions == nil || len(w.sessions) >= maxSessions {
-		w.sessions = map[string]openSession{}
+	if len(w.sessions) >= maxSessions {
+		clear(w.sessions)
 	}
 	w.sessions[c.Caller+"\x00"+session] = openSession{f, wk}
-	if wk.open == nil {
-		wk.open = map[string]bool{}
-	}
 	wk.open[session] = true
 }
