@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
@@ -55,16 +54,16 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 		why := s.view().why(d.spec.Name, c.Action.Tool)
 		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, why)
 	}
-	r, err := toolRequest(c, t)
+	r, err := d.toolRequest(c, t)
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	var awaited bool
-	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
+	awaited, err := d.addTask(r, t, c)
+	if err != nil {
 		return gate.Outcome{}, err
 	}
 	out := gate.Outcome{}
-	out.Result, err = s.sendToolCall(ctx, c, d, t, r, awaited)
+	out.Result, err = d.callTool(ctx, c, t, r, awaited)
 	out.Level = d.sandboxLevel()
 	if err != nil {
 		return out, err
@@ -79,13 +78,15 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 }
 
 // toolRequest returns the request that calls t on its server.
-func toolRequest(c gate.Call, t *Tool) (*request, error) {
+func (d *Downstream) toolRequest(c gate.Call, t *Tool) (*request, error) {
 	args, err := schema.RestoreArguments(c.Arguments, t.renamed)
 	if err != nil {
 		return nil, err
 	}
 	r := newRequest(c, "tools/call", toolCall(t.Raw, args))
 	r.headers = schema.HeaderValues(t.headers, args)
+	r.timeout = d.spec.timeout(t.Raw)
+	r.repeatable = (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
 	return r, nil
 }
 
@@ -106,22 +107,17 @@ func newRequest(c gate.Call, method string, body rawjson.Object) *request {
 	}
 }
 
-// sendToolCall sends r and returns the result for the client. If awaited, the
-// call runs as a task on the server and sendToolCall waits for the task's result.
-func (s *Downstreams) sendToolCall(
-	ctx context.Context, c gate.Call, d *Downstream, t *Tool, r *request, awaited bool,
+// callTool sends r and returns the result for the client. If awaited, the call runs
+// as a task on the server and callTool waits for the task's result.
+func (d *Downstream) callTool(
+	ctx context.Context, c gate.Call, t *Tool, r *request, awaited bool,
 ) (json.RawMessage, error) {
-	var timeout time.Duration
-	if d.spec.ToolTimeout != nil {
-		timeout = d.spec.ToolTimeout(t.Raw)
-	}
-	repeatable := (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
-	res, err := d.do(ctx, r, timeout, repeatable)
+	res, err := d.do(ctx, r)
 	mayBeTask := awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))
 	if err == nil && mayBeTask {
 		var k *task
-		if res, k = s.created(d, t, c, res, awaited); k != nil && awaited {
-			res, err = s.awaitTask(ctx, d, k, c, timeout)
+		if res, k = d.created(t, c, res, awaited); k != nil && awaited {
+			res, err = d.awaitTask(ctx, k, r)
 		}
 	}
 	if !c.Rounds {

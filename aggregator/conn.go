@@ -309,6 +309,9 @@ type request struct {
 
 	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
 
+	timeout    time.Duration // of the server to make progress; 0: none
+	repeatable bool          // to be sent again although the server may have received it
+
 	caller string            // whose call it is, "" for our own
 	client policy.ClientFunc // reaches the caller's client; may be nil
 	rounds bool              // the client takes questions in results

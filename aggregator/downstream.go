@@ -164,15 +164,18 @@ func (d *Downstream) run() {
 	failures := 0
 	for d.ctx.Err() == nil {
 		if !wanted {
-			d.setState(Stopped, nil, d.lastErr())
-			if d.waitWanted(nil); d.ctx.Err() != nil {
+			d.setState(Stopped, nil, d.err) // which only this goroutine writes
+			if d.waitWanted(d.ctx); d.ctx.Err() != nil {
 				break
 			}
 		}
 		d.setState(Starting, nil, nil)
 		began := time.Now()
 		s, err := d.start(d.ctx)
-		d.recordAttempt(err)
+		d.mu.Lock()
+		d.attempts++
+		d.failed = err
+		d.mu.Unlock()
 		soonest := wakeAfter
 		if err == nil {
 			soonest = wakeAfterRun
@@ -204,10 +207,6 @@ func (d *Downstream) requestAttempt() {
 	d.mu.Lock()
 	d.wanted = max(d.wanted, d.attempts+1)
 	d.mu.Unlock()
-	d.signal()
-}
-
-func (d *Downstream) signal() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -222,48 +221,15 @@ func (d *Downstream) isWanted() bool {
 	return d.wanted > d.attempts
 }
 
-// waitWanted waits until an attempt is requested, the user has logged in or d.ctx ends.
-// A nil login waits for no login.
-func (d *Downstream) waitWanted(login <-chan struct{}) {
+// waitWanted waits until an attempt is requested or ctx ends.
+func (d *Downstream) waitWanted(ctx context.Context) {
 	for !d.isWanted() {
 		select {
 		case <-d.wake:
-		case <-login:
-			return
-		case <-d.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// waitRetry waits after a permanent failure.
-func (d *Downstream) waitRetry() {
-	if d.spec.HTTP == nil || d.spec.HTTP.Tokens == nil {
-		d.waitWanted(nil)
-		return
-	}
-	ctx, cancel := context.WithCancel(d.ctx)
-	defer cancel()
-	login := make(chan struct{})
-	go func() { // ends with ctx
-		d.spec.HTTP.Tokens.Changed(ctx)
-		close(login)
-	}()
-	d.waitWanted(login)
-}
-
-// recordAttempt counts a start attempt that ended with err.
-func (d *Downstream) recordAttempt(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.attempts++
-	d.failed = err
-}
-
-func (d *Downstream) lastErr() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
 }
 
 // afterFailure waits until the server may be started again or d.ctx ends. A call
@@ -277,32 +243,30 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 		}
 		d.setState(state, nil, err)
 		d.markListed()
-		d.waitRetry()
+		ctx, cancel := context.WithCancel(d.ctx)
+		defer cancel()
+		if d.spec.HTTP != nil && d.spec.HTTP.Tokens != nil {
+			go func() { // ends with ctx
+				d.spec.HTTP.Tokens.Changed(ctx) // the user has logged in
+				cancel()
+			}()
+		}
+		d.waitWanted(ctx)
 		return
 	}
 	wait := backoff(failures)
 	d.log.Warn("downstream not running", "err", err, "retry_in", wait.Round(time.Millisecond))
 	d.setState(Backoff, nil, err)
 	d.markListed() // waiting callers get the error
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	earliest := time.NewTimer(min(wait, soonest))
-	defer earliest.Stop()
-	var wake chan struct{}
-	for {
-		select {
-		case <-timer.C:
-			return
-		case <-earliest.C:
-			wake = d.wake
-		case <-wake:
-		case <-d.ctx.Done():
-			return
-		}
-		if wake != nil && d.isWanted() {
-			return
-		}
+	soonest = min(wait, soonest)
+	select {
+	case <-time.After(soonest):
+	case <-d.ctx.Done():
+		return
 	}
+	ctx, cancel := context.WithTimeout(d.ctx, wait-soonest)
+	defer cancel()
+	d.waitWanted(ctx)
 }
 
 // backoff returns the delay after a number of consecutive failures. It doubles up
@@ -594,19 +558,17 @@ func (e *TimeoutError) Error() string {
 // do sends r and returns the result. If the session ends meanwhile, it repeats the
 // request once in a new session, provided that the server cannot have received it
 // or that it is repeatable.
-func (d *Downstream) do(
-	ctx context.Context, r *request, timeout time.Duration, repeatable bool,
-) (json.RawMessage, error) {
+func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	for try := 0; ; try++ {
 		s, err := d.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
 		attempt := *r
-		res, err := d.callWithTimeout(ctx, s, &attempt, timeout)
+		res, err := d.callWithTimeout(ctx, s, &attempt)
 		d.release()
 		if errors.Is(err, errRequestLost) && ctx.Err() == nil {
-			if try == 0 && repeatable {
+			if try == 0 && r.repeatable {
 				continue
 			}
 			return nil, &LostError{Server: d.spec.Name, Cause: err}
@@ -617,7 +579,7 @@ func (d *Downstream) do(
 			return res, err
 		}
 		d.markLost(s)
-		if try == 0 && (repeatable || errors.Is(err, errNotSent)) {
+		if try == 0 && (r.repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}
 		return nil, &LostError{Server: d.spec.Name, Cause: err}
@@ -629,18 +591,16 @@ func (d *Downstream) do(
 const pingTimeout = 5 * time.Second
 
 // callWithTimeout sends r and gives up when the server makes no progress for
-// timeout; 0 means no timeout. A progress notification restarts the clock, which
-// stands still while the client answers a question.
-func (d *Downstream) callWithTimeout(
-	ctx context.Context, s *session, r *request, timeout time.Duration,
-) (json.RawMessage, error) {
-	if timeout <= 0 {
+// r.timeout. A progress notification restarts the clock, which stands still while
+// the client answers a question.
+func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request) (json.RawMessage, error) {
+	if r.timeout <= 0 {
 		return s.call(ctx, r)
 	}
-	late := &TimeoutError{Server: d.spec.Name, After: timeout}
+	late := &TimeoutError{Server: d.spec.Name, After: r.timeout}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := newIdleTimer(timeout, func() { cancel(late) })
+	timer := newIdleTimer(r.timeout, func() { cancel(late) })
 	defer timer.stop()
 	if progress := r.progress; progress != nil {
 		r.progress = func(p json.RawMessage) {

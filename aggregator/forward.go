@@ -171,7 +171,8 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 
 // send sends r to d and returns the result in the form that r's client understands.
 func (s *Downstreams) send(ctx context.Context, d *Downstream, r *request) (json.RawMessage, error) {
-	res, err := d.do(ctx, r, d.spec.requestTimeout(), true)
+	r.timeout, r.repeatable = d.spec.timeout(""), true
+	res, err := d.do(ctx, r)
 	if !r.rounds {
 		res = withoutStatelessFields(res)
 	}
@@ -196,12 +197,12 @@ func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// requestTimeout returns the timeout of requests other than tool calls.
-func (s Spec) requestTimeout() time.Duration {
+// timeout returns the timeout of calls of a tool, or of other requests for "".
+func (s Spec) timeout(tool string) time.Duration {
 	if s.ToolTimeout == nil {
 		return 0
 	}
-	return s.ToolTimeout("")
+	return s.ToolTimeout(tool)
 }
 
 func (s *Downstreams) prompt(name string) (Named, error) {

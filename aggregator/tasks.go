@@ -178,30 +178,27 @@ func taskSupport(c *Catalog, def rawjson.Object) string {
 	return ""
 }
 
-// withTask returns the body of a call with its task parameter. awaited is set if the
-// tool runs only as a task but the client did not ask for one: then we create the
-// task and wait for its result.
-func (s *Downstreams) withTask(
-	d *Downstream, t *Tool, c gate.Call, body rawjson.Object,
-) (with rawjson.Object, awaited bool, err error) {
+// addTask gives r, a call of t, its task parameter. awaited is set if the tool runs
+// only as a task but the client did not ask for one: then we create the task and wait
+// for its result.
+func (d *Downstream) addTask(r *request, t *Tool, c gate.Call) (awaited bool, err error) {
 	switch asked := len(c.Task) > 0 && !c.Rounds; {
 	case asked && t.tasks == "":
 		msg := "the tool " + t.Name + " does not run as a task; call it without task"
-		return nil, false, &RPCError{Code: -32601, Message: msg}
+		return false, &RPCError{Code: -32601, Message: msg}
 	case asked:
-		return append(body, rawjson.Field{Key: "task", Value: c.Task}), false, nil
+		r.body = append(r.body, rawjson.Field{Key: "task", Value: c.Task})
 	case t.tasks == taskRequired && !d.spec.Verbatim:
-		return append(body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")}), true, nil
+		r.body = append(r.body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")})
+		return true, nil
 	}
-	return body, false, nil
+	return false, nil
 }
 
 // created registers the task that a call's result announces and returns the result
 // with our id for it. A task that is hidden from the client gets no id. If the
 // result announces no task, it is returned unchanged with a nil task.
-func (s *Downstreams) created(
-	d *Downstream, t *Tool, c gate.Call, res json.RawMessage, hidden bool,
-) (json.RawMessage, *task) {
+func (d *Downstream) created(t *Tool, c gate.Call, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
@@ -231,8 +228,8 @@ func (s *Downstreams) created(
 	if !hidden {
 		k.id = rand.Text()
 	}
-	s.tasks.update(k, inner)
-	s.tasks.add(k)
+	d.set.tasks.update(k, inner)
+	d.set.tasks.add(k)
 	inner.Set("taskId", rawjson.Quote(k.id))
 	if stateless {
 		return inner.Bytes(), k
@@ -241,20 +238,25 @@ func (s *Downstreams) created(
 	return o.Bytes(), k
 }
 
-// awaitTask returns the result of a task that is hidden from the client. If the
-// client gives up or the timeout passes, it cancels the task.
-func (s *Downstreams) awaitTask(
-	ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration,
-) (json.RawMessage, error) {
-	defer s.tasks.remove(k)
+// awaitTask returns the result of a task of call that is hidden from the client. If
+// the client gives up or the timeout passes, it cancels the task.
+func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (json.RawMessage, error) {
+	defer d.set.tasks.remove(k)
 	body := rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}
-	r := &request{method: "tasks/result", body: body, caller: c.Caller, client: c.Client, task: k.raw}
-	res, err := d.do(ctx, r, timeout, true)
+	res, err := d.do(ctx, &request{
+		method:     "tasks/result",
+		body:       body,
+		caller:     call.caller,
+		client:     call.client,
+		task:       k.raw,
+		timeout:    call.timeout,
+		repeatable: true,
+	})
 	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after ten seconds
-			ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+			ctx, cancel := context.WithTimeout(d.set.ctx, 10*time.Second)
 			defer cancel()
-			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: body}, 0, false); err != nil {
+			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: body}); err != nil {
 				d.log.Debug("cancelling the task failed", "err", err)
 			}
 		}()
@@ -361,11 +363,11 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 	r.body = slices.Clone(r.body)
 	r.body.Set("taskId", rawjson.Quote(k.raw))
 	r.task = k.raw
-	timeout := d.spec.requestTimeout()
-	if r.method == "tasks/result" {
-		timeout = 0 // it waits for the task as long as the client does
+	r.repeatable = r.method != "tasks/update"
+	if r.method != "tasks/result" { // which waits for the task as long as the client does
+		r.timeout = d.spec.timeout("")
 	}
-	res, err := d.do(ctx, r, timeout, r.method != "tasks/update")
+	res, err := d.do(ctx, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == -32602 && r.method == "tasks/get" {
 		s.tasks.remove(k)
 	}
