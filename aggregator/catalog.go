@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"toolgate/aggregator/schema"
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -128,30 +129,5 @@ func (c *Catalog) save(file string) error {
 		{Key: "prompts", Value: rawjson.Array(c.Prompts)},
 	}
 	absent := func(f rawjson.Field) bool { return len(f.Value) == 0 }
-	return writeFile(file, slices.DeleteFunc(o, absent).Bytes())
-}
-
-// writeFile replaces file atomically, with mode 0600.
-func writeFile(file string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // creates it with mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(b)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return atomicfile.Write(file, slices.DeleteFunc(o, absent).Bytes())
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"toolgate/aggregator/schema"
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/rawjson"
 )
 
@@ -60,7 +61,7 @@ func savePins(file string, pins map[string]pinnedDefinition) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(file, b)
+	return atomicfile.Write(file, b)
 }
 
 // pin returns the parts of a definition that the model and the policy rely on, with

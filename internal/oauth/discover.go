@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,7 +213,7 @@ func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMe
 		return fmt.Errorf("registering at %s: %w", as.Issuer, err)
 	}
 	g.ClientID, g.ClientSecret, g.SecretExpires = reg.ClientID, reg.ClientSecret, reg.ClientSecretExpiresAt
-	asked := or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod)
+	asked := cmp.Or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod)
 	g.ClientAuth = authMethod(asked, reg.ClientSecret, as.TokenEndpointAuthMethodsSupported)
 	return nil
 }

@@ -176,17 +176,13 @@ func (g *Grant) authorize(
 		return "", "", err
 	}
 	q := u.Query()
-	for key, v := range map[string]string{
-		"response_type":         "code",
-		"client_id":             g.ClientID,
-		"redirect_uri":          g.RedirectURI,
-		"state":                 state,
-		"resource":              g.Resource,
-		"code_challenge":        base64.RawURLEncoding.EncodeToString(sum[:]),
-		"code_challenge_method": "S256",
-	} {
-		q.Set(key, v)
-	}
+	q.Set("response_type", "code")
+	q.Set("client_id", g.ClientID)
+	q.Set("redirect_uri", g.RedirectURI)
+	q.Set("state", state)
+	q.Set("resource", g.Resource)
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
+	q.Set("code_challenge_method", "S256")
 	if len(g.Scopes) > 0 {
 		q.Set("scope", strings.Join(g.Scopes, " "))
 	}

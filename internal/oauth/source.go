@@ -1,12 +1,14 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +25,8 @@ type Source struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	grant *Grant // nil: not logged in
-	seen  stamp  // of the file that grant was read from
+	grant *Grant      // nil: not logged in
+	seen  os.FileInfo // of the file that grant was read from
 	read  bool
 }
 
@@ -66,7 +68,7 @@ func (s *Source) current() (*Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.store.stamp(s.server.Name)
-	if s.read && now.same(s.seen) {
+	if s.read && sameStamp(now, s.seen) {
 		return s.grant, nil
 	}
 	g, err := s.store.Load(s.server)
@@ -159,7 +161,7 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 		return err
 	}
 	if g == nil || g.AccessToken != refused {
-		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // removed in the meantime
+		return s.server.loginError(why) // removed in the meantime
 	}
 	return s.loginNeeded(g, why, parseChallenges(challenges).scopes)
 }
@@ -172,12 +174,12 @@ func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
 	g.AccessToken, g.RefreshToken, g.Expires = "", "", time.Time{}
 	g.Why, g.Needs = why, union(g.Needs, needs)
 	if same {
-		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
+		return s.server.loginError(why)
 	}
 	if err := s.store.save(s.server.Name, g); err != nil {
 		s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
 	}
-	return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
+	return s.server.loginError(why)
 }
 
 // Forbidden returns the reason for a 403 response: a *[ScopeError] if scopes are missing,
@@ -210,7 +212,7 @@ func (s *Source) Changed(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if !s.store.stamp(s.server.Name).same(was) {
+			if !sameStamp(s.store.stamp(s.server.Name), was) {
 				return
 			}
 		case <-ctx.Done():
@@ -237,19 +239,12 @@ func parseChallenges(headers []string) challenge {
 			if one.Scheme != "bearer" {
 				continue
 			}
-			c.metadata = or(c.metadata, one.Params["resource_metadata"])
-			c.err = or(c.err, one.Params["error"])
+			c.metadata = cmp.Or(c.metadata, one.Params["resource_metadata"])
+			c.err = cmp.Or(c.err, one.Params["error"])
 			if c.scopes == nil && one.Params["scope"] != "" {
 				c.scopes = strings.Fields(one.Params["scope"])
 			}
 		}
 	}
 	return c
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -64,13 +64,11 @@ type tokenResponse struct {
 
 // post sends a form to an endpoint of the authorization server, authenticated as g's client.
 func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
-	switch g.ClientAuth {
-	case authBasic:
-	case authPost:
+	if g.ClientAuth != authBasic {
 		form.Set("client_id", g.ClientID)
+	}
+	if g.ClientAuth == authPost {
 		form.Set("client_secret", g.ClientSecret)
-	default:
-		form.Set("client_id", g.ClientID)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -90,12 +88,12 @@ func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form 
 	if err != nil {
 		return nil, err
 	}
-	var no errorResponse
-	switch {
-	case resp.StatusCode == http.StatusOK:
+	if resp.StatusCode == http.StatusOK {
 		return b, nil
-	case json.Unmarshal(b, &no) == nil && no.Code != "":
-		return nil, &no
+	}
+	var refused errorResponse
+	if json.Unmarshal(b, &refused) == nil && refused.Code != "" {
+		return nil, &refused
 	}
 	return nil, fmt.Errorf("the authorization server answered %s", resp.Status)
 }
