@@ -30,7 +30,7 @@ import (
 // decoded but the envelope. Close ends it; it does not close the streams.
 type stdioLink struct {
 	out    io.Writer
-	handle handlers
+	handle handler // nil: drop what comes unasked
 
 	mu      sync.Mutex
 	last    int64
@@ -58,19 +58,17 @@ type outgoing struct {
 	sent chan error // holds one: how it went
 }
 
-// handlers take what the other side sends unasked. None may block; each may be
-// nil.
-type handlers struct {
-	// notify receives notifications, and requests that nobody answers.
-	// cause is the request on whose behalf one came, nil when the transport
-	// does not tell.
-	notify func(cause *request, method string, params json.RawMessage)
+// A handler takes what the other side sends unasked. None of its methods may block.
+type handler interface {
+	// onNotify receives notifications, and requests that nobody answers. cause is the
+	// request on whose behalf one came, nil when the transport does not tell.
+	onNotify(cause *request, method string, params json.RawMessage)
 
-	// request receives requests and reports whether it will call reply, once.
-	request func(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
+	// onRequest receives requests and reports whether it will call reply, once.
+	onRequest(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
 
-	// junk receives lines that are no messages.
-	junk func(*stdio.LineError)
+	// onInvalidLine receives lines that are no messages.
+	onInvalidLine(*stdio.LineError)
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -129,25 +127,25 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	return m, true
 }
 
-// unasked handles a message that is no answer. cause is the request on whose behalf it
+// handleUnasked handles a message that is no answer. cause is the request on whose behalf it
 // came, if the transport tells; send sends the reply to a request.
-func (h handlers) unasked(cause *request, m envelope, send func(envelope) error) {
+func handleUnasked(h handler, cause *request, m envelope, send func(envelope) error) {
 	if len(m.ID) > 0 && string(m.ID) != "null" {
 		reply := func(result json.RawMessage, err *RPCError) {
 			send(envelope{ID: m.ID, Result: result, Error: err})
 		}
-		if h.request != nil && h.request(cause, m.Method, m.Params, reply) {
+		if h != nil && h.onRequest(cause, m.Method, m.Params, reply) {
 			return
 		}
 		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
 	}
-	if h.notify != nil {
-		h.notify(cause, m.Method, m.Params)
+	if h != nil {
+		h.onNotify(cause, m.Method, m.Params)
 	}
 }
 
 // newStdioLink returns a connection that reads in until it ends and writes to out.
-func newStdioLink(in io.Reader, out io.Writer, h handlers) *stdioLink {
+func newStdioLink(in io.Reader, out io.Writer, h handler) *stdioLink {
 	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
 	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
@@ -183,8 +181,8 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
-			if c.handle.junk != nil { // a banner, a stack trace: not for us
-				c.handle.junk(bad)
+			if c.handle != nil { // a banner, a stack trace: not for us
+				c.handle.onInvalidLine(bad)
 			}
 			c.onBadAnswer(bad)
 			continue
@@ -202,7 +200,7 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
 		case m.Method != "":
-			c.handle.unasked(nil, m, c.send)
+			handleUnasked(c.handle, nil, m, c.send)
 		default:
 			c.onResponse(m)
 		}
@@ -308,6 +306,10 @@ type request struct {
 	answered *atomic.Bool               // set with log: the answer is there
 
 	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
+
+	// Guarded by the session's lock.
+	number int // in the order of calls
+	asked  int // questions attributed to it by inferCause
 
 	timeout    time.Duration // of the server to make progress; 0: none
 	repeatable bool          // to be sent again although the server may have received it

@@ -289,7 +289,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		d:        d,
 		exited:   make(chan struct{}),
 		relist:   make(chan struct{}, 1),
-		pending:  map[*request]*activeRequest{},
+		pending:  map[*request]bool{},
 		logLevel: newLogLevel(),
 	}
 	if d.spec.HTTP != nil {
@@ -300,7 +300,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.proc = proc
-	conn := newStdioLink(proc.Out, proc.In, s.handlers())
+	conn := newStdioLink(proc.Out, proc.In, s)
 	s.link = conn
 	if proc.Err != nil {
 		go logLines(d.log, "downstream stderr", proc.Err) // ends with the process's stderr

@@ -89,18 +89,15 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 		o.Roots = json.RawMessage(`{"roots":[]}`)
 	}
 	s := &Downstreams{
-		opts:      o,
-		log:       o.Log,
-		servers:   map[string]*Downstream{},
-		listeners: map[int]Listener{},
-		clients:   map[int]policy.ClientFunc{},
-		startable: make(chan struct{}),
-		subscriptions: subscriptions{
-			counts:  map[subscription]int{},
-			levels:  map[string]string{},
-			changed: make(chan struct{}),
-		},
+		opts:          o,
+		log:           o.Log,
+		servers:       map[string]*Downstream{},
+		listeners:     map[int]Listener{},
+		clients:       map[int]policy.ClientFunc{},
+		startable:     make(chan struct{}),
+		subscriptions: subscriptions{counts: map[subscription]int{}, levels: map[string]string{}},
 	}
+	s.subscriptions.changed, s.subscriptions.change = context.WithCancel(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if !o.Hold {
 		s.Begin()

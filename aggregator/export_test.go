@@ -7,7 +7,7 @@ import (
 )
 
 // NewStdioLink is newStdioLink without handlers.
-func NewStdioLink(in io.Reader, out io.Writer) *stdioLink { return newStdioLink(in, out, handlers{}) }
+func NewStdioLink(in io.Reader, out io.Writer) *stdioLink { return newStdioLink(in, out, nil) }
 
 // Call sends a request without params.
 func (c *stdioLink) Call(ctx context.Context, method string) (json.RawMessage, error) {

@@ -127,7 +127,7 @@ func (s *session) connectHTTP(ctx context.Context) error {
 	}
 	var err error
 	for _, open := range handshakes {
-		l := newHTTPLink(s.d.spec.HTTP, s.handlers())
+		l := newHTTPLink(s.d.spec.HTTP, s)
 		s.link = l
 		if err = open(ctx); err == nil {
 			l.established(ctx, s.version, s.stateless)
@@ -167,15 +167,11 @@ func hopeless(ctx context.Context, err error) error {
 	return nil
 }
 
-func (s *session) handlers() handlers {
-	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onInvalidLine}
-}
-
 // An httpLink is a connection over streamable HTTP, session-based or stateless.
 // Each request is a POST of its own, whose answer is a JSON body or a stream.
 type httpLink struct {
 	how    *HTTP
-	handle handlers
+	handle handler // nil: drop what comes unasked
 
 	life context.Context
 	stop context.CancelCauseFunc
@@ -197,7 +193,7 @@ type openRequest struct {
 	leave  func()    // the request's own stream
 }
 
-func newHTTPLink(how *HTTP, h handlers) *httpLink {
+func newHTTPLink(how *HTTP, h handler) *httpLink {
 	l := &httpLink{how: how, handle: h, open: map[string]*openRequest{}}
 	l.life, l.stop = context.WithCancelCause(context.Background())
 	return l
@@ -576,8 +572,8 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 		}
 		var m envelope
 		if err := json.Unmarshal(ev.data, &m); err != nil {
-			if l.handle.junk != nil && len(bytes.TrimSpace(ev.data)) > 0 {
-				l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(ev.data[:min(len(ev.data), 200)])})
+			if l.handle != nil && len(bytes.TrimSpace(ev.data)) > 0 {
+				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: string(ev.data[:min(len(ev.data), 200)])})
 			}
 			continue
 		}
@@ -587,7 +583,7 @@ func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (enve
 		case m.Method == "notifications/progress" && r != nil && r.progress != nil:
 			r.progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
-			l.handle.unasked(r, m, l.send)
+			handleUnasked(l.handle, r, m, l.send)
 		case len(m.ID) > 0:
 			l.takeElsewhere(m)
 		}
@@ -641,7 +637,7 @@ func (s *session) connectSSE(ctx context.Context) (err error) {
 		}
 	}()
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	resp, err := newHTTPLink(how, handlers{}).get(life, "")
+	resp, err := newHTTPLink(how, nil).get(life, "")
 	if err != nil {
 		return err
 	}
@@ -669,7 +665,7 @@ func (s *session) connectSSE(ctx context.Context) (err error) {
 		}
 	}()
 	post := &HTTP{URL: endpoint, Header: how.Header, Tokens: how.Tokens}
-	l := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, s.handlers())
+	l := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, nil)}, s)
 	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
 	go func() { // ends with the connection
 		<-l.Done()

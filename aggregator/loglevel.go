@@ -88,7 +88,7 @@ func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 		return cause.log != nil && cause.log(params) || cause.stateless()
 	}
 	s.mu.Lock()
-	latestFirst := func(a, b *request) int { return cmp.Compare(s.pending[b].number, s.pending[a].number) }
+	latestFirst := func(a, b *request) int { return cmp.Compare(b.number, a.number) }
 	calls := slices.SortedFunc(maps.Keys(s.pending), latestFirst)
 	s.mu.Unlock()
 	stateless := len(calls) > 0

@@ -53,16 +53,10 @@ type session struct {
 	relist chan struct{} // signals that a list has changed
 
 	mu      sync.Mutex
-	last    int                         // number of the last call
-	pending map[*request]*activeRequest // under way
+	last    int               // number of the last call
+	pending map[*request]bool // under way
 
 	logLevel *logLevel
-}
-
-// An activeRequest tracks a call in progress.
-type activeRequest struct {
-	number int
-	asked  int // questions attributed to it by inferCause
 }
 
 // clientCapabilities are the capabilities that toolgate declares to downstream
@@ -191,7 +185,8 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 	r.meta = s.hopMeta(r.meta.Bytes())
 	s.mu.Lock()
 	s.last++
-	s.pending[r] = &activeRequest{number: s.last}
+	r.number = s.last
+	s.pending[r] = true
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -297,8 +292,7 @@ func (s *session) inferCause(method string) (*request, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var cause *request
-	var best *activeRequest
-	for r, w := range s.pending {
+	for r := range s.pending {
 		if r.client == nil {
 			continue
 		}
@@ -306,12 +300,12 @@ func (s *session) inferCause(method string) (*request, error) {
 			return nil, errors.New("calls of several clients are pending, " +
 				"and the request does not say which one it belongs to")
 		}
-		if best == nil || w.asked < best.asked || w.asked == best.asked && w.number > best.number {
-			cause, best = r, w
+		if cause == nil || r.asked < cause.asked || r.asked == cause.asked && r.number > cause.number {
+			cause = r
 		}
 	}
 	if cause != nil {
-		best.asked++
+		cause.asked++
 		return cause, nil
 	}
 	if method == "roots/list" { // sent when a session opens, before any call

@@ -17,7 +17,8 @@ type subscriptions struct {
 	mu      sync.Mutex
 	counts  map[subscription]int
 	levels  map[string]string // log levels by caller
-	changed chan struct{}     // closed and replaced when counts changes
+	changed context.Context   // ended and replaced when counts changes
+	change  context.CancelFunc
 }
 
 // A subscription is a resource whose updates some client wants.
@@ -85,8 +86,8 @@ func (w *subscriptions) add(what subscription, by int) bool {
 	}
 	edge := before == 0 || before+by == 0
 	if edge {
-		close(w.changed)
-		w.changed = make(chan struct{})
+		w.change()
+		w.changed, w.change = context.WithCancel(context.Background())
 	}
 	return edge
 }
@@ -97,9 +98,9 @@ func (w *subscriptions) has(what subscription) bool {
 	return w.counts[what] > 0
 }
 
-// ofServer returns the URIs subscribed to on the server, sorted, and a channel that
-// is closed when any subscription changes.
-func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
+// ofServer returns the URIs subscribed to on the server, sorted, and a context
+// that ends when any subscription changes.
+func (w *subscriptions) ofServer(server string) ([]string, context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var uris []string
@@ -146,23 +147,16 @@ func (s *session) listenChanges(ctx context.Context) {
 		want := s.wantedChanges(uris)
 		if len(want) == 0 {
 			select {
-			case <-changed:
+			case <-changed.Done():
 			case <-ctx.Done():
 			}
 			continue
 		}
 		lctx, cancel := context.WithCancel(ctx)
-		stop := make(chan struct{})
-		go func() { // ends with the stream
-			select {
-			case <-changed:
-				cancel()
-			case <-stop:
-			}
-		}()
+		stop := context.AfterFunc(changed, cancel)
 		body := rawjson.Object{{Key: "notifications", Value: want.Bytes()}}
 		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: body, meta: s.hopMeta(nil)})
-		close(stop)
+		stop()
 		again := lctx.Err() != nil
 		cancel()
 		if again {
@@ -177,7 +171,7 @@ func (s *session) listenChanges(ctx context.Context) {
 		failures++
 		select {
 		case <-time.After(backoff(failures)):
-		case <-changed:
+		case <-changed.Done():
 		case <-ctx.Done():
 		}
 	}

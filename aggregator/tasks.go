@@ -360,7 +360,6 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 	if err != nil {
 		return nil, errUnknownTask
 	}
-	r.body = slices.Clone(r.body)
 	r.body.Set("taskId", rawjson.Quote(k.raw))
 	r.task = k.raw
 	r.repeatable = r.method != "tasks/update"
@@ -482,7 +481,7 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 }
 
 // publishTaskSupport publishes a tool that its server runs only as a task as one that
-// may also run without, see withTask.
+// may also run without, see addTask.
 func publishTaskSupport(def *rawjson.Object, support string) {
 	if support != taskRequired {
 		return

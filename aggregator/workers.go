@@ -83,21 +83,10 @@ type worker struct {
 	retired bool            // it is ended when it has nothing to do
 }
 
-// A DiedError says that a worker ended while it ran a call. What the call had
-// done by then is not known.
-type DiedError struct{ Cause error }
-
-func (e *DiedError) Error() string {
-	return fmt.Sprintf("the worker ended while it ran this call (%v); what the call had done by then is unknown; "+
-		"check before you repeat it, the next call starts a new worker", e.Cause)
-}
-
-func (e *DiedError) Unwrap() error { return e.Cause }
-
 // Call runs the tool on the worker for caller and profile and returns the
 // CallToolResult's bytes, with the sandbox level they were made at. When the
 // worker turns out to have died before it got the request, a new one is
-// started; when it dies during the call, the error is a *[DiedError].
+// started; when it dies during the call, the error says so.
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
 	progress func(json.RawMessage)) (json.RawMessage, string, error) {
 	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
@@ -108,8 +97,8 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 	return res, ran.Level, err
 }
 
-// call is Call, and returns the level and the hosts of an [policy.Outcome], and
-// the worker that ran it, which the caller leaves. That is nil with an error.
+// call is Call. ran holds the level and the hosts. The caller must release wk, which is
+// nil with an error.
 func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 	res json.RawMessage, ran gate.Outcome, wk *worker, err error,
 ) {
@@ -129,7 +118,8 @@ func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
-		return nil, ran, nil, &DiedError{Cause: wk.cause()}
+		return nil, ran, nil, fmt.Errorf("the worker ended while it ran this call (%w); what the call had done by then is "+
+			"unknown; check before you repeat it, the next call starts a new worker", wk.cause())
 	}
 }
 
@@ -225,7 +215,7 @@ func (w *Workers) start(wk *worker) {
 	if proc.Err != nil {
 		go logLines(w.log, "worker says", proc.Err) // ends with the worker's stderr
 	}
-	link := newStdioLink(proc.Out, proc.In, handlers{})
+	link := newStdioLink(proc.Out, proc.In, nil)
 	if err := handshake(link); err != nil {
 		proc.Kill()
 		wk.err = errors.Join(err, proc.Wait())
