@@ -123,15 +123,7 @@ func (s *Downstreams) Update(specs []Spec) {
 		if old != nil && old.spec.Digest == spec.Digest && old.profile == spec.Profile.Digest() {
 			continue
 		}
-		d := newDownstream(s, spec)
-		s.servers[spec.Name] = d
-		s.wg.Go(func() { // ends with d.ctx
-			if old != nil {
-				old.cancel(errors.New("its config has changed"))
-				<-old.stopped // both may need the same port or file
-			}
-			d.run()
-		})
+		s.start(newDownstream(s, spec), old, errors.New("its config has changed"))
 	}
 	for name, d := range s.servers {
 		if !keep[name] {
@@ -141,6 +133,18 @@ func (s *Downstreams) Update(specs []Spec) {
 	}
 	s.mu.Unlock()
 	s.republish(Change{Tools: true, Resources: true, Prompts: true})
+}
+
+// start runs d in place of old, which may be nil. s.mu must be held.
+func (s *Downstreams) start(d, old *Downstream, why error) {
+	s.servers[d.spec.Name] = d
+	s.wg.Go(func() { // ends with d.ctx
+		if old != nil {
+			old.cancel(why)
+			<-old.stopped // both may need the same port or file
+		}
+		d.run()
+	})
 }
 
 // Close stops all servers and waits for them.

@@ -116,8 +116,7 @@ func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessag
 			return policy.Action{}, err
 		}
 	}
-	yes := true
-	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: &yes}})
+	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: new(true)}})
 	a.Request, a.Tool, a.Unasked = true, method, method == Complete
 	if as != method {
 		a.As, a.Arguments = as, body.Bytes()

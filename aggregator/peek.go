@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -80,29 +79,7 @@ func (s *Downstreams) Restart(name string) error {
 		return fmt.Errorf("there is no server %s any more", name)
 	}
 	d := newDownstream(s, old.spec)
-	s.servers[name] = d
-	s.wg.Go(func() { // ends with d.ctx
-		old.cancel(errRestart)
-		<-old.stopped      // two of one server may want the same port or file
-		d.requestAttempt() // also one that starts only when it is needed
-		d.run()
-	})
+	d.requestAttempt() // also one that starts only when it is needed
+	s.start(d, old, errors.New("it is started again, as the user wished"))
 	return nil
-}
-
-var errRestart = errors.New("it is started again, as the user wished")
-
-// AcceptReview makes the tools of a review those that were seen, and not what
-// the server has come to offer since. A running toolgate publishes them when it
-// is told, see [Downstreams.Reviewed].
-func AcceptReview(stateDir, server string, list []Review) error {
-	seen := map[string]pinnedDefinition{}
-	for _, r := range list {
-		def, err := rawjson.Parse(r.Now)
-		if err != nil {
-			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
-		}
-		seen[r.Tool] = pin(def)
-	}
-	return savePins(pinFile(stateDir, server), seen)
 }

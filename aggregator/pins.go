@@ -150,6 +150,20 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 	return list, nil
 }
 
+// AcceptReview pins the definitions that were reviewed, and not what the server has
+// come to offer since. A running toolgate publishes them after [Downstreams.ReloadPins].
+func AcceptReview(stateDir, server string, list []Review) error {
+	pins := map[string]pinnedDefinition{}
+	for _, r := range list {
+		def, err := rawjson.Parse(r.Now)
+		if err != nil {
+			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
+		}
+		pins[r.Tool] = pin(def)
+	}
+	return savePins(pinFile(stateDir, server), pins)
+}
+
 // ErrNeverStarted is the error for a server without a saved catalog.
 var ErrNeverStarted = errors.New("this server was never started, so its tools are unknown")
 

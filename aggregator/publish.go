@@ -195,15 +195,12 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 		publishTaskSupport(&def, t.tasks)
 		t.adapted = &sync.Map{}
 	}
-	input, renamed, err := d.publishSchema(raw, def.Get("inputSchema"))
-	if err != nil {
+	var input json.RawMessage
+	if input, t.renamed, err = d.publishSchema(raw, def.Get("inputSchema")); err != nil {
 		return t, err
 	}
-	t.renamed = renamed
 	def.Set("name", rawjson.Quote(t.Name))
-	if !bytes.Equal(def.Get("inputSchema"), input) {
-		def.Set("inputSchema", input)
-	}
+	def.Set("inputSchema", input)
 	deleteInvalid(&def)
 	t.Definition = def.Bytes()
 	return t, nil
@@ -211,10 +208,8 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 
 // publishSchema returns the input schema of the tool raw in published form, and the
 // raw names of renamed properties.
-func (d *Downstream) publishSchema(
-	raw string, input json.RawMessage,
-) (published json.RawMessage, renamed map[string]string, err error) {
-	published, renamed, err = schema.Sanitize(input)
+func (d *Downstream) publishSchema(raw string, input json.RawMessage) (json.RawMessage, map[string]string, error) {
+	published, renamed, err := schema.Sanitize(input)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,8 +219,8 @@ func (d *Downstream) publishSchema(
 		}
 		return published, renamed, nil
 	}
-	var removed string
-	if published, removed = schema.Shrink(published, d.spec.SchemaMax); removed != "" {
+	published, removed := schema.Shrink(published, d.spec.SchemaMax)
+	if removed != "" {
 		d.log.Info("input schema over its limit", "tool", raw, "published_without", removed)
 	}
 	return published, renamed, nil
@@ -255,11 +250,11 @@ func deleteInvalid(def *rawjson.Object) {
 func claimsOf(v json.RawMessage) policy.Claims {
 	o, _ := rawjson.Parse(v)
 	hint := func(key string) *bool {
-		var b bool
-		if k := rawjson.Kind(o.Get(key)); k != 't' && k != 'f' || json.Unmarshal(o.Get(key), &b) != nil {
+		v := string(o.Get(key))
+		if v != "true" && v != "false" {
 			return nil
 		}
-		return &b
+		return new(v == "true")
 	}
 	return policy.Claims{
 		ReadOnly:    hint("readOnlyHint"),
@@ -273,12 +268,18 @@ func claimsOf(v json.RawMessage) policy.Claims {
 func (d *Downstream) publishPrompts(c *Catalog) []Named {
 	list := d.named(c.Prompts, "name")
 	for i, n := range list {
-		list[i].Key = d.publicName(n.Raw)
-		def, _ := rawjson.Parse(n.Definition)
-		def.Set("name", rawjson.Quote(list[i].Key))
-		list[i].Definition = def.Bytes()
+		list[i].publishAs(d.publicName(n.Raw), "name")
 	}
 	return list
+}
+
+// publishAs gives n the key, which is the value of member in its definition.
+func (n *Named) publishAs(key, member string) {
+	n.Key = key
+	if def, err := rawjson.Parse(n.Definition); err == nil {
+		def.Set(member, rawjson.Quote(key))
+		n.Definition = def.Bytes()
+	}
 }
 
 // named returns what defs define, each under the name or URI that it has as its key.
@@ -330,12 +331,7 @@ func mapURIs(list []Named, key string, servers []*Downstream) []Named {
 		if count[n.Raw] < 2 && !slices.ContainsFunc(servers, hasPrefixOf) {
 			continue
 		}
-		list[i].Key = uriPrefix(n.Server) + n.Raw
-		def, err := rawjson.Parse(n.Definition)
-		if err == nil {
-			def.Set(key, rawjson.Quote(list[i].Key))
-			list[i].Definition = def.Bytes()
-		}
+		list[i].publishAs(uriPrefix(n.Server)+n.Raw, key)
 	}
 	return sortNamed(list)
 }
