@@ -212,10 +212,9 @@ func (p *published) why(server, raw string) string {
 // sandboxLevel returns the sandbox level of the server's process, "" when it
 // has none.
 func (d *Downstream) sandboxLevel() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.session == nil || d.session.proc == nil {
+	s := d.currentSession()
+	if s == nil || s.proc == nil {
 		return ""
 	}
-	return d.session.proc.Level
+	return s.proc.Level
 }

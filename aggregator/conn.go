@@ -281,14 +281,9 @@ func rpcErrorOf(raw json.RawMessage) *RPCError {
 }
 
 func (c *stdioLink) onProgress(params json.RawMessage) {
-	var p struct {
-		Token json.RawMessage `json:"progressToken"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
+	p, _ := rawjson.Parse(params)
 	c.mu.Lock()
-	call := c.pending[string(bytes.Trim(p.Token, `"`))]
+	call := c.pending[string(bytes.Trim(p.Get("progressToken"), `"`))]
 	c.mu.Unlock()
 	if call != nil && call.progress != nil {
 		call.progress(params)

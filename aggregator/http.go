@@ -416,10 +416,10 @@ func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Res
 		if t, ok := errors.AsType[*tokenError](err); ok {
 			return nil, t
 		}
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		}
 		if err != nil {
-			if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-				return nil, fmt.Errorf("%w: %w", errNotSent, err)
-			}
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 		if resp.StatusCode < 300 {

@@ -157,8 +157,8 @@ func supportsStateless(err error) bool {
 // hopMeta returns meta for this hop: without the keys of the previous hop, and with
 // those that a stateless server needs. The client's capabilities and log level are
 // kept for a stateless server.
-func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
-	o, _ := rawjson.Parse(meta)
+func (s *session) hopMeta(meta rawjson.Object) rawjson.Object {
+	o := slices.Clone(meta)
 	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
 	o.Delete(metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress)
 	if s.stateless {
@@ -182,7 +182,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		r.answered = new(atomic.Bool)
 	}
 	defer s.requestLevel(ctx, r)()
-	r.meta = s.hopMeta(r.meta.Bytes())
+	r.meta = s.hopMeta(r.meta)
 	s.mu.Lock()
 	s.last++
 	r.number = s.last
@@ -482,8 +482,7 @@ func (s *session) close(cause error) {
 	if s.d.set.ctx.Err() != nil {
 		grace /= 2 // our own shutdown is limited too
 	}
-	steps := []func() error{s.proc.Term, s.proc.Kill}
-	for _, step := range steps {
+	for _, step := range []func() error{s.proc.Term, s.proc.Kill} {
 		select {
 		case <-s.exited:
 			return

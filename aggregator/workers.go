@@ -154,15 +154,11 @@ func (wk *worker) cause() error {
 	}
 }
 
-func key(caller string, f policy.Profile) string {
-	b, _ := json.Marshal(f) // strings and slices of them always marshal
-	return caller + "\x00" + string(b)
-}
-
 // get returns the running worker, or starts one, and whether it has. Callers
 // that come while it starts wait for the same one.
 func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk *worker, started bool, err error) {
-	k := key(caller, f)
+	profile, _ := json.Marshal(f) // strings and slices of them always marshal
+	k := caller + "\x00" + string(profile)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
