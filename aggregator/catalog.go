@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"toolgate/aggregator/schema"
 	"toolgate/internal/atomicfile"
@@ -128,6 +127,5 @@ func (c *Catalog) save(file string) error {
 		{Key: "resourceTemplates", Value: rawjson.Array(c.Templates)},
 		{Key: "prompts", Value: rawjson.Array(c.Prompts)},
 	}
-	absent := func(f rawjson.Field) bool { return len(f.Value) == 0 }
-	return atomicfile.Write(file, slices.DeleteFunc(o, absent).Bytes())
+	return atomicfile.Write(file, o.Bytes())
 }

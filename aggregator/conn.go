@@ -88,11 +88,11 @@ type RPCError struct {
 func (e *RPCError) Error() string { return e.Message }
 
 type envelope struct {
-	ID     json.RawMessage `json:"id,omitempty"`
-	Method string          `json:"method,omitempty"`
-	Params json.RawMessage `json:"params,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *RPCError       `json:"error,omitempty"`
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *RPCError       `json:"error"`
 }
 
 // answer returns the result or error in an answer.
@@ -413,45 +413,38 @@ func (c *stdioLink) send(m envelope) error { return <-c.post(m) }
 
 // post queues m. How its writing went comes from the channel.
 func (c *stdioLink) post(m envelope) <-chan error {
+	line := append(m.line(), '\n')
 	sent := make(chan error, 1)
-	line, err := m.line()
-	if err != nil {
-		sent <- err
-		return sent
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
 		return sent
 	}
-	c.queue = append(c.queue, outgoing{append(line, '\n'), sent})
+	c.queue = append(c.queue, outgoing{line, sent})
 	c.queued.Signal()
 	return sent
 }
 
 // line returns m on one line, without the end of the line.
-func (m envelope) line() ([]byte, error) {
-	b := make([]byte, 0, 96+len(m.Method)+len(m.Params)+len(m.Result))
-	b = append(b, `{"jsonrpc":"2.0"`...)
-	if len(m.ID) > 0 {
-		b = append(append(b, `,"id":`...), m.ID...)
-	}
+func (m envelope) line() []byte {
+	var method, rpcError json.RawMessage
 	if m.Method != "" {
-		b = append(append(b, `,"method":`...), rawjson.Quote(m.Method)...)
+		method = rawjson.Quote(m.Method)
 	}
-	if len(m.Params) > 0 {
-		b = rawjson.AppendLine(append(b, `,"params":`...), m.Params)
+	if e := m.Error; e != nil {
+		rpcError = rawjson.Object{
+			{Key: "code", Value: strconv.AppendInt(nil, e.Code, 10)},
+			{Key: "message", Value: rawjson.Quote(e.Message)},
+			{Key: "data", Value: e.Data},
+		}.Bytes()
 	}
-	if len(m.Result) > 0 {
-		b = rawjson.AppendLine(append(b, `,"result":`...), m.Result)
-	}
-	if m.Error != nil {
-		e, err := json.Marshal(m.Error)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, `,"error":`...), e...)
-	}
-	return append(b, '}'), nil
+	return rawjson.Object{
+		{Key: "jsonrpc", Value: json.RawMessage(`"2.0"`)},
+		{Key: "id", Value: m.ID},
+		{Key: "method", Value: method},
+		{Key: "params", Value: m.Params},
+		{Key: "result", Value: m.Result},
+		{Key: "error", Value: rpcError},
+	}.Bytes()
 }

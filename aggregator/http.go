@@ -318,10 +318,7 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	defer cancel(nil)
 	defer context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })()
 	id := strconv.FormatInt(l.last.Add(1), 10)
-	body, err := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}.line()
-	if err != nil {
-		return nil, err
-	}
+	body := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}.line()
 	l.mu.Lock()
 	l.open[id] = &openRequest{leave: func() { cancel(nil) }}
 	l.mu.Unlock()
@@ -379,13 +376,9 @@ func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
 
 // send posts what needs no answer.
 func (l *httpLink) send(m envelope) error {
-	body, err := m.line()
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(l.life, 10*time.Second)
 	defer cancel()
-	return l.postAndDrain(ctx, body)
+	return l.postAndDrain(ctx, m.line())
 }
 
 func (l *httpLink) postAndDrain(ctx context.Context, body []byte) error {

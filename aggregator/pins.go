@@ -69,9 +69,7 @@ func savePins(file string, pins map[string]pinnedDefinition) error {
 func pin(def rawjson.Object) pinnedDefinition {
 	kept := rawjson.Object{}
 	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
-		if v := def.Get(key); v != nil {
-			kept = append(kept, rawjson.Field{Key: key, Value: v})
-		}
+		kept = append(kept, rawjson.Field{Key: key, Value: def.Get(key)})
 	}
 	b := kept.Bytes()
 	var compact bytes.Buffer // a change of white space is no change

@@ -168,9 +168,7 @@ func (s *session) hopMeta(meta rawjson.Object) rawjson.Object {
 		o.Set(metaVersion, rawjson.Quote(statelessVersion))
 		o.Set(metaCapabilities, capabilities)
 		o.Set(metaClient, s.clientInfo())
-		if level != nil {
-			o.Set(metaLogLevel, level)
-		}
+		o.Set(metaLogLevel, level)
 	}
 	return o
 }

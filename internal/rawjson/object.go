@@ -113,16 +113,23 @@ func (o *Object) Delete(keys ...string) {
 func (o Object) Text(key string) string { return Text(o.Get(key)) }
 
 // Bytes returns the object as JSON on one line. A value without line breaks is
-// copied as is.
+// copied as is, and a field without a value is left out.
 func (o Object) Bytes() json.RawMessage {
-	b := []byte{'{'}
+	size := 2
 	for _, f := range o {
+		size += len(f.Key) + len(f.Value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{')
+	for _, f := range o {
+		if len(f.Value) == 0 {
+			continue
+		}
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(b, Quote(f.Key)...)
 		b = append(b, ':')
-		b = AppendLine(b, f.Value)
+		b = appendLine(b, f.Value)
 	}
 	return append(b, '}')
 }
@@ -182,7 +189,7 @@ func Array(list []json.RawMessage) json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendLine(b, v)
+		b = appendLine(b, v)
 	}
 	return append(b, ']')
 }
@@ -196,9 +203,9 @@ func StringArray(list []string) json.RawMessage {
 	return Array(elements)
 }
 
-// AppendLine appends v to b, without the line breaks of pretty-printed JSON.
+// appendLine appends v to b, without the line breaks of pretty-printed JSON.
 // It appends null when v has line breaks and is not valid.
-func AppendLine(b []byte, v json.RawMessage) []byte {
+func appendLine(b []byte, v json.RawMessage) []byte {
 	if !bytes.ContainsAny(v, "\r\n") {
 		return append(b, v...)
 	}
