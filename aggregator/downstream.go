@@ -75,7 +75,6 @@ type Downstream struct {
 	set     *Downstreams
 	log     *slog.Logger
 
-	wake    chan struct{} // signals that wanted has grown
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	stopped chan struct{} // closed when run has returned
@@ -120,7 +119,6 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 		profile: spec.Profile.Digest(),
 		set:     set,
 		log:     set.log.With("downstream", spec.Name),
-		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		state:   Stopped,
 		changed: make(chan struct{}),
@@ -147,6 +145,11 @@ func (d *Downstream) setState(state State, s *session, err error) {
 	defer d.mu.Unlock()
 	d.state, d.session, d.err = state, s, err
 	d.lastUse = time.Now()
+	d.wake()
+}
+
+// wake wakes those who wait for a change. d.mu must be held.
+func (d *Downstream) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
@@ -202,30 +205,27 @@ func (d *Downstream) run() {
 	d.setState(Stopped, nil, errShutdown)
 }
 
-// requestAttempt requests another start attempt.
+// requestAttempt requests another start attempt, unless one is requested already.
 func (d *Downstream) requestAttempt() {
 	d.mu.Lock()
-	d.wanted = max(d.wanted, d.attempts+1)
-	d.mu.Unlock()
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// isWanted reports whether an attempt was requested that has not been made. The
-// signal on wake alone does not tell: it may be older than the last attempt.
-func (d *Downstream) isWanted() bool {
-	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.wanted > d.attempts
+	if d.wanted <= d.attempts {
+		d.wanted = d.attempts + 1
+		d.wake()
+	}
 }
 
 // waitWanted waits until an attempt is requested or ctx ends.
 func (d *Downstream) waitWanted(ctx context.Context) {
-	for !d.isWanted() {
+	for {
+		d.mu.Lock()
+		wanted, changed := d.wanted > d.attempts, d.changed
+		d.mu.Unlock()
+		if wanted {
+			return
+		}
 		select {
-		case <-d.wake:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}

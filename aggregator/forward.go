@@ -135,17 +135,16 @@ func completed(body rawjson.Object) (method string, both rawjson.Object, err err
 	about, _ := rawjson.Parse(body.Get("context"))
 	values, _ := rawjson.Parse(about.Get("arguments"))
 	if value := argument.Get("value"); value != nil {
-		values = append(slices.Clone(values), rawjson.Field{Key: argument.Text("name"), Value: value})
+		values.Set(argument.Text("name"), value)
 	}
-	both = slices.Clone(body)
 	switch ref.Text("type") {
 	case "ref/prompt":
-		return GetPrompt, append(both,
-			rawjson.Field{Key: "name", Value: rawjson.Quote(ref.Text("name"))},
-			rawjson.Field{Key: "arguments", Value: values.Bytes()},
-		), nil
+		body.Set("name", rawjson.Quote(ref.Text("name")))
+		body.Set("arguments", values.Bytes())
+		return GetPrompt, body, nil
 	case "ref/resource":
-		return ReadResource, append(both, rawjson.Field{Key: "uri", Value: rawjson.Quote(ref.Text("uri"))}), nil
+		body.Set("uri", rawjson.Quote(ref.Text("uri")))
+		return ReadResource, body, nil
 	}
 	return "", nil, errors.New("ref has an unknown type")
 }

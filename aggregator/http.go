@@ -181,7 +181,6 @@ type httpLink struct {
 	id        string // Mcp-Session-Id, "" for none
 	version   string // for the header; "" before it is negotiated
 	stateless bool
-	closed    bool
 	open      map[string]*openRequest
 	work      sync.WaitGroup
 }
@@ -204,13 +203,12 @@ func (l *httpLink) Done() <-chan struct{} { return l.life.Done() }
 // Close ends the connection and, if there is one, the server's session.
 func (l *httpLink) Close(cause error) {
 	l.mu.Lock()
-	first, id := !l.closed, l.id
-	l.closed = true
+	id, closed := l.id, l.life.Err() != nil
+	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
 	l.mu.Unlock()
-	if !first {
+	if closed {
 		return
 	}
-	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
 	if id != "" && !errors.Is(cause, errSessionGone) && !isLoginError(cause) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -191,8 +191,8 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 			return t, err
 		}
 	}
-	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
-		publishTaskSupport(&def, t.tasks)
+	t.tasks = taskSupport(c, &def, d.spec.Verbatim)
+	if !d.spec.Verbatim {
 		t.adapted = &sync.Map{}
 	}
 	var input json.RawMessage

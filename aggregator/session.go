@@ -475,20 +475,9 @@ func (s *session) close(cause error) {
 	if s.proc == nil {
 		return
 	}
-	s.proc.In.Close()
 	grace := s.d.set.opts.Grace
 	if s.d.set.ctx.Err() != nil {
 		grace /= 2 // our own shutdown is limited too
 	}
-	for _, step := range []func() error{s.proc.Term, s.proc.Kill} {
-		select {
-		case <-s.exited:
-			return
-		case <-time.After(grace):
-		}
-		if step != nil {
-			step()
-		}
-	}
-	<-s.exited
+	s.proc.end(s.exited, grace, s.proc.Term, s.proc.Kill)
 }

@@ -59,20 +59,16 @@ func (b *taskRegistry) add(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	own := 0
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return now.After(o.expires) })
+	own := 0
 	for _, o := range b.list {
 		if o.caller == t.caller {
 			own++
 		}
 	}
-	for i := 0; own >= maxTasks && i < len(b.list); {
-		if b.list[i].caller != t.caller {
-			i++
-			continue
-		}
+	for ; own >= maxTasks; own-- {
+		i := slices.IndexFunc(b.list, func(o *task) bool { return o.caller == t.caller })
 		b.list = slices.Delete(b.list, i, i+1)
-		own--
 	}
 	b.list = append(b.list, t)
 }
@@ -165,17 +161,19 @@ const (
 )
 
 // taskSupport returns the task support of a tool of a server with catalog c, "" for
-// none.
-func taskSupport(c *Catalog, def rawjson.Object) string {
-	if !c.has("tasks", "requests", "tools", "call") {
+// none. Unless verbatim, it changes the definition of a tool that its server runs only
+// as a task to one that may also run without, see addTask.
+func taskSupport(c *Catalog, def *rawjson.Object, verbatim bool) string {
+	execution, _ := rawjson.Parse(def.Get("execution"))
+	support := execution.Text("taskSupport")
+	if support != taskOptional && support != taskRequired || !c.has("tasks", "requests", "tools", "call") {
 		return ""
 	}
-	execution, _ := rawjson.Parse(def.Get("execution"))
-	switch support := execution.Text("taskSupport"); support {
-	case taskOptional, taskRequired:
-		return support
+	if support == taskRequired && !verbatim {
+		execution.Set("taskSupport", rawjson.Quote(taskOptional))
+		def.Set("execution", execution.Bytes())
 	}
-	return ""
+	return support
 }
 
 // addTask gives r, a call of t, its task parameter. awaited is set if the tool runs
@@ -478,18 +476,4 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 		Params:  relatedAs(o.Bytes(), k.id),
 		Callers: []string{k.caller},
 	})
-}
-
-// publishTaskSupport publishes a tool that its server runs only as a task as one that
-// may also run without, see addTask.
-func publishTaskSupport(def *rawjson.Object, support string) {
-	if support != taskRequired {
-		return
-	}
-	execution, err := rawjson.Parse(def.Get("execution"))
-	if err != nil {
-		return
-	}
-	execution.Set("taskSupport", rawjson.Quote(taskOptional))
-	def.Set("execution", execution.Bytes())
 }

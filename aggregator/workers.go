@@ -35,6 +35,23 @@ type Process struct {
 	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
 }
 
+// end closes the process's stdin and takes the steps, each after grace, until it has
+// exited. It returns when it has.
+func (p *Process) end(exited <-chan struct{}, grace time.Duration, steps ...func() error) {
+	p.In.Close()
+	for _, step := range steps {
+		select {
+		case <-exited:
+			return
+		case <-time.After(grace):
+		}
+		if step != nil {
+			step()
+		}
+	}
+	<-exited
+}
+
 // A LaunchFunc starts a worker confined to a profile.
 type LaunchFunc func(policy.Profile) (*Process, error)
 
@@ -258,14 +275,7 @@ func (w *Workers) Close() {
 
 func (wk *worker) end(grace time.Duration) {
 	<-wk.ready
-	if wk.link == nil {
-		return
-	}
-	wk.proc.In.Close()
-	select {
-	case <-wk.ended:
-	case <-time.After(grace):
-		wk.proc.Kill()
-		<-wk.ended
+	if wk.link != nil {
+		wk.proc.end(wk.ended, grace, wk.proc.Kill)
 	}
 }
