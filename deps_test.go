@@ -17,6 +17,7 @@ import (
 // each package may import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
 	"internal/atomicfile": {},
+	"internal/sse":        {},
 	"internal/lazyregexp": {},
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
 	"internal/stdio":      {"internal/rawjson", goSDK, "golang.org/x/sys"},
@@ -57,7 +58,7 @@ var mayImport = map[string][]string{
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {
-		"aggregator/schema", "internal/atomicfile", "internal/gate", "internal/oauth", "internal/rawjson", "internal/stdio",
+		"aggregator/schema", "internal/atomicfile", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
 		"policy", "sandbox", goSDK,
 	},
 	"server": {

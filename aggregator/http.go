@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"toolgate/internal/oauth"
+	"toolgate/internal/sse"
 	"toolgate/internal/stdio"
 )
 
@@ -503,21 +504,21 @@ const maxResumes = 5
 // taken up again behind its last event, where the server gave ids.
 func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r *request) (json.RawMessage, error) {
 	for resumed := 0; ; resumed++ {
-		events := newEventReader(resp.Body)
+		events := sse.NewReader(resp.Body, maxMessage)
 		m, err := l.untilAnswer(events, id, r)
 		resp.Body.Close()
 		if err == nil {
 			return m.answer()
 		}
-		if ctx.Err() != nil || events.lastID == "" || resumed == maxResumes {
+		if ctx.Err() != nil || events.LastID == "" || resumed == maxResumes {
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 		select {
-		case <-time.After(max(events.retry, 100*time.Millisecond)):
+		case <-time.After(max(events.Retry, 100*time.Millisecond)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		again, gerr := l.get(ctx, events.lastID)
+		again, gerr := l.get(ctx, events.LastID)
 		if gerr != nil {
 			return nil, fmt.Errorf("%w: %w", errRequestLost, gerr)
 		}
@@ -555,16 +556,16 @@ func (l *httpLink) takeElsewhere(m envelope) {
 
 // untilAnswer hands on what comes before the answer to the request id, and
 // returns that.
-func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (envelope, error) {
+func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envelope, error) {
 	for {
-		ev, err := events.next()
+		ev, err := events.Next()
 		if err != nil {
 			return envelope{}, err
 		}
 		var m envelope
-		if err := json.Unmarshal(ev.data, &m); err != nil {
-			if l.handle != nil && len(bytes.TrimSpace(ev.data)) > 0 {
-				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: string(ev.data[:min(len(ev.data), 200)])})
+		if err := json.Unmarshal(ev.Data, &m); err != nil {
+			if l.handle != nil && len(bytes.TrimSpace(ev.Data)) > 0 {
+				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: string(ev.Data[:min(len(ev.Data), 200)])})
 			}
 			continue
 		}
@@ -601,13 +602,13 @@ func (l *httpLink) listen(answered func()) {
 				return
 			}
 			failures = 0
-			events := newEventReader(resp.Body)
+			events := sse.NewReader(resp.Body, maxMessage)
 			for err == nil {
 				_, err = l.untilAnswer(events, "", nil)
 			}
 			resp.Body.Close()
-			last = cmp.Or(events.lastID, last)
-			wait = max(events.retry, time.Second)
+			last = cmp.Or(events.LastID, last)
+			wait = max(events.Retry, time.Second)
 		}
 		failures++
 		select {
@@ -633,24 +634,24 @@ func (s *session) connectSSE(ctx context.Context) (err error) {
 		return err
 	}
 	context.AfterFunc(life, func() { resp.Body.Close() })
-	events := newEventReader(resp.Body)
-	first, err := events.next()
-	if err != nil || first.kind != "endpoint" || resp.StatusCode != http.StatusOK {
+	events := sse.NewReader(resp.Body, maxMessage)
+	first, err := events.Next()
+	if err != nil || first.Kind != "endpoint" || resp.StatusCode != http.StatusOK {
 		return &statusError{code: resp.StatusCode}
 	}
-	endpoint, err := endpointURL(how.URL, string(first.data))
+	endpoint, err := endpointURL(how.URL, string(first.Data))
 	if err != nil {
 		return err
 	}
 	in, feed := io.Pipe()
 	go func() { // ends with the stream
 		for {
-			ev, err := events.next()
+			ev, err := events.Next()
 			if err != nil {
 				feed.CloseWithError(err)
 				return
 			}
-			if _, err := feed.Write(append(bytes.ReplaceAll(ev.data, []byte("\n"), []byte(" ")), '\n')); err != nil {
+			if _, err := feed.Write(append(bytes.ReplaceAll(ev.Data, []byte("\n"), []byte(" ")), '\n')); err != nil {
 				return
 			}
 		}
