@@ -19,7 +19,6 @@ import (
 // Options configure [Login].
 type Options struct {
 	Scopes []string           // requested scopes; nil: those of the config or the server
-	Client *http.Client       // nil: a default client
 	Header func() http.Header // of the request that discovers the authorization server; may be nil
 
 	// OpenURL opens a URL in the user's browser, or shows it.
@@ -39,9 +38,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 	if err := checkAddress(s.URL); err != nil {
 		return nil, err
 	}
-	f, err := discover(ctx, s, o.Client, func(ctx context.Context) ([]string, error) {
-		return probe(ctx, s, o)
-	})
+	f, err := discover(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +59,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		RevocationEndpoint: f.as.RevocationEndpoint,
 		RedirectURI:        redirect,
 	}
-	if err := g.register(ctx, s, f.as, kept, o.Client); err != nil {
+	if err := g.register(ctx, s, f.as, kept); err != nil {
 		return nil, err
 	}
 	g.Scopes = scopesFor(s, o.Scopes, f, kept)
@@ -76,7 +73,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		"redirect_uri":  {redirect},
 		"code_verifier": {verifier},
 	}
-	if err := g.requestTokens(ctx, o.Client, form); err != nil {
+	if err := g.requestTokens(ctx, nil, form); err != nil {
 		return nil, fmt.Errorf("exchanging the code for a token: %w", err)
 	}
 	unlock, err := store.lock(ctx, s.Name)
@@ -119,7 +116,7 @@ func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := noRedirects(o.Client).Do(req)
+	resp, err := noRedirects(nil).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +270,7 @@ func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	case q.Get("error") != "":
 		a.err = &errorResponse{Code: q.Get("error"), Description: q.Get("error_description")}
 	case a.code == "":
-		a.err = errNoCode
+		a.err = errors.New("the authorization server sent no code")
 	}
 	if a.err != nil {
 		a.code = ""

@@ -49,11 +49,9 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	if err != nil || g == nil {
 		return "", err
 	}
-	if g.AccessToken == "" || g.Expires.IsZero() || time.Until(g.Expires) > renewBefore {
+	renewable := g.AccessToken != "" && g.RefreshToken != "" // else the server decides
+	if !renewable || g.Expires.IsZero() || time.Until(g.Expires) > renewBefore {
 		return g.AccessToken, nil
-	}
-	if g.RefreshToken == "" {
-		return g.AccessToken, nil // let the server decide
 	}
 	token, err := s.Renew(ctx, g.AccessToken, nil)
 	if _, login := errors.AsType[*LoginError](err); err != nil && !login && time.Now().Before(g.Expires) {
@@ -173,11 +171,10 @@ func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
 		len(union(g.Needs, needs)) == len(g.Needs)
 	g.AccessToken, g.RefreshToken, g.Expires = "", "", time.Time{}
 	g.Why, g.Needs = why, union(g.Needs, needs)
-	if same {
-		return s.server.loginError(why)
-	}
-	if err := s.store.save(s.server.Name, g); err != nil {
-		s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
+	if !same {
+		if err := s.store.save(s.server.Name, g); err != nil {
+			s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
+		}
 	}
 	return s.server.loginError(why)
 }

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -50,10 +49,7 @@ func Parse(b []byte) (Object, error) {
 		at = make(map[string]int, len(members))
 	}
 	for _, m := range members {
-		key := string(m.Key)
-		if strings.IndexByte(key, '\\') >= 0 {
-			key = Text(json.RawMessage(`"` + key + `"`))
-		}
+		key := m.Name()
 		if at == nil {
 			o.Set(key, m.Value)
 		} else if i, twice := at[key]; twice {
