@@ -202,7 +202,11 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 		case m.Method != "":
 			handleUnasked(c.handle, nil, m, c.send)
 		default:
-			c.onResponse(m)
+			id := bytes.Trim(m.ID, `"`)                    // some servers answer to a number with a string
+			if call := c.remove(string(id)); call != nil { // else it was given up, or never asked
+				result, err := m.answer()
+				call.answer <- response{result, err}
+			}
 		}
 	}
 }
@@ -226,14 +230,6 @@ func (c *stdioLink) writeLoop() {
 			err = fmt.Errorf("%w: %w", errNotSent, err)
 		}
 		next.sent <- err
-	}
-}
-
-func (c *stdioLink) onResponse(m envelope) {
-	key := string(bytes.Trim(m.ID, `"`))    // some servers answer to a number with a string
-	if call := c.remove(key); call != nil { // else it was given up, or never asked
-		result, err := m.answer()
-		call.answer <- response{result, err}
 	}
 }
 

@@ -290,7 +290,7 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 		exited:   make(chan struct{}),
 		relist:   make(chan struct{}, 1),
 		pending:  map[*request]bool{},
-		logLevel: newLogLevel(),
+		logLevel: &logLevel{busy: make(chan struct{}, 1), requests: map[*request]string{}},
 	}
 	if d.spec.HTTP != nil {
 		return s, s.connectHTTP(ctx)

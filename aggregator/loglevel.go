@@ -22,10 +22,6 @@ type logLevel struct {
 	requests map[*request]string // levels of the pending requests
 }
 
-func newLogLevel() *logLevel {
-	return &logLevel{busy: make(chan struct{}, 1), requests: map[*request]string{}}
-}
-
 // request records the level that r asks for; "" removes it.
 func (t *logLevel) request(r *request, level string) {
 	t.mu.Lock()

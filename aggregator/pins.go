@@ -104,18 +104,6 @@ func (d *Downstream) pinNew(c *Catalog) {
 	}
 }
 
-// checkPin returns an error if the definition differs from the pinned one, so that
-// the tool must not be published before a review.
-func (d *Downstream) checkPin(pins map[string]pinnedDefinition, name string, def rawjson.Object) error {
-	if d.spec.Trusted {
-		return nil
-	}
-	if s, ok := pins[name]; ok && s.Digest != pin(def).Digest {
-		return fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
-	}
-	return nil
-}
-
 // A Review is one tool of a server for the user to review.
 type Review struct {
 	Tool    string          `json:"tool"`

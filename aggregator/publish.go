@@ -104,7 +104,10 @@ func (d *Downstream) publish(c *Catalog) *publishedServer {
 	if d.published == nil || d.published.from != c {
 		m := &publishedServer{from: c}
 		m.tools, m.faults = d.publishTools(c)
-		m.prompts = d.publishPrompts(c)
+		m.prompts = d.named(c.Prompts, "name")
+		for i, n := range m.prompts {
+			m.prompts[i].publishAs(d.publicName(n.Raw), "name")
+		}
 		m.resources = d.named(c.Resources, "uri")
 		m.templates = d.named(c.Templates, "uriTemplate")
 		d.published = m
@@ -182,10 +185,11 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 	if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, t.Name) {
 		t.Name = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
 	}
-	err := d.checkPin(pins, raw, def)
-	if err != nil {
-		return t, err
+	// A changed definition is not published before a review.
+	if p, ok := pins[raw]; ok && !d.spec.Trusted && p.Digest != pin(def).Digest {
+		return t, fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
 	}
+	var err error
 	if d.spec.HTTP != nil && c.Version >= statelessVersion {
 		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
 			return t, err
@@ -262,15 +266,6 @@ func claimsOf(v json.RawMessage) policy.Claims {
 		Idempotent:  hint("idempotentHint"),
 		OpenWorld:   hint("openWorldHint"),
 	}
-}
-
-// publishPrompts returns d's prompts in published form.
-func (d *Downstream) publishPrompts(c *Catalog) []Named {
-	list := d.named(c.Prompts, "name")
-	for i, n := range list {
-		list[i].publishAs(d.publicName(n.Raw), "name")
-	}
-	return list
 }
 
 // publishAs gives n the key, which is the value of member in its definition.

@@ -148,15 +148,14 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 // opaque returns a schema with the type and description of o and nothing else. Without
 // a type it is an object.
 func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
-	out := rawjson.Object{{Key: "type", Value: json.RawMessage(`"object"`)}}
+	out := rawjson.Object{{Key: "type", Value: o.Get("type")}}
 	switch o.Text("type") {
-	case "array":
-		out.Set("type", json.RawMessage(`"array"`))
-		out.Set("items", json.RawMessage(`{"type":"object","properties":{}}`))
 	case "string", "number", "integer", "boolean":
-		out = rawjson.Object{{Key: "type", Value: o.Get("type")}}
+	case "array":
+		out.Set("items", json.RawMessage(`{"type":"object","properties":{}}`))
 	default:
-		out = append(out, rawjson.Field{Key: "properties", Value: json.RawMessage("{}")})
+		out.Set("type", json.RawMessage(`"object"`))
+		out.Set("properties", json.RawMessage("{}"))
 	}
 	if d := o.Get("description"); rawjson.Kind(d) == '"' {
 		out.Set("description", d)

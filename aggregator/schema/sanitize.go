@@ -57,7 +57,8 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	if t := root.Get("type"); t != nil && !allowsObject(t) {
+	t := root.Get("type")
+	if t != nil && root.Text("type") != "object" && !slices.Contains(rawjson.Strings(t), "object") {
 		return nil, nil, fmt.Errorf("inputSchema has type %s, not object", t)
 	}
 	root, err = c.object(root, 0)
@@ -69,14 +70,6 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 	root.Default("properties", json.RawMessage("{}"))
 	renamed = renameProperties(&root)
 	return root.Bytes(), renamed, nil
-}
-
-// allowsObject reports whether t, a type or list of types, includes object.
-func allowsObject(t json.RawMessage) bool {
-	if rawjson.Text(t) == "object" {
-		return true
-	}
-	return slices.ContainsFunc(rawjson.List(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
 // A sanitizer sanitizes one schema.

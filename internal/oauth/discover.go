@@ -92,16 +92,14 @@ func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string,
 	if prm == nil {
 		return s.Issuer, nil
 	}
-	i := slices.IndexFunc(prm.AuthorizationServers, func(a string) bool { return sameIssuer(a, s.Issuer) })
+	i := slices.IndexFunc(prm.AuthorizationServers, func(a string) bool {
+		return strings.TrimSuffix(a, "/") == strings.TrimSuffix(s.Issuer, "/")
+	})
 	if i < 0 {
 		return "", fmt.Errorf("the server %s names the authorization servers %q, but the config requires %q",
 			s.Name, prm.AuthorizationServers, s.Issuer)
 	}
 	return prm.AuthorizationServers[i], nil
-}
-
-func sameIssuer(a, b string) bool {
-	return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
 // protectedResource returns the server's metadata, or nil if it has none. Metadata for

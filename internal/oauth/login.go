@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -302,7 +304,7 @@ func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if err := store.remove(s.Name); err != nil {
+	if err := os.Remove(store.file(s.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	if g == nil || g.AccessToken == "" && g.RefreshToken == "" {

@@ -78,20 +78,16 @@ type ScopeError struct {
 }
 
 func (e *ScopeError) Error() string {
+	scopes := "more than was granted"
+	if len(e.Scopes) > 0 {
+		var quoted []string // because a server chose them
+		for _, s := range e.Scopes {
+			quoted = append(quoted, strconv.Quote(s))
+		}
+		scopes = strings.Join(quoted, ", ")
+	}
 	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run %s, which asks for it too",
-		e.Server, scopeList(e.Scopes), loginCommand(e.Command, e.Server))
-}
-
-// scopeList formats scopes. They are quoted, because a server chose them.
-func scopeList(scopes []string) string {
-	if len(scopes) == 0 {
-		return "more than was granted"
-	}
-	var words []string
-	for _, s := range scopes {
-		words = append(words, strconv.Quote(s))
-	}
-	return strings.Join(words, ", ")
+		e.Server, scopes, loginCommand(e.Command, e.Server))
 }
 
 // union returns the elements of both lists without duplicates.

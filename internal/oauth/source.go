@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 		return "", s.loginNeeded(&g, why, needs)
 	}
 	err = g.requestTokens(ctx, s.client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}})
-	if no, ok := errors.AsType[*errorResponse](err); ok && no.final() {
+	if no, ok := errors.AsType[*errorResponse](err); ok && slices.Contains(finalErrors, no.Code) {
 		return "", s.loginNeeded(&g, no.Error(), needs)
 	}
 	if err != nil {

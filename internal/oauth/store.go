@@ -92,14 +92,6 @@ func (s Store) save(server string, g *Grant) error {
 	return atomicfile.Write(s.file(server), append(b, '\n'))
 }
 
-// remove deletes the grant of the server.
-func (s Store) remove(server string) error {
-	if err := os.Remove(s.file(server)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // stamp identifies the version of a server's file; nil means that it is missing.
 func (s Store) stamp(server string) os.FileInfo {
 	info, err := os.Stat(s.file(server))

@@ -44,14 +44,8 @@ func printable(s string) string {
 	return s[:min(len(s), 300)]
 }
 
-// final reports whether retrying with the same token is pointless.
-func (e *errorResponse) final() bool {
-	switch e.Code {
-	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target":
-		return true
-	}
-	return false
-}
+// finalErrors are the codes after which retrying with the same token is pointless.
+var finalErrors = []string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target"}
 
 // A tokenResponse is a response of the token endpoint (RFC 6749, section 5.1).
 type tokenResponse struct {
