@@ -127,8 +127,8 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	return m, true
 }
 
-// handleUnasked handles a message that is no answer. cause is the request on whose behalf it
-// came, if the transport tells; send sends the reply to a request.
+// handleUnasked handles a message that is no answer. cause is the request on whose
+// behalf it came, if the transport tells; send sends the reply to a request.
 func handleUnasked(h handler, cause *request, m envelope, send func(envelope) error) {
 	if len(m.ID) > 0 && string(m.ID) != "null" {
 		reply := func(result json.RawMessage, err *RPCError) {
@@ -148,8 +148,8 @@ func handleUnasked(h handler, cause *request, m envelope, send func(envelope) er
 func newStdioLink(in io.Reader, out io.Writer, h handler) *stdioLink {
 	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
-	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
 	go c.writeLoop()                                                   // ends with Close, which readLoop calls in the end
+	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
 	return c
 }
 
@@ -202,8 +202,8 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 		case m.Method != "":
 			handleUnasked(c.handle, nil, m, c.send)
 		default:
-			id := bytes.Trim(m.ID, `"`)                    // some servers answer to a number with a string
-			if call := c.remove(string(id)); call != nil { // else it was given up, or never asked
+			id := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
+			if call := c.remove(id); call != nil {
 				result, err := m.answer()
 				call.answer <- response{result, err}
 			}
@@ -398,10 +398,6 @@ func cancelled(id string, cause error) envelope {
 		{Key: "requestId", Value: json.RawMessage(id)},
 	}
 	return envelope{Method: "notifications/cancelled", Params: params.Bytes()}
-}
-
-func (c *stdioLink) notifyRaw(method string, params json.RawMessage) error {
-	return c.send(envelope{Method: method, Params: params})
 }
 
 // send writes m, and waits as long as that takes.

@@ -349,7 +349,7 @@ func (d *Downstream) endError(err error) error {
 // serve keeps the session open until it ends. The error is nil if the session was
 // closed because it was idle. wanted reports whether to restart the server at once.
 func (d *Downstream) serve(s *session) (wanted bool, err error) {
-	d.log.Debug("downstream ready", "version", s.version)
+	d.log.Debug("downstream ready", "version", s.initial.Version)
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	var work sync.WaitGroup
 	work.Go(func() { d.keepCatalog(ctx, s) }) // ends with ctx

@@ -307,7 +307,7 @@ func (s *Downstreams) Status() []Status {
 			st.Error = err.Error()
 		}
 		if d.session != nil {
-			st.Server = d.session.version
+			st.Server = d.session.initial.Version
 			if d.session.proc != nil {
 				st.Level = d.session.proc.Level
 			}

@@ -42,7 +42,7 @@ func (e *tokenError) Unwrap() error { return e.error }
 // refuses is renewed, and the request made once more.
 func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	if h.Tokens == nil {
-		return stayingClient.Do(req)
+		return sameHostClient.Do(req)
 	}
 	ctx := req.Context()
 	token, err := h.Tokens.Token(ctx)
@@ -53,7 +53,7 @@ func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		resp, err := stayingClient.Do(req)
+		resp, err := sameHostClient.Do(req)
 		if err != nil {
 			return nil, err
 		}
@@ -87,9 +87,9 @@ func isLoginError(err error) bool {
 	return ok
 }
 
-// stayingClient does not follow a server to another host: the headers that
+// sameHostClient does not follow a server to another host: the headers that
 // would go along may be secret, and net/http takes only some of them out.
-var stayingClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
+var sameHostClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
 	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
 		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it",
 			req.URL.Scheme, req.URL.Host)
@@ -131,7 +131,7 @@ func (s *session) connectHTTP(ctx context.Context) error {
 		l := newHTTPLink(s.d.spec.HTTP, s)
 		s.link = l
 		if err = open(ctx); err == nil {
-			l.established(ctx, s.version, s.stateless)
+			l.established(ctx, s.initial.Version, s.stateless)
 			return nil
 		}
 		l.Close(err)
@@ -367,10 +367,6 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, err)
 	}
 	return err
-}
-
-func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
-	return l.send(envelope{Method: method, Params: params})
 }
 
 // send posts what needs no answer.

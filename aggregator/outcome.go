@@ -24,7 +24,7 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	defer w.release(wk)
 	out, session, err := outcome(res)
 	out.Level, out.Hosts = ran.Level, ran.Hosts
-	w.recordSession(c, session, f, wk)
+	w.recordSession(c, session, wk)
 	return out, err
 }
 
@@ -34,13 +34,13 @@ const maxSessions = 10_000
 
 // SessionProfile returns the profile of a caller's session.
 func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) {
-	if session == "" {
-		return policy.Profile{}, false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.sessions[caller+"\x00"+session]
-	return s.profile, ok
+	wk, ok := w.sessions[caller+"\x00"+session]
+	if !ok {
+		return policy.Profile{}, false
+	}
+	return wk.profile, true
 }
 
 // outcome reads a CallToolResult: whether it is an error, what the sandbox denied,

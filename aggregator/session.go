@@ -33,7 +33,7 @@ const (
 // A link is a connection to a downstream server over any transport.
 type link interface {
 	do(context.Context, *request) (json.RawMessage, error)
-	notifyRaw(method string, params json.RawMessage) error
+	send(envelope) error
 	Done() <-chan struct{}
 	Close(cause error)
 }
@@ -46,7 +46,6 @@ type session struct {
 	exited  chan struct{}
 	waitErr error // of the process, valid once exited is closed
 
-	version   string // negotiated
 	stateless bool
 	initial   Catalog // from the handshake, without the lists
 
@@ -99,21 +98,21 @@ func (s *session) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the answer to initialize is %w", err)
 	}
-	s.version, s.stateless = o.Text("protocolVersion"), false
-	if s.version == "" {
-		return errors.New("the answer to initialize has no protocolVersion")
-	}
+	s.stateless = false
 	s.initial = Catalog{
-		Version:      s.version,
+		Version:      o.Text("protocolVersion"),
 		ServerInfo:   o.Get("serverInfo"),
 		Capabilities: o.Get("capabilities"),
 		Instructions: o.Text("instructions"),
 	}
-	return s.link.notifyRaw("notifications/initialized", nil)
+	if s.initial.Version == "" {
+		return errors.New("the answer to initialize has no protocolVersion")
+	}
+	return s.link.send(envelope{Method: "notifications/initialized"})
 }
 
 func (s *session) discover(ctx context.Context) (err error) {
-	s.stateless, s.version = true, statelessVersion // as hopMeta needs it
+	s.stateless = true // as hopMeta needs it
 	defer func() { s.stateless = err == nil }()
 	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	if supportsStateless(err) {

@@ -118,7 +118,7 @@ func (w *subscriptions) ofServer(server string) ([]string, context.Context) {
 func (s *Downstreams) NotifyRootsChanged() {
 	for _, d := range s.all() {
 		if session := d.currentSession(); session != nil && !session.stateless {
-			go session.link.notifyRaw("notifications/roots/list_changed", nil) // ends when it is written
+			go session.link.send(envelope{Method: "notifications/roots/list_changed"}) // ends when it is written
 		}
 	}
 }

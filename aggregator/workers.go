@@ -65,8 +65,8 @@ type Workers struct {
 
 	mu       sync.Mutex
 	running  map[string]*worker
-	sessions map[string]openSession // of callers and their running sessions
-	retired  []*worker              // those that are kept for what they still do
+	sessions map[string]*worker // that run the sessions of callers
+	retired  []*worker          // those that are kept for what they still do
 	ending   sync.WaitGroup
 	closed   bool
 }
@@ -78,7 +78,7 @@ func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
 		log:      log,
 		grace:    2 * time.Second,
 		running:  map[string]*worker{},
-		sessions: map[string]openSession{},
+		sessions: map[string]*worker{},
 	}
 }
 
@@ -257,7 +257,7 @@ func handshake(l link) error {
 	if err != nil {
 		return err
 	}
-	return l.notifyRaw("notifications/initialized", json.RawMessage("{}"))
+	return l.send(envelope{Method: "notifications/initialized", Params: json.RawMessage("{}")})
 }
 
 // Close ends all workers: their stdin is closed, and what has not ended

@@ -11,12 +11,6 @@ import (
 	"toolgate/sandbox"
 )
 
-// An openSession is a session that a call has left running.
-type openSession struct {
-	profile policy.Profile
-	worker  *worker
-}
-
 // maxRescans is how often a call tries to get a worker with an up-to-date sandbox:
 // more files may have appeared each time.
 const maxRescans = 3
@@ -61,17 +55,14 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 // retiredForSession returns the replaced worker that runs the session which c
 // continues, nil when there is none.
 func (w *Workers) retiredForSession(c gate.Call) *worker {
-	if c.Action.Session == "" {
-		return nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.sessions[c.Caller+"\x00"+c.Action.Session]
-	if !ok || !s.worker.retired {
+	wk := w.sessions[c.Caller+"\x00"+c.Action.Session]
+	if wk == nil || !wk.retired {
 		return nil
 	}
-	s.worker.calls++
-	return s.worker
+	wk.calls++
+	return wk
 }
 
 // release ends the caller's use of wk. An idle worker that was replaced is stopped.
@@ -112,7 +103,7 @@ func (w *Workers) endIfIdle(wk *worker) {
 }
 
 // recordSession records the session that call c left running, "" for none.
-func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, wk *worker) {
+func (w *Workers) recordSession(c gate.Call, session string, wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if session == "" {
@@ -123,6 +114,6 @@ func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, w
 	if len(w.sessions) >= maxSessions {
 		clear(w.sessions)
 	}
-	w.sessions[c.Caller+"\x00"+session] = openSession{f, wk}
+	w.sessions[c.Caller+"\x00"+session] = wk
 	wk.open[session] = true
 }
