@@ -58,12 +58,12 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	awaited, err := d.addTask(r, t, c)
+	awaited, err := d.addTask(r, t)
 	if err != nil {
 		return gate.Outcome{}, err
 	}
 	out := gate.Outcome{}
-	out.Result, err = d.callTool(ctx, c, t, r, awaited)
+	out.Result, err = d.callTool(ctx, t, r, awaited)
 	out.Level = d.sandboxLevel()
 	if err != nil {
 		return out, err
@@ -94,33 +94,21 @@ func (d *Downstream) toolRequest(c gate.Call, t *Tool) (*request, error) {
 func newRequest(c gate.Call, method string, body rawjson.Object) *request {
 	meta, _ := rawjson.Parse(c.Meta)
 	inputs, _ := rawjson.Parse(c.Inputs)
-	return &request{
-		method:   method,
-		body:     append(body, inputs...),
-		meta:     meta,
-		progress: c.Progress,
-		sent:     c.Sent,
-		log:      c.Log,
-		caller:   c.Caller,
-		client:   c.Client,
-		rounds:   c.Rounds,
-	}
+	return &request{Call: c, method: method, body: append(body, inputs...), meta: meta}
 }
 
 // callTool sends r and returns the result for the client. If awaited, the call runs
 // as a task on the server and callTool waits for the task's result.
-func (d *Downstream) callTool(
-	ctx context.Context, c gate.Call, t *Tool, r *request, awaited bool,
-) (json.RawMessage, error) {
+func (d *Downstream) callTool(ctx context.Context, t *Tool, r *request, awaited bool) (json.RawMessage, error) {
 	res, err := d.do(ctx, r)
-	mayBeTask := awaited || len(c.Task) > 0 || c.Rounds && bytes.Contains(c.Meta, []byte(tasksExtension))
+	mayBeTask := awaited || len(r.Task) > 0 || r.Rounds && bytes.Contains(r.Meta, []byte(tasksExtension))
 	if err == nil && mayBeTask {
 		var k *task
-		if res, k = d.created(t, c, res, awaited); k != nil && awaited {
+		if res, k = d.created(t, r, res, awaited); k != nil && awaited {
 			res, err = d.awaitTask(ctx, k, r)
 		}
 	}
-	if !c.Rounds {
+	if !r.Rounds {
 		res = withoutStatelessFields(res)
 	}
 	if err == nil && d.spec.Limit != nil {
@@ -156,11 +144,9 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 		raw = n.Raw
 	}
 	r := &request{
+		Call:   gate.Call{Caller: c.Caller, Client: c.Client, Log: c.Log},
 		method: ReadResource,
 		body:   rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
-		log:    c.Log,
-		caller: c.Caller,
-		client: c.Client,
 	}
 	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
 		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))

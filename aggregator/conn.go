@@ -21,9 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
 // A stdioLink is a connection over two streams, one message per line. Nothing is
@@ -241,7 +241,7 @@ func (c *stdioLink) remove(id string) *pendingCall {
 	defer c.mu.Unlock()
 	call := c.pending[id]
 	delete(c.pending, id)
-	if call != nil && call.log != nil {
+	if call != nil && call.Log != nil {
 		call.answered.Store(true)
 	}
 	return call
@@ -281,40 +281,35 @@ func (c *stdioLink) onProgress(params json.RawMessage) {
 	c.mu.Lock()
 	call := c.pending[string(bytes.Trim(p.Get("progressToken"), `"`))]
 	c.mu.Unlock()
-	if call != nil && call.progress != nil {
-		call.progress(params)
+	if call != nil && call.Progress != nil {
+		call.Progress(params)
 	}
 }
 
-// A request is one request on its way to a backend.
+// A request is one request on its way to a backend: a [gate.Call], if a caller made it.
 type request struct {
-	method   string
-	body     rawjson.Object // its params, without _meta
-	meta     rawjson.Object
-	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
-	sent     func()                     // called when it is written; may be nil
-	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
-	answered *atomic.Bool               // set with log: the answer is there
+	gate.Call
 
+	method  string
+	body    rawjson.Object // its params, without _meta
+	meta    rawjson.Object
 	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
-
-	// Guarded by the session's lock.
-	number int // in the order of calls
-	asked  int // questions attributed to it by inferCause
+	task    string            // the server's id of the task that it waits for
 
 	timeout    time.Duration // of the server to make progress; 0: none
 	repeatable bool          // to be sent again although the server may have received it
 
-	caller string            // whose call it is, "" for our own
-	client policy.ClientFunc // reaches the caller's client; may be nil
-	rounds bool              // the client takes questions in results
-	task   string            // the server's id of the task that it waits for
+	answered *atomic.Bool // set with Log: the answer is there
+
+	// Guarded by the session's lock.
+	number int // in the order of calls
+	asked  int // questions attributed to it by inferCause
 }
 
 // params returns the request's params. Progress is asked for under token.
 func (r *request) params(token string) json.RawMessage {
 	meta := r.meta
-	if r.progress != nil {
+	if r.Progress != nil {
 		meta = slices.Clone(meta)
 		meta.Set("progressToken", json.RawMessage(token))
 	}
@@ -352,8 +347,8 @@ func (c *stdioLink) do(ctx context.Context, r *request) (json.RawMessage, error)
 				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, err)
 			}
 			sent = nil
-			if r.sent != nil {
-				r.sent() // the answer is not there yet
+			if r.Sent != nil {
+				r.Sent() // the answer is not there yet
 			}
 		case a := <-call.answer:
 			if errors.Is(a.err, ErrClosed) && sent != nil && notSent(sent) {

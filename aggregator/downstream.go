@@ -602,14 +602,14 @@ func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request
 	defer cancel(nil)
 	timer := newIdleTimer(r.timeout, func() { cancel(late) })
 	defer timer.stop()
-	if progress := r.progress; progress != nil {
-		r.progress = func(p json.RawMessage) {
+	if progress := r.Progress; progress != nil {
+		r.Progress = func(p json.RawMessage) {
 			timer.restart()
 			progress(p)
 		}
 	}
-	if client := r.client; client != nil {
-		r.client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if client := r.Client; client != nil {
+		r.Client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			timer.hold()
 			defer timer.resume()
 			return client(ctx, method, params)

@@ -171,7 +171,7 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 func (s *Downstreams) send(ctx context.Context, d *Downstream, r *request) (json.RawMessage, error) {
 	r.timeout, r.repeatable = d.spec.timeout(""), true
 	res, err := d.do(ctx, r)
-	if !r.rounds {
+	if !r.Rounds {
 		res = withoutStatelessFields(res)
 	}
 	return res, err

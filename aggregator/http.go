@@ -568,8 +568,8 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 		switch {
 		case m.Method == "" && string(bytes.Trim(m.ID, `"`)) == id:
 			return m, nil
-		case m.Method == "notifications/progress" && r != nil && r.progress != nil:
-			r.progress(m.Params) // no other request is answered on this stream
+		case m.Method == "notifications/progress" && r != nil && r.Progress != nil:
+			r.Progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
 			handleUnasked(l.handle, r, m, l.send)
 		case len(m.ID) > 0:
@@ -618,18 +618,18 @@ func (l *httpLink) listen(answered func()) {
 // for all that comes, and an address to post to that its first event names.
 func (s *session) connectSSE(ctx context.Context) (err error) {
 	how := s.d.spec.HTTP
-	life, end := context.WithCancelCause(context.Background())
+	l := newHTTPLink(how, nil)
 	defer func() {
 		if err != nil {
-			end(err)
+			l.stop(err)
 		}
 	}()
-	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	resp, err := newHTTPLink(how, nil).get(life, "")
+	release := context.AfterFunc(ctx, func() { l.stop(context.Cause(ctx)) })
+	resp, err := l.get(l.life, "")
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(life, func() { resp.Body.Close() })
+	context.AfterFunc(l.life, func() { resp.Body.Close() })
 	events := sse.NewReader(resp.Body, maxMessage)
 	first, err := events.Next()
 	if err != nil || first.Kind != "endpoint" || resp.StatusCode != http.StatusOK {
@@ -652,19 +652,19 @@ func (s *session) connectSSE(ctx context.Context) (err error) {
 			}
 		}
 	}()
-	post := &HTTP{URL: endpoint, Header: how.Header, Tokens: how.Tokens}
-	l := newStdioLink(in, &poster{ctx: life, link: newHTTPLink(post, nil)}, s)
-	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
+	l.how = &HTTP{URL: endpoint, Header: how.Header, Tokens: how.Tokens}
+	lines := newStdioLink(in, l, s)
+	context.AfterFunc(l.life, func() { in.CloseWithError(context.Cause(l.life)) })
 	go func() { // ends with the connection
-		<-l.Done()
-		end(ErrClosed)
+		<-lines.Done()
+		l.stop(ErrClosed)
 	}()
-	s.link = l
+	s.link = lines
 	if err := s.initialize(ctx); err != nil {
-		l.Close(err)
+		lines.Close(err)
 		return err
 	}
-	stop() // from here on the stream outlives the handshake
+	release() // from here on the stream outlives the handshake
 	return nil
 }
 
@@ -685,14 +685,9 @@ func endpointURL(base, ref string) (string, error) {
 	return u.String(), nil
 }
 
-// A poster posts each line that is written to it.
-type poster struct {
-	ctx  context.Context // of the stream that answers come on
-	link *httpLink
-}
-
-func (p *poster) Write(line []byte) (int, error) {
-	if err := p.link.postAndDrain(p.ctx, bytes.TrimSpace(line)); err != nil {
+// Write posts a line, as a [stdioLink] needs it whose other stream is of events.
+func (l *httpLink) Write(line []byte) (int, error) {
+	if err := l.postAndDrain(l.life, bytes.TrimSpace(line)); err != nil {
 		return 0, err
 	}
 	return len(line), nil

@@ -57,7 +57,7 @@ const levelWait = time.Second
 // the request.
 func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	level := r.meta.Text(metaLogLevel)
-	if r.log == nil || s.stateless || !slices.Contains(logLevels, level) {
+	if r.Log == nil || s.stateless || !slices.Contains(logLevels, level) {
 		return func() {}
 	}
 	s.logLevel.request(r, level)
@@ -71,7 +71,7 @@ func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 }
 
 // stateless reports whether the request is from a client with the stateless protocol.
-func (r *request) stateless() bool { return r.rounds || r.log != nil }
+func (r *request) stateless() bool { return r.Rounds || r.Log != nil }
 
 // routeLog reports whether a log message has been handled: passed to the request
 // that it belongs to, or dropped because only stateless requests are pending and
@@ -81,7 +81,7 @@ func (r *request) stateless() bool { return r.rounds || r.log != nil }
 func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	params = slices.Clone(params)
 	if cause != nil {
-		return cause.log != nil && cause.log(params) || cause.stateless()
+		return cause.Log != nil && cause.Log(params) || cause.stateless()
 	}
 	s.mu.Lock()
 	latestFirst := func(a, b *request) int { return cmp.Compare(b.number, a.number) }
@@ -89,13 +89,13 @@ func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	s.mu.Unlock()
 	stateless := len(calls) > 0
 	for _, r := range calls {
-		if r.caller != calls[0].caller {
+		if r.Caller != calls[0].Caller {
 			return false // several callers: it could be anybody's
 		}
 		stateless = stateless && r.stateless()
 	}
 	for _, r := range calls {
-		if r.log != nil && !r.answered.Load() && r.log(params) {
+		if r.Log != nil && !r.answered.Load() && r.Log(params) {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
@@ -175,7 +176,7 @@ func (s *session) hopMeta(meta rawjson.Object) rawjson.Object {
 // call sends r and returns the result. It answers the questions that a stateless
 // server asks in its results, unless the client does so itself.
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
-	if r.log != nil {
+	if r.Log != nil {
 		r.answered = new(atomic.Bool)
 	}
 	defer s.requestLevel(ctx, r)()
@@ -191,7 +192,7 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		s.mu.Unlock()
 	}()
 	res, err := s.link.do(ctx, r)
-	if err == nil && s.stateless && !r.rounds {
+	if err == nil && s.stateless && !r.Rounds {
 		return s.answerInputs(ctx, r, res)
 	}
 	return res, err
@@ -226,7 +227,7 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 		}
 		again := *r
 		again.body = slices.Clone(r.body)
-		if r.log != nil {
+		if r.Log != nil {
 			r.answered.Store(false)
 		}
 		if len(answers) > 0 {
@@ -264,7 +265,7 @@ func (s *session) onRequest(
 			case <-ctx.Done():
 			}
 		}()
-		if cause == nil || cause.client == nil {
+		if cause == nil || cause.Client == nil {
 			cause, params = s.causeInTask(params)
 		}
 		if cause == nil {
@@ -290,10 +291,10 @@ func (s *session) inferCause(method string) (*request, error) {
 	defer s.mu.Unlock()
 	var cause *request
 	for r := range s.pending {
-		if r.client == nil {
+		if r.Client == nil {
 			continue
 		}
-		if cause != nil && cause.caller != r.caller {
+		if cause != nil && cause.Caller != r.Caller {
 			return nil, errors.New("calls of several clients are pending, " +
 				"and the request does not say which one it belongs to")
 		}
@@ -306,7 +307,7 @@ func (s *session) inferCause(method string) (*request, error) {
 		return cause, nil
 	}
 	if method == "roots/list" { // sent when a session opens, before any call
-		return &request{client: s.d.set.soleClient()}, nil
+		return &request{Call: gate.Call{Client: s.d.set.soleClient()}}, nil
 	}
 	if len(s.pending) > 0 { // of callers without a client, such as toolgate call
 		return &request{}, nil
@@ -319,8 +320,8 @@ func (s *session) askClient(
 	ctx context.Context, r *request, method string, params json.RawMessage,
 ) (json.RawMessage, *RPCError) {
 	res, err := json.RawMessage(nil), policy.ErrNoClient
-	if r.client != nil {
-		res, err = r.client(ctx, method, params)
+	if r.Client != nil {
+		res, err = r.Client(ctx, method, params)
 	}
 	rpc, isRPC := errors.AsType[*RPCError](err)
 	switch {
@@ -378,8 +379,8 @@ func (s *session) callers() []string {
 	defer s.mu.Unlock()
 	var list []string
 	for r := range s.pending {
-		if r.caller != "" && !slices.Contains(list, r.caller) {
-			list = append(list, r.caller)
+		if r.Caller != "" && !slices.Contains(list, r.Caller) {
+			list = append(list, r.Caller)
 		}
 	}
 	return list

@@ -179,13 +179,13 @@ func taskSupport(c *Catalog, def *rawjson.Object, verbatim bool) string {
 // addTask gives r, a call of t, its task parameter. awaited is set if the tool runs
 // only as a task but the client did not ask for one: then we create the task and wait
 // for its result.
-func (d *Downstream) addTask(r *request, t *Tool, c gate.Call) (awaited bool, err error) {
-	switch asked := len(c.Task) > 0 && !c.Rounds; {
+func (d *Downstream) addTask(r *request, t *Tool) (awaited bool, err error) {
+	switch asked := len(r.Task) > 0 && !r.Rounds; {
 	case asked && t.tasks == "":
 		msg := "the tool " + t.Name + " does not run as a task; call it without task"
 		return false, &RPCError{Code: -32601, Message: msg}
 	case asked:
-		r.body = append(r.body, rawjson.Field{Key: "task", Value: c.Task})
+		r.body = append(r.body, rawjson.Field{Key: "task", Value: r.Task})
 	case t.tasks == taskRequired && !d.spec.Verbatim:
 		r.body = append(r.body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")})
 		return true, nil
@@ -196,7 +196,7 @@ func (d *Downstream) addTask(r *request, t *Tool, c gate.Call) (awaited bool, er
 // created registers the task that a call's result announces and returns the result
 // with our id for it. A task that is hidden from the client gets no id. If the
 // result announces no task, it is returned unchanged with a nil task.
-func (d *Downstream) created(t *Tool, c gate.Call, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
+func (d *Downstream) created(t *Tool, r *request, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
@@ -217,10 +217,10 @@ func (d *Downstream) created(t *Tool, c gate.Call, res json.RawMessage, hidden b
 	k := &task{
 		server:    d.spec.Name,
 		raw:       raw,
-		caller:    c.Caller,
+		caller:    r.Caller,
 		tool:      t.Raw,
 		stateless: stateless,
-		client:    c.Client,
+		client:    r.Client,
 		made:      time.Now(),
 	}
 	if !hidden {
@@ -242,10 +242,9 @@ func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (jso
 	defer d.set.tasks.remove(k)
 	body := rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}
 	res, err := d.do(ctx, &request{
+		Call:       gate.Call{Caller: call.Caller, Client: call.Client},
 		method:     "tasks/result",
 		body:       body,
-		caller:     call.caller,
-		client:     call.client,
 		task:       k.raw,
 		timeout:    call.timeout,
 		repeatable: true,
@@ -342,13 +341,10 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	meta, _ := rawjson.Parse(body.Get("_meta"))
 	body.Delete("_meta")
 	return s.askTask(ctx, k, &request{
+		Call:   gate.Call{Caller: f.Caller, Client: f.Client, Rounds: f.Rounds, Log: f.Log},
 		method: f.Method,
 		body:   body,
 		meta:   meta,
-		log:    f.Log,
-		caller: f.Caller,
-		client: f.Client,
-		rounds: f.Rounds,
 	})
 }
 
@@ -417,7 +413,7 @@ func (s *Downstreams) listTasks(ctx context.Context, caller, cursor string) (jso
 	var all sync.WaitGroup
 	for i, k := range own {
 		all.Go(func() { // ends with the answer
-			if res, err := s.askTask(ctx, k, &request{method: "tasks/get", caller: caller}); err == nil {
+			if res, err := s.askTask(ctx, k, &request{Call: gate.Call{Caller: caller}, method: "tasks/get"}); err == nil {
 				found[i] = res
 			}
 		})
@@ -446,13 +442,13 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.pending {
-		if r.task == raw && r.client != nil {
+		if r.task == raw && r.Client != nil {
 			return r, params // it waits for the task, and its clock is stopped meanwhile
 		}
 	}
 	s.d.set.tasks.mu.Lock()
 	defer s.d.set.tasks.mu.Unlock()
-	return &request{caller: k.caller, client: k.client}, params
+	return &request{Call: gate.Call{Caller: k.caller, Client: k.client}}, params
 }
 
 // onTaskStatus forwards a server's status notification to the caller of the task.

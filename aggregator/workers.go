@@ -147,8 +147,9 @@ func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ra
 		leave := wk.proc.Enter(ctx, c)
 		defer func() { ran.Hosts = leave() }()
 	}
-	body := toolCall(c.Action.Tool, c.Arguments)
-	res, err = wk.link.do(ctx, &request{method: "tools/call", body: body, progress: c.Progress})
+	r := &request{method: "tools/call", body: toolCall(c.Action.Tool, c.Arguments)}
+	r.Progress = c.Progress
+	res, err = wk.link.do(ctx, r)
 	return res, ran, err
 }
 
