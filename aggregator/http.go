@@ -561,7 +561,8 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 		var m envelope
 		if err := json.Unmarshal(ev.Data, &m); err != nil {
 			if l.handle != nil && len(bytes.TrimSpace(ev.Data)) > 0 {
-				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: string(ev.Data[:min(len(ev.Data), 200)])})
+				text := string(ev.Data[:min(len(ev.Data), 200)])
+				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: text})
 			}
 			continue
 		}

@@ -413,7 +413,8 @@ func (s *Downstreams) listTasks(ctx context.Context, caller, cursor string) (jso
 	var all sync.WaitGroup
 	for i, k := range own {
 		all.Go(func() { // ends with the answer
-			if res, err := s.askTask(ctx, k, &request{Call: gate.Call{Caller: caller}, method: "tasks/get"}); err == nil {
+			r := &request{Call: gate.Call{Caller: caller}, method: "tasks/get"}
+			if res, err := s.askTask(ctx, k, r); err == nil {
 				found[i] = res
 			}
 		})
