@@ -148,7 +148,7 @@ func handleUnasked(h handler, cause *request, m envelope, send func(envelope) er
 func newStdioLink(in io.Reader, out io.Writer, h handler) *stdioLink {
 	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
-	go c.writeLoop()                                                   // ends with Close, which readLoop calls in the end
+	go c.writeLoop()                                                   // ends with Close, as readLoop calls it
 	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
 	return c
 }

@@ -567,18 +567,18 @@ func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error
 		attempt := *r
 		res, err := d.callWithTimeout(ctx, s, &attempt)
 		d.release()
-		if errors.Is(err, errRequestLost) && ctx.Err() == nil {
-			if try == 0 && r.repeatable {
-				continue
-			}
-			return nil, &LostError{Server: d.spec.Name, Cause: err}
-		}
-		if errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed) { // over HTTP: the server is unreachable
+		switch {
+		case errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed): // over HTTP: the server is unreachable
 			s.link.Close(err)
-		} else if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			d.markLost(s)
+		case ctx.Err() != nil:
+			return res, err
+		case errors.Is(err, errRequestLost): // but the session is good
+		case errors.Is(err, ErrClosed):
+			d.markLost(s)
+		default:
 			return res, err
 		}
-		d.markLost(s)
 		if try == 0 && (r.repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}

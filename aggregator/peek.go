@@ -13,11 +13,9 @@ import (
 	"toolgate/policy"
 )
 
-// What a person who looks on may see and do, beside the calls of clients.
-
 // A Running is a worker that runs.
 type Running struct {
-	ID      string // names it among all, and tells nothing else
+	ID      string // unique, and reveals nothing else
 	Caller  string
 	Profile policy.Profile
 	Level   string
@@ -52,8 +50,8 @@ func (wk *worker) isReady() bool {
 	}
 }
 
-// Peek calls a tool that only reads on the running worker with that id. It
-// goes past policy and record, so it is not for a model; and it starts none.
+// Peek calls a read-only tool on the running worker with that id, for the console. It
+// bypasses policy and audit log, so a model must not reach it; it starts no worker.
 func (w *Workers) Peek(ctx context.Context, id, tool string, args json.RawMessage) (json.RawMessage, error) {
 	w.mu.Lock()
 	var found *worker

@@ -135,8 +135,8 @@ func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
-		return nil, ran, nil, fmt.Errorf("the worker ended while it ran this call (%w); what the call had done by then "+
-			"is unknown; check before you repeat it, the next call starts a new worker", wk.cause())
+		return nil, ran, nil, fmt.Errorf("the worker ended while it ran this call (%w); what the call had done by "+
+			"then is unknown; check before you repeat it, the next call starts a new worker", wk.cause())
 	}
 }
 
