@@ -61,7 +61,7 @@ type outgoing struct {
 // A handler takes what the other side sends unasked. None of its methods may block.
 type handler interface {
 	// onNotify receives notifications, and requests that nobody answers. cause is the
-	// request on whose behalf one came, nil when the transport does not tell.
+	// request on whose behalf one came, nil if the transport does not tell.
 	onNotify(cause *request, method string, params json.RawMessage)
 
 	// onRequest receives requests and reports whether it will call reply, once.
@@ -119,7 +119,7 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 		case "result":
 			m.Result = f.Value
 		case "error":
-			if rawjson.Kind(f.Value) != 'n' { // "error": null stands beside many a result
+			if rawjson.Kind(f.Value) != 'n' { // many results have "error": null
 				m.Error = rpcErrorOf(f.Value)
 			}
 		}
@@ -181,7 +181,7 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
-			if c.handle != nil { // a banner, a stack trace: not for us
+			if c.handle != nil { // such as a banner or a stack trace
 				c.handle.onInvalidLine(bad)
 			}
 			c.onBadAnswer(bad)
@@ -233,9 +233,8 @@ func (c *stdioLink) writeLoop() {
 	}
 }
 
-// remove returns the pending call with that id, which is pending no more, nil
-// when there is none. What still comes for it is dropped: "progress MUST stop
-// after completion", and so must log messages.
+// remove removes and returns the pending call with that id, nil if there is none. What
+// still comes for it is dropped: "progress MUST stop after completion".
 func (c *stdioLink) remove(id string) *pendingCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +246,8 @@ func (c *stdioLink) remove(id string) *pendingCall {
 	return call
 }
 
-// onBadAnswer fails the call that a line of no use was to answer: nothing
-// better will come. Servers write NaN where JSON has none, or more than we take.
+// onBadAnswer fails the call that an invalid line was to answer, such as one with NaN or
+// beyond the limit.
 func (c *stdioLink) onBadAnswer(bad *stdio.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
@@ -258,7 +257,7 @@ func (c *stdioLink) onBadAnswer(bad *stdio.LineError) {
 	}
 }
 
-// rpcErrorOf reads an error that may lack what it should have.
+// rpcErrorOf reads an error, which may be incomplete.
 func rpcErrorOf(raw json.RawMessage) *RPCError {
 	e := &RPCError{}
 	if json.Unmarshal(raw, e) == nil && e.Message != "" {
@@ -329,10 +328,8 @@ func toolCall(name string, args json.RawMessage) rawjson.Object {
 	return rawjson.Object{{Key: "name", Value: rawjson.Quote(name)}, {Key: "arguments", Value: args}}
 }
 
-// do sends a request and returns the result's bytes. When ctx ends first, the
-// other side is told and do returns ctx's error; what the other side still
-// answers is dropped. Errors are a *[RPCError], the context's, or wrap
-// [ErrClosed].
+// do sends a request and returns the result's bytes. If ctx ends first, it cancels the
+// request and returns ctx's error. Other errors are a *[RPCError] or wrap [ErrClosed].
 func (c *stdioLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	id, call, err := c.register(r)
 	if err != nil {
@@ -375,8 +372,8 @@ func (c *stdioLink) register(r *request) (id string, call *pendingCall, err erro
 	return id, call, nil
 }
 
-// notSent reports whether a request cannot have reached a server that has
-// ended, so that it may be repeated. It waits a moment for its write to end.
+// notSent reports whether a request cannot have reached a server that has ended. It
+// waits a moment for its write to end.
 func notSent(sent <-chan error) bool {
 	select {
 	case err := <-sent:

@@ -25,21 +25,20 @@ import (
 	"toolgate/internal/stdio"
 )
 
-// An HTTP says how a server over streamable HTTP is reached.
+// An HTTP describes how to reach a server over streamable HTTP.
 type HTTP struct {
 	URL    string
 	Header func() (http.Header, error) // of every request; nil: none
-	Tokens *oauth.Source               // of access tokens; nil: Header says all
+	Tokens *oauth.Source               // of access tokens; nil: none
 }
 
-// A tokenError says that there is no access token to make a request with, so
-// that the server has done nothing.
+// A tokenError means that there is no access token for a request, which was not sent.
 type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// send makes a request with the server's access token. One that the server
-// refuses is renewed, and the request made once more.
+// send sends req with the access token. If the server rejects the token, it is renewed
+// and req is sent once more.
 func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	if h.Tokens == nil {
 		return sameHostClient.Do(req)
@@ -81,14 +80,14 @@ func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// isLoginError reports whether err asks a person to log in.
+// isLoginError reports whether err means that the user must log in.
 func isLoginError(err error) bool {
 	_, ok := errors.AsType[*oauth.LoginError](err)
 	return ok
 }
 
-// sameHostClient does not follow a server to another host: the headers that
-// would go along may be secret, and net/http takes only some of them out.
+// sameHostClient follows no redirect to another host: the request's headers may be
+// secret, and net/http removes only some of them.
 var sameHostClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
 	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
 		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it",
@@ -100,7 +99,7 @@ var sameHostClient = &http.Client{CheckRedirect: func(req *http.Request, via []*
 	return nil
 }}
 
-// A statusError is an HTTP answer that is none of JSON-RPC's.
+// A statusError is an HTTP error status without a JSON-RPC error.
 type statusError struct {
 	code int
 	text string
@@ -114,13 +113,12 @@ func (e *statusError) Error() string {
 	return s
 }
 
-// errRequestLost is wrapped when the answer to one request got lost and the
-// connection is otherwise good.
+// errRequestLost is wrapped when the answer to one request was lost but the connection
+// is good.
 var errRequestLost = errors.New("the answer was cut off")
 
-// connectHTTP opens a session over HTTP: with the protocol that the server spoke
-// last time first, else with the stateless one; and last over the transport that
-// came before streamable HTTP.
+// connectHTTP opens a session over HTTP. It tries the protocol that the server used last
+// time first, the stateless one if there was none, and the HTTP+SSE transport last.
 func (s *session) connectHTTP(ctx context.Context) error {
 	handshakes := []func(context.Context) error{s.discover, s.initialize}
 	if saved := s.d.catalog(); saved != nil && saved.Version != statelessVersion {
@@ -146,8 +144,8 @@ func (s *session) connectHTTP(ctx context.Context) error {
 	return err
 }
 
-// hopeless returns err in the form in which it ends the attempts to connect, nil
-// when another handshake may be tried.
+// hopeless returns the error that ends the attempts to connect, nil if another handshake
+// may succeed.
 func hopeless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -163,7 +161,7 @@ func hopeless(ctx context.Context, err error) error {
 		return permanentError{fmt.Errorf("%w; check its bearer_token_env_var or headers", st)}
 	}
 	if errors.Is(err, errNotSent) {
-		return err // nobody is there
+		return err // the server is unreachable
 	}
 	return nil
 }
@@ -186,11 +184,10 @@ type httpLink struct {
 	work      sync.WaitGroup
 }
 
-// An openRequest waits for an answer, which some servers send on another
-// stream than the request's own.
+// An openRequest waits for its answer, which some servers send on another stream.
 type openRequest struct {
-	answer *envelope // as it came elsewhere
-	leave  func()    // the request's own stream
+	answer *envelope // received on another stream
+	leave  func()    // ends the request's own stream
 }
 
 func newHTTPLink(how *HTTP, h handler) *httpLink {
@@ -224,14 +221,13 @@ func (l *httpLink) Close(cause error) {
 
 var errSessionGone = errors.New("the server does not know the session any more")
 
-// listenFirst is how long the first request waits at most for the stream of
-// what belongs to no request: what a server has to say while there is none is
-// lost, and a server may take what is opened last for the stream to answer on.
-// Some send nothing at all before they have something to say.
+// listenFirst limits how long the first request waits for the stream of notifications:
+// what a server sends while there is none is lost, and a server may answer on the stream
+// opened last. Some servers send no headers before the first notification.
 const listenFirst = 500 * time.Millisecond
 
-// established says that the handshake is over, and returns when the server has
-// answered whether it has something to listen to.
+// established ends the handshake. It returns when the server has answered whether it
+// offers a stream of notifications.
 func (l *httpLink) established(ctx context.Context, version string, stateless bool) {
 	l.mu.Lock()
 	l.version, l.stateless = version, stateless
@@ -298,8 +294,7 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	return req, nil
 }
 
-// headerText returns s as a header's value, encoded where a header cannot
-// hold it.
+// headerText returns s as a header's value, encoded if necessary.
 func headerText(s string) string {
 	plain := s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?")
 	for _, c := range []byte(s) {
@@ -332,7 +327,7 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	if err == nil {
 		return res, nil
 	}
-	stateless := r.meta.Text(metaVersion) != "" // then the end of the stream says that nobody waits
+	stateless := r.meta.Text(metaVersion) != "" // then the end of the stream cancels the request
 	if ctx.Err() != nil && l.life.Err() == nil && !stateless && r.method != "initialize" {
 		l.work.Go(func() { l.send(cancelled(id, context.Cause(ctx))) }) // ends within seconds
 	}
@@ -352,8 +347,7 @@ func (l *httpLink) exchange(ctx context.Context, body []byte, id string, r *requ
 	return l.answer(ctx, resp, id, r)
 }
 
-// failure returns err as what it is: the caller's own, the link's end, or the
-// session's.
+// failure returns the cause of err: the end of the link, of ctx or of the session, or err.
 func (l *httpLink) failure(ctx context.Context, err error) error {
 	switch {
 	case l.life.Err() != nil:
@@ -361,7 +355,7 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case isLoginError(err):
-		go l.Close(err) // until somebody logs in there is no server
+		go l.Close(err) // the server is unusable until the user logs in
 	case errors.Is(err, errSessionGone):
 		go l.Close(errSessionGone) // the next request opens a new session
 		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, err)
@@ -392,8 +386,8 @@ const (
 	maxRetries    = 3
 )
 
-// post sends body and returns the answer, whose body the caller closes. When
-// the server is busy it is sent again, as the server wishes.
+// post sends body and returns the response, whose body the caller must close. It retries
+// as the Retry-After header of a busy server asks.
 func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Response, error) {
 	for try := 0; ; try++ {
 		req, err := l.request(ctx, http.MethodPost, body, r)
@@ -426,8 +420,8 @@ func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Res
 	}
 }
 
-// retryAfter returns how long the server wants us to wait before sending the
-// request again, which it has not looked at.
+// retryAfter returns how long to wait before the request, which was not processed, is
+// sent again.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0, false
@@ -444,8 +438,8 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	return max(wait, 0), wait <= maxRetryAfter
 }
 
-// refusal returns the error that an HTTP status stands for: the JSON-RPC error
-// in its body, where there is one.
+// refusal returns the error for an HTTP error status: the JSON-RPC error in its body, if
+// there is one.
 func (l *httpLink) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is shown
@@ -493,11 +487,11 @@ func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r
 	return nil, fmt.Errorf("the answer is of type %q, neither JSON nor an event stream", kind)
 }
 
-// maxResumes bounds how often a stream that ends too early is taken up again.
+// maxResumes limits how often a stream that ended early is resumed.
 const maxResumes = 5
 
-// stream reads events until the answer comes. A stream that ends before it is
-// taken up again behind its last event, where the server gave ids.
+// stream reads events until the answer. A stream that ends before is resumed after its
+// last event, if that had an id.
 func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r *request) (json.RawMessage, error) {
 	for resumed := 0; ; resumed++ {
 		events := sse.NewReader(resp.Body, maxMessage)
@@ -525,8 +519,7 @@ func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r
 	}
 }
 
-// get opens a stream of what the server sends, behind the event with the id last
-// unless that is empty.
+// get opens a stream of events, after the one with the id last unless that is "".
 func (l *httpLink) get(ctx context.Context, last string) (*http.Response, error) {
 	req, err := l.request(ctx, http.MethodGet, nil, nil)
 	if err != nil {
@@ -538,9 +531,8 @@ func (l *httpLink) get(ctx context.Context, last string) (*http.Response, error)
 	return l.how.send(req)
 }
 
-// takeElsewhere takes an answer that did not come on its request's stream.
-// The specification wants it there, but the ids of a session are its own, and
-// clients that look at nothing else are common.
+// takeElsewhere accepts an answer on another stream than its request's, against the
+// specification: ids are unique in a session, and many clients check nothing else.
 func (l *httpLink) takeElsewhere(m envelope) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -550,8 +542,7 @@ func (l *httpLink) takeElsewhere(m envelope) {
 	}
 }
 
-// untilAnswer hands on what comes before the answer to the request id, and
-// returns that.
+// untilAnswer returns the answer to the request id and passes on what comes before it.
 func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envelope, error) {
 	for {
 		ev, err := events.Next()
@@ -579,9 +570,9 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 	}
 }
 
-// listen keeps the stream open on which a session-based server tells what
-// belongs to no request. Many servers have none. It calls answered when the
-// server has answered for the first time, and when it ends.
+// listen keeps the stream open on which a session-based server sends what belongs to no
+// request. Many servers have none. It calls answered at the first response, and when it
+// ends.
 func (l *httpLink) listen(answered func()) {
 	defer answered()
 	last := ""
@@ -669,8 +660,8 @@ func (s *session) connectSSE(ctx context.Context) (err error) {
 	return nil
 }
 
-// endpointURL returns the address that a server names in its stream. It must
-// be the server's own: the headers that go there may be secret.
+// endpointURL returns the URL that a server sent as its endpoint. It must be on the same
+// host, because the request's headers may be secret.
 func endpointURL(base, ref string) (string, error) {
 	b, err := url.Parse(base)
 	if err != nil {

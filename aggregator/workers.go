@@ -26,12 +26,11 @@ type Process struct {
 	Level  string         // sandbox level it runs at
 	Wait   func() error   // returns once it has ended; called once
 	Kill   func() error   // ends it and everything it started, at once
-	Rescan func() error   // makes it hold what has come into being, see [sandbox.Cmd.Rescan]; may be nil
+	Rescan func() error   // updates the sandbox for new files, see [sandbox.Cmd.Rescan]; may be nil
 	Term   func() error   // asks it and what it started to end; may be nil
 
-	// Enter is told of each call that a worker runs, and what it returns is
-	// called when the call has ended: it tells the hosts that were used
-	// meanwhile. It may be nil.
+	// Enter is called before each call of a worker, and leave after it, which returns
+	// the hosts that were used meanwhile. It may be nil.
 	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
 }
 
@@ -55,9 +54,9 @@ func (p *Process) end(exited <-chan struct{}, grace time.Duration, steps ...func
 // A LaunchFunc starts a worker confined to a profile.
 type LaunchFunc func(policy.Profile) (*Process, error)
 
-// Workers keeps the workers that run the built-in tools: one for each caller
-// and profile, started at the first call, kept, and started anew after it has
-// died. Close ends them all. It may be used concurrently.
+// Workers keeps the workers that run the built-in tools: one for each caller and
+// profile, started at the first call and again after it has died. Close stops them all.
+// It may be used concurrently.
 type Workers struct {
 	launch LaunchFunc
 	log    *slog.Logger
@@ -66,7 +65,7 @@ type Workers struct {
 	mu       sync.Mutex
 	running  map[string]*worker
 	sessions map[string]*worker // that run the sessions of callers
-	retired  []*worker          // those that are kept for what they still do
+	retired  []*worker          // replaced, but still in use
 	ending   sync.WaitGroup
 	closed   bool
 }
@@ -97,13 +96,12 @@ type worker struct {
 	// Guarded by the lock of Workers.
 	calls   int             // under way
 	open    map[string]bool // sessions that it left running
-	retired bool            // it is ended when it has nothing to do
+	retired bool            // to be stopped when idle
 }
 
 // Call runs the tool on the worker for caller and profile and returns the
-// CallToolResult's bytes, with the sandbox level they were made at. When the
-// worker turns out to have died before it got the request, a new one is
-// started; when it dies during the call, the error says so.
+// CallToolResult's bytes and the sandbox level. If the worker has died before it got the
+// request, a new one is started; if it dies during the call, that is an error.
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
 	progress func(json.RawMessage)) (json.RawMessage, string, error) {
 	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
@@ -153,16 +151,15 @@ func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ra
 	return res, ran, err
 }
 
-// Warm starts the worker for caller and profile when none runs, so that the
-// first call does not wait for it. A failure shows at that call.
+// Warm starts the worker for caller and profile unless it runs, so that the first call
+// need not wait for it. That call reports any failure.
 func (w *Workers) Warm(ctx context.Context, caller string, f policy.Profile) {
 	if _, _, err := w.get(ctx, caller, f); err != nil {
 		w.log.Debug("worker not started ahead of time", "err", err)
 	}
 }
 
-// cause says why the worker ended, waiting a moment for the process to be
-// collected.
+// cause returns why the worker ended. It waits a moment for the process to exit.
 func (wk *worker) cause() error {
 	select {
 	case <-wk.ended:
@@ -172,8 +169,8 @@ func (wk *worker) cause() error {
 	}
 }
 
-// get returns the running worker, or starts one, and whether it has. Callers
-// that come while it starts wait for the same one.
+// get returns the worker for caller and profile, and whether it has started it.
+// Concurrent callers get the same worker.
 func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk *worker, started bool, err error) {
 	profile, _ := json.Marshal(f) // strings and slices of them always marshal
 	k := caller + "\x00" + string(profile)
@@ -245,8 +242,7 @@ func (w *Workers) start(wk *worker) {
 	w.log.Debug("worker ended", "caller", wk.caller, "err", wk.err)
 }
 
-// handshake opens the MCP session. The worker is our own program, so there is
-// nothing to negotiate.
+// handshake opens the MCP session. There is nothing to negotiate with our own program.
 func handshake(l link) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -261,8 +257,8 @@ func handshake(l link) error {
 	return l.send(envelope{Method: "notifications/initialized", Params: json.RawMessage("{}")})
 }
 
-// Close ends all workers: their stdin is closed, and what has not ended
-// within two seconds is killed. It returns when all have ended.
+// Close stops all workers and waits for them: it closes their stdin, and kills those that
+// have not exited within two seconds.
 func (w *Workers) Close() {
 	w.mu.Lock()
 	w.closed = true

@@ -133,10 +133,10 @@ func protectedResource(
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		says := func(text string) bool { return strings.Contains(err.Error(), text) }
-		if says("got metadata resource") || says("authorization_servers") {
+		mentions := func(text string) bool { return strings.Contains(err.Error(), text) }
+		if mentions("got metadata resource") || mentions("authorization_servers") {
 			wrong = err // there is metadata, but it cannot be trusted
-		} else if !says("bad status 4") && !says("bad content type") {
+		} else if !mentions("bad status 4") && !mentions("bad content type") {
 			broken = err // there may be metadata
 		}
 	}

@@ -136,7 +136,7 @@ func (s *Scanner) enter() error {
 	return nil
 }
 
-// object reads an object and tells of its members, unless each is nil.
+// object reads an object and passes its members to each, unless that is nil.
 func (s *Scanner) object(each func(Member)) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s *Scanner) object(each func(Member)) error {
 	}
 }
 
-// unescaped returns the name that stands between its quotes as key.
+// unescaped returns the name that is written as key between quotes.
 func unescaped(key []byte) []byte {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return key
@@ -219,7 +219,7 @@ func distinct(names [][]byte) error {
 	return nil
 }
 
-// array reads an array and tells of its elements, unless each is nil.
+// array reads an array and passes its elements to each, unless that is nil.
 func (s *Scanner) array(each func(json.RawMessage)) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -282,7 +282,7 @@ func (s *Scanner) word(w string) error {
 	return nil
 }
 
-// plain tells the bytes that mean nothing special in a string.
+// plain holds the bytes without a special meaning in a string.
 var plain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= ' ' && c != '"' && c != '\\'

@@ -20,7 +20,7 @@ type Event struct {
 // A Reader splits a stream into events.
 type Reader struct {
 	LastID string        // of the last event that had an id
-	Retry  time.Duration // as the server wishes, 0 when it does not say
+	Retry  time.Duration // to wait before reconnecting; 0: not specified
 
 	r   *bufio.Reader
 	max int
@@ -31,8 +31,8 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 64<<10), max: max}
 }
 
-// Next returns the next event that has data. An event that the end of the
-// stream cuts off is dropped, as the standard says.
+// Next returns the next event that has data. As the standard requires, an incomplete
+// event at the end of the stream is dropped.
 func (e *Reader) Next() (Event, error) {
 	var ev Event
 	some := false
