@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -256,9 +257,7 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 		if err != nil {
 			return nil, permanentError{err}
 		}
-		for key, values := range h {
-			req.Header[key] = values
-		}
+		maps.Copy(req.Header, h)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,6 @@ type Tool struct {
 	// except for the name and the sanitized parts of the schemas.
 	Definition json.RawMessage
 
-	Title       string
 	Description string
 	Claims      policy.Claims
 
@@ -178,7 +177,6 @@ func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, d
 		Name:        d.publicName(raw),
 		Server:      d.spec.Name,
 		Raw:         raw,
-		Title:       def.Text("title"),
 		Description: def.Text("description"),
 		Claims:      claimsOf(def.Get("annotations")),
 	}

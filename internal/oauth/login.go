@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -112,9 +113,7 @@ func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 		return nil, err
 	}
 	if o.Header != nil {
-		for key, v := range o.Header() {
-			req.Header[key] = v
-		}
+		maps.Copy(req.Header, o.Header())
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")

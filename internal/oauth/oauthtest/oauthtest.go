@@ -58,7 +58,6 @@ type Server struct {
 type client struct {
 	redirects []string
 	secret    string
-	auth      string
 }
 
 type code struct {
@@ -121,7 +120,7 @@ func (s *Server) Endpoint() string { return s.URL + "/mcp" }
 func (s *Server) AddClient(id, secret, redirect string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clients[id] = &client{redirects: []string{redirect}, secret: secret, auth: "client_secret_basic"}
+	s.clients[id] = &client{redirects: []string{redirect}, secret: secret}
 }
 
 // Browse follows address as a browser does, the person having said yes, and
@@ -269,7 +268,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c, id := &client{redirects: in.Redirects, auth: in.Auth}, rand.Text()
+	c, id := &client{redirects: in.Redirects}, rand.Text()
 	out := map[string]any{"client_id": id, "redirect_uris": in.Redirects, "token_endpoint_auth_method": in.Auth}
 	if s.Secrets {
 		c.secret = rand.Text() + "%+/"
