@@ -343,21 +343,18 @@ func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
 func (f *adapter) dropKeywords(o *rawjson.Object) {
 	var words []string
 	keep := keptKeywords[f.profile]
-	for _, field := range slices.Clone(*o) {
+	*o = slices.DeleteFunc(*o, func(field rawjson.Field) bool {
 		ok := slices.Contains(keep, field.Key)
 		if field.Key == "enum" && f.profile == Gemini {
 			// "enum: possible values of the element of primitive type with enum format" are strings.
 			ok = !slices.ContainsFunc(rawjson.List(field.Value), isNoText)
 		}
-		if ok {
-			continue
-		}
-		o.Delete(field.Key)
 		short := rawjson.Kind(field.Value) != '{' && len(field.Value) <= maxDescribed
-		if short && slices.Contains(describedKeywords, field.Key) {
+		if !ok && short && slices.Contains(describedKeywords, field.Key) {
 			words = append(words, fmt.Sprintf("%s: %s", field.Key, field.Value))
 		}
-	}
+		return !ok
+	})
 	if len(words) == 0 {
 		return
 	}

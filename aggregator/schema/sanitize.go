@@ -53,7 +53,7 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 		return nil, nil, fmt.Errorf("inputSchema: %w", err)
 	}
 	c := sanitizer{source: schema}
-	root, err = c.flattenRoot(root)
+	root, err = c.flattenRoot(root, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,23 +77,22 @@ type sanitizer struct {
 	source json.RawMessage // unchanged, to resolve references
 
 	// Totals of flattenRoot, see count.
-	depth, branches, bytes int
+	branches, bytes int
 }
 
 // count counts a branch of the root. It returns an error beyond the limits.
-func (c *sanitizer) count(branch json.RawMessage) error {
-	c.depth++
+func (c *sanitizer) count(branch json.RawMessage, depth int) error {
 	c.branches++
 	c.bytes += len(branch)
-	if c.depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
+	if depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
 		return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
 	}
 	return nil
 }
 
-// flattenRoot repositions a reference at the root and merges the branches of allOf, anyOf
+// flattenRoot resolves a reference at the root and merges the branches of allOf, anyOf
 // and oneOf into it.
-func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
+func (c *sanitizer) flattenRoot(root rawjson.Object, depth int) (rawjson.Object, error) {
 	for hops := 0; root.Get("$ref") != nil; hops++ {
 		target, ok := c.resolve(root.Text("$ref"))
 		if !ok || hops > 8 {
@@ -112,7 +111,7 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 		if len(branches) == 0 {
 			continue
 		}
-		if err := c.mergeBranches(&root, branches, key == "allOf"); err != nil {
+		if err := c.mergeBranches(&root, branches, key == "allOf", depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -130,22 +129,19 @@ func withSiblings(target, o rawjson.Object) rawjson.Object {
 
 // mergeBranches merges the properties of branches into root. A property is required
 // if some branch requires it (all set), or every branch does.
-func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
+func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool, depth int) error {
 	props, _ := rawjson.Parse(root.Get("properties"))
 	required := rawjson.Strings(root.Get("required"))
 	var common []string
-	depth := c.depth
-	defer func() { c.depth = depth }()
 	for i, b := range branches {
-		c.depth = depth
-		if err := c.count(b); err != nil {
+		if err := c.count(b, depth); err != nil {
 			return err
 		}
 		branch, err := rawjson.Parse(b)
 		if err != nil {
 			continue // a boolean schema: nothing to merge
 		}
-		if branch, err = c.flattenRoot(branch); err != nil {
+		if branch, err = c.flattenRoot(branch, depth); err != nil {
 			return err
 		}
 		inner, _ := rawjson.Parse(branch.Get("properties"))
