@@ -16,6 +16,8 @@ import (
 // mayImport is the drawing in ARCHITECTURE.md as a table, from the bottom up: what
 // each package may import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
+	"internal/atomicfile": {},
+	"internal/sse":        {},
 	"internal/lazyregexp": {},
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
 	"internal/stdio":      {"internal/rawjson", goSDK, "golang.org/x/sys"},
@@ -38,7 +40,7 @@ var mayImport = map[string][]string{
 		"github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff",
 	},
 
-	"internal/oauth":           {goSDK, "golang.org/x/sys"},
+	"internal/oauth":           {"internal/atomicfile", goSDK, "golang.org/x/sys"},
 	"internal/oauth/oauthtest": {},
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
 	"internal/httpauth":        {goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
@@ -56,7 +58,7 @@ var mayImport = map[string][]string{
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {
-		"aggregator/schema", "internal/gate", "internal/oauth", "internal/rawjson", "internal/stdio",
+		"aggregator/schema", "internal/atomicfile", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
 		"policy", "sandbox", goSDK,
 	},
 	"server": {

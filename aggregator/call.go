@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
@@ -55,16 +54,16 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 		why := s.view().why(d.spec.Name, c.Action.Tool)
 		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, why)
 	}
-	r, err := toolRequest(c, t)
+	r, err := d.toolRequest(c, t)
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	var awaited bool
-	if r.body, awaited, err = s.withTask(d, t, c, r.body); err != nil {
+	awaited, err := d.addTask(r, t)
+	if err != nil {
 		return gate.Outcome{}, err
 	}
 	out := gate.Outcome{}
-	out.Result, err = s.sendToolCall(ctx, c, d, t, r, awaited)
+	out.Result, err = d.callTool(ctx, t, r, awaited)
 	out.Level = d.sandboxLevel()
 	if err != nil {
 		return out, err
@@ -79,50 +78,36 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 }
 
 // toolRequest returns the request that calls t on its server.
-func toolRequest(c gate.Call, t *Tool) (*request, error) {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	args, err := schema.RestoreArguments(args, t.renamed)
+func (d *Downstream) toolRequest(c gate.Call, t *Tool) (*request, error) {
+	args, err := schema.RestoreArguments(c.Arguments, t.renamed)
 	if err != nil {
 		return nil, err
 	}
-	meta, _ := rawjson.Parse(c.Meta)
-	body := rawjson.Object{{Key: "name", Value: rawjson.Quote(t.Raw)}, {Key: "arguments", Value: args}}
-	return &request{
-		method:    "tools/call",
-		body:      body,
-		meta:      meta,
-		progress:  c.Progress,
-		log:       c.Log,
-		caller:    c.Caller,
-		client:    c.Client,
-		inputs:    c.Inputs,
-		stateless: c.Stateless,
-		headers:   schema.HeaderValues(t.headers, args),
-	}, nil
+	r := newRequest(c, "tools/call", toolCall(t.Raw, args))
+	r.headers = schema.HeaderValues(t.headers, args)
+	r.timeout = d.spec.timeout(t.Raw)
+	r.repeatable = (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
+	return r, nil
 }
 
-// sendToolCall sends r and returns the result for the client. If awaited, the
-// call runs as a task on the server and sendToolCall waits for the task's result.
-func (s *Downstreams) sendToolCall(
-	ctx context.Context, c gate.Call, d *Downstream, t *Tool, r *request, awaited bool,
-) (json.RawMessage, error) {
-	var timeout time.Duration
-	if d.spec.ToolTimeout != nil {
-		timeout = d.spec.ToolTimeout(t.Raw)
-	}
-	repeatable := (isTrue(t.Claims.ReadOnly) || isTrue(t.Claims.Idempotent)) && len(c.Task) == 0
-	res, err := d.do(ctx, r, timeout, repeatable)
-	mayBeTask := awaited || len(c.Task) > 0 || c.Stateless && bytes.Contains(c.Meta, []byte(tasksExtension))
+// newRequest returns the request of c, whose params are body.
+func newRequest(c gate.Call, method string, body rawjson.Object) *request {
+	meta, _ := rawjson.Parse(c.Meta)
+	return &request{Call: c, method: method, body: body, meta: meta}
+}
+
+// callTool sends r and returns the result for the client. If awaited, the call runs
+// as a task on the server and callTool waits for the task's result.
+func (d *Downstream) callTool(ctx context.Context, t *Tool, r *request, awaited bool) (json.RawMessage, error) {
+	res, err := d.do(ctx, r)
+	mayBeTask := awaited || len(r.Task) > 0 || r.Stateless && bytes.Contains(r.Meta, []byte(tasksExtension))
 	if err == nil && mayBeTask {
 		var k *task
-		if res, k = s.created(d, t, c, res, awaited); k != nil && awaited {
-			res, err = s.awaitTask(ctx, d, k, c, timeout)
+		if res, k = d.created(t, r, res, awaited); k != nil && awaited {
+			res, err = d.awaitTask(ctx, k, r)
 		}
 	}
-	if !c.Stateless {
+	if !r.Stateless {
 		res = withoutStatelessFields(res)
 	}
 	if err == nil && d.spec.Limit != nil {
@@ -138,14 +123,8 @@ func isError(res json.RawMessage) (bool, error) {
 	if !bytes.Contains(res, []byte(`"isError"`)) {
 		return false, nil // the common case, without parsing
 	}
-	members, err := rawjson.Members(res, rawjson.MaxDepth, nil)
-	is := false
-	for _, m := range members {
-		if string(m.Key) == "isError" {
-			is = string(m.Value) == "true"
-		}
-	}
-	return is, err
+	o, err := rawjson.Parse(res)
+	return string(o.Get("isError")) == "true", err
 }
 
 // ReadResource is the tool name of an action that reads a resource. It cannot
@@ -160,24 +139,18 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 	}
 	uri := in.Text("uri")
 	raw := uri
-	for _, n := range s.Resources() {
-		if n.Server == d.spec.Name && n.Key == uri {
-			raw = n.Raw
-		}
+	if n, ok := withKey(s.Resources(), uri); ok && n.Server == d.spec.Name {
+		raw = n.Raw
 	}
 	r := &request{
-		method:    ReadResource,
-		body:      rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
-		log:       c.Log,
-		caller:    c.Caller,
-		client:    c.Client,
-		inputs:    c.Inputs,
-		stateless: c.Stateless,
+		Call:   gate.Call{Caller: c.Caller, Client: c.Client, Inputs: c.Inputs, Log: c.Log, Stateless: c.Stateless},
+		method: ReadResource,
+		body:   rawjson.Object{{Key: "uri", Value: rawjson.Quote(raw)}},
 	}
 	if meta, err := rawjson.Parse(c.Meta); err == nil && c.Log != nil && meta.Get(metaLogLevel) != nil {
 		r.meta.Set(metaLogLevel, meta.Get(metaLogLevel))
 	}
-	res, err := s.send(ctx, d.spec.Name, r)
+	res, err := s.send(ctx, d, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
 		return gate.Outcome{}, fmt.Errorf("resources/read failed for `%s` (%s): %s", d.spec.Name, uri, rpc.Message)
 	}
@@ -224,10 +197,9 @@ func (p *published) why(server, raw string) string {
 // sandboxLevel returns the sandbox level of the server's process, "" when it
 // has none.
 func (d *Downstream) sandboxLevel() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.session == nil || d.session.proc == nil {
+	s := d.currentSession()
+	if s == nil || s.proc == nil {
 		return ""
 	}
-	return d.session.proc.Level
+	return s.proc.Level
 }

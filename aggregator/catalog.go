@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
 	"toolgate/aggregator/schema"
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -43,6 +45,18 @@ func (c *Catalog) has(names ...string) bool {
 	}
 	k := rawjson.Kind(at)
 	return k != 0 && k != 'n' && k != 'f'
+}
+
+// namedTools yields the tools that have a name, in the server's order.
+func (c *Catalog) namedTools() iter.Seq2[string, rawjson.Object] {
+	return func(yield func(string, rawjson.Object) bool) {
+		for _, b := range c.Tools {
+			def, err := rawjson.Parse(b)
+			if name := def.Text("name"); err == nil && name != "" && !yield(name, def) {
+				return
+			}
+		}
+	}
 }
 
 // catalogFile returns the path of the server's catalog in the state folder. The folder is
@@ -105,42 +119,13 @@ func (c *Catalog) save(file string) error {
 	o := rawjson.Object{
 		{Key: "digest", Value: rawjson.Quote(c.Digest)},
 		{Key: "version", Value: rawjson.Quote(c.Version)},
+		{Key: "serverInfo", Value: c.ServerInfo},
+		{Key: "capabilities", Value: c.Capabilities},
+		{Key: "instructions", Value: rawjson.Quote(c.Instructions)},
+		{Key: "tools", Value: rawjson.Array(c.Tools)},
+		{Key: "resources", Value: rawjson.Array(c.Resources)},
+		{Key: "resourceTemplates", Value: rawjson.Array(c.Templates)},
+		{Key: "prompts", Value: rawjson.Array(c.Prompts)},
 	}
-	if len(c.ServerInfo) > 0 {
-		o.Set("serverInfo", c.ServerInfo)
-	}
-	if len(c.Capabilities) > 0 {
-		o.Set("capabilities", c.Capabilities)
-	}
-	o.Set("instructions", rawjson.Quote(c.Instructions))
-	o.Set("tools", rawjson.Array(c.Tools))
-	o.Set("resources", rawjson.Array(c.Resources))
-	o.Set("resourceTemplates", rawjson.Array(c.Templates))
-	o.Set("prompts", rawjson.Array(c.Prompts))
-	return writeFile(file, o.Bytes())
-}
-
-// writeFile replaces file atomically, with mode 0600.
-func writeFile(file string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // creates it with mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(b)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return atomicfile.Write(file, o.Bytes())
 }

@@ -3,8 +3,8 @@
 // MCP to them.
 //
 // To the gate they are all the same: a process or an address that answers
-// tools/call. [Workers] keeps the built-in ones; a [Conn] is one connection,
-// which passes results on as the bytes they came in.
+// tools/call. [Workers] keeps the built-in ones, [Downstreams] the servers from
+// the config. Results are passed on as the bytes they came in.
 package aggregator
 
 import (
@@ -21,18 +21,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
-	"toolgate/policy"
 )
 
-// A Conn is the client's end of an MCP connection that keeps results as the
-// bytes they came in: nothing is decoded but the envelope. It may be used
-// concurrently. Close it to end it; it does not close the streams it was made
-// from.
-type Conn struct {
+// A stdioLink is a connection over two streams, one message per line. Nothing is
+// decoded but the envelope. Close ends it; it does not close the streams.
+type stdioLink struct {
 	out    io.Writer
-	handle handlers
+	handle handler // nil: drop what comes unasked
 
 	mu      sync.Mutex
 	last    int64
@@ -45,10 +43,8 @@ type Conn struct {
 
 // A pendingCall is a request that has no answer yet.
 type pendingCall struct {
-	id       string
-	progress func(json.RawMessage) // may be nil
-	logs     *request              // wants log messages; may be nil
-	answer   chan response         // holds one
+	*request
+	answer chan response // holds one
 }
 
 type response struct {
@@ -62,19 +58,17 @@ type outgoing struct {
 	sent chan error // holds one: how it went
 }
 
-// handlers take what the other side sends unasked. None may block; each may be
-// nil.
-type handlers struct {
-	// notify receives notifications, and requests that nobody answers.
-	// cause is the request on whose behalf one came, nil when the transport
-	// does not tell.
-	notify func(cause *request, method string, params json.RawMessage)
+// A handler takes what the other side sends unasked. None of its methods may block.
+type handler interface {
+	// onNotify receives notifications, and requests that nobody answers. cause is the
+	// request on whose behalf one came, nil if the transport does not tell.
+	onNotify(cause *request, method string, params json.RawMessage)
 
-	// request receives requests and reports whether it will call reply, once.
-	request func(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
+	// onRequest receives requests and reports whether it will call reply, once.
+	onRequest(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
 
-	// junk receives lines that are no messages.
-	junk func(*stdio.LineError)
+	// onInvalidLine receives lines that are no messages.
+	onInvalidLine(*stdio.LineError)
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -94,11 +88,19 @@ type RPCError struct {
 func (e *RPCError) Error() string { return e.Message }
 
 type envelope struct {
-	ID     json.RawMessage `json:"id,omitempty"`
-	Method string          `json:"method,omitempty"`
-	Params json.RawMessage `json:"params,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *RPCError       `json:"error,omitempty"`
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *RPCError       `json:"error"`
+}
+
+// answer returns the result or error in an answer.
+func (m envelope) answer() (json.RawMessage, error) {
+	if m.Error != nil {
+		return nil, m.Error
+	}
+	return m.Result, nil
 }
 
 // envelopeOf returns the message with these members, as slices of the line.
@@ -117,7 +119,7 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 		case "result":
 			m.Result = f.Value
 		case "error":
-			if rawjson.Kind(f.Value) != 'n' { // "error": null stands beside many a result
+			if rawjson.Kind(f.Value) != 'n' { // many results have "error": null
 				m.Error = rpcErrorOf(f.Value)
 			}
 		}
@@ -125,29 +127,37 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	return m, true
 }
 
-// NewConn returns a connection that reads in until it ends and writes to out.
-// A nil notify drops what comes unasked.
-func NewConn(in io.Reader, out io.Writer, l stdio.Limits, notify func(method string, params json.RawMessage)) *Conn {
-	var h handlers
-	if notify != nil {
-		h.notify = func(_ *request, method string, params json.RawMessage) { notify(method, params) }
+// handleUnasked handles a message that is no answer. cause is the request on whose
+// behalf it came, if the transport tells; send sends the reply to a request.
+func handleUnasked(h handler, cause *request, m envelope, send func(envelope) error) {
+	if len(m.ID) > 0 && string(m.ID) != "null" {
+		reply := func(result json.RawMessage, err *RPCError) {
+			send(envelope{ID: m.ID, Result: result, Error: err})
+		}
+		if h != nil && h.onRequest(cause, m.Method, m.Params, reply) {
+			return
+		}
+		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
 	}
-	return newConn(in, out, l, h)
+	if h != nil {
+		h.onNotify(cause, m.Method, m.Params)
+	}
 }
 
-func newConn(in io.Reader, out io.Writer, l stdio.Limits, h handlers) *Conn {
-	c := &Conn{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
+// newStdioLink returns a connection that reads in until it ends and writes to out.
+func newStdioLink(in io.Reader, out io.Writer, h handler) *stdioLink {
+	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
-	go c.readLoop(stdio.NewReader(in, l)) // ends when in ends
-	go c.writeLoop()                      // ends with Close, which readLoop calls in the end
+	go c.writeLoop()                                                   // ends with Close, as readLoop calls it
+	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
 	return c
 }
 
 // Done is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *stdioLink) Done() <-chan struct{} { return c.done }
 
 // Close ends the connection: pending calls fail with cause.
-func (c *Conn) Close(cause error) {
+func (c *stdioLink) Close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -167,12 +177,12 @@ func (c *Conn) Close(cause error) {
 }
 
 // readLoop reads until in ends.
-func (c *Conn) readLoop(r *stdio.Reader) {
+func (c *stdioLink) readLoop(r *stdio.Reader) {
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
-			if c.handle.junk != nil { // a banner, a stack trace: not for us
-				c.handle.junk(bad)
+			if c.handle != nil { // such as a banner or a stack trace
+				c.handle.onInvalidLine(bad)
 			}
 			c.onBadAnswer(bad)
 			continue
@@ -190,15 +200,19 @@ func (c *Conn) readLoop(r *stdio.Reader) {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
 		case m.Method != "":
-			c.onUnasked(m)
+			handleUnasked(c.handle, nil, m, c.send)
 		default:
-			c.onResponse(m)
+			id := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
+			if call := c.remove(id); call != nil {
+				result, err := m.answer()
+				call.answer <- response{result, err}
+			}
 		}
 	}
 }
 
 // writeLoop writes what is queued, in order, until the connection has ended.
-func (c *Conn) writeLoop() {
+func (c *stdioLink) writeLoop() {
 	for {
 		c.mu.Lock()
 		for len(c.queue) == 0 && c.err == nil {
@@ -219,50 +233,22 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-func (c *Conn) onUnasked(m envelope) {
-	if len(m.ID) > 0 && string(m.ID) != "null" {
-		reply := func(result json.RawMessage, err *RPCError) {
-			c.send(envelope{ID: m.ID, Result: result, Error: err})
-		}
-		if c.handle.request != nil && c.handle.request(nil, m.Method, m.Params, reply) {
-			return
-		}
-		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
-	}
-	if c.handle.notify != nil {
-		c.handle.notify(nil, m.Method, m.Params)
-	}
-}
-
-func (c *Conn) onResponse(m envelope) {
-	key := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
-	call := c.remove(key)
-	switch {
-	case call == nil: // given up, or never asked
-	case m.Error != nil:
-		call.answer <- response{err: m.Error}
-	default:
-		call.answer <- response{result: m.Result}
-	}
-}
-
-// remove returns the pending call with that id, which is pending no more, nil
-// when there is none. What still comes for it is dropped: "progress MUST stop
-// after completion", and so must log messages.
-func (c *Conn) remove(id string) *pendingCall {
+// remove removes and returns the pending call with that id, nil if there is none. What
+// still comes for it is dropped: "progress MUST stop after completion".
+func (c *stdioLink) remove(id string) *pendingCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.pending[id]
 	delete(c.pending, id)
-	if call != nil && call.logs != nil {
-		call.logs.answered.Store(true)
+	if call != nil && call.Log != nil {
+		call.answered.Store(true)
 	}
 	return call
 }
 
-// onBadAnswer fails the call that a line of no use was to answer: nothing
-// better will come. Servers write NaN where JSON has none, or more than we take.
-func (c *Conn) onBadAnswer(bad *stdio.LineError) {
+// onBadAnswer fails the call that an invalid line was to answer, such as one with NaN or
+// beyond the limit.
+func (c *stdioLink) onBadAnswer(bad *stdio.LineError) {
 	if len(bad.ID) == 0 || strings.Contains(bad.Text, `"method"`) {
 		return // a request's id is not one of ours
 	}
@@ -271,7 +257,7 @@ func (c *Conn) onBadAnswer(bad *stdio.LineError) {
 	}
 }
 
-// rpcErrorOf reads an error that may lack what it should have.
+// rpcErrorOf reads an error, which may be incomplete.
 func rpcErrorOf(raw json.RawMessage) *RPCError {
 	e := &RPCError{}
 	if json.Unmarshal(raw, e) == nil && e.Message != "" {
@@ -289,55 +275,40 @@ func rpcErrorOf(raw json.RawMessage) *RPCError {
 	return e
 }
 
-func (c *Conn) onProgress(params json.RawMessage) {
-	var p struct {
-		Token json.RawMessage `json:"progressToken"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
+func (c *stdioLink) onProgress(params json.RawMessage) {
+	p, _ := rawjson.Parse(params)
 	c.mu.Lock()
-	call := c.pending[string(bytes.Trim(p.Token, `"`))]
+	call := c.pending[string(bytes.Trim(p.Get("progressToken"), `"`))]
 	c.mu.Unlock()
-	if call != nil && call.progress != nil {
-		call.progress(params)
+	if call != nil && call.Progress != nil {
+		call.Progress(params)
 	}
 }
 
-// Call sends a request and returns the result's bytes. When ctx ends first,
-// the other side is told and Call returns ctx's error; what the other side
-// still answers is dropped. Errors are a *[RPCError], the context's, or wrap
-// [ErrClosed].
-func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	call, err := c.register(nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c.await(ctx, call, method, params)
-}
-
-// A request is one request on its way to a backend.
+// A request is one request on its way to a backend: a [gate.Call], if a caller made it.
 type request struct {
-	method   string
-	body     rawjson.Object // its params, without _meta
-	meta     rawjson.Object
-	progress func(json.RawMessage)      // gets the params of each progress notification; may be nil
-	log      func(json.RawMessage) bool // gets those of log messages, reports whether the client wants them; may be nil
-	answered *atomic.Bool               // set with log: the answer is there
+	gate.Call
 
+	method  string
+	body    rawjson.Object // its params, without _meta
+	meta    rawjson.Object
 	headers map[string]string // Mcp-Param-… of a stateless request over HTTP
+	task    string            // the server's id of the task that it waits for
 
-	caller    string            // whose call it is, "" for our own
-	client    policy.ClientFunc // reaches the caller's client; may be nil
-	stateless bool              // the client speaks protocol version 2026-07-28
-	inputs    policy.InputsFunc // asks it all questions of a result at once; may be nil
-	task      string            // the server's id of the task that it waits for
+	timeout    time.Duration // of the server to make progress; 0: none
+	repeatable bool          // to be sent again although the server may have received it
+
+	answered *atomic.Bool // set with Log: the answer is there
+
+	// Guarded by the session's lock.
+	number int // in the order of calls
+	asked  int // questions attributed to it by inferCause
 }
 
 // params returns the request's params. Progress is asked for under token.
 func (r *request) params(token string) json.RawMessage {
 	meta := r.meta
-	if r.progress != nil {
+	if r.Progress != nil {
 		meta = slices.Clone(meta)
 		meta.Set("progressToken", json.RawMessage(token))
 	}
@@ -349,82 +320,57 @@ func (r *request) params(token string) json.RawMessage {
 	return body.Bytes()
 }
 
-// do is Call for a request in parts.
-func (c *Conn) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	var logs *request
-	if r.log != nil {
-		logs = r
-	}
-	call, err := c.register(r.progress, logs)
-	if err != nil {
-		return nil, err
-	}
-	return c.await(ctx, call, r.method, r.params(call.id))
-}
-
-// CallTool is Call for tools/call, with progress: while the call runs,
-// progress gets the params of each progress notification for it.
-func (c *Conn) CallTool(
-	ctx context.Context, name string, args json.RawMessage, progress func(json.RawMessage),
-) (json.RawMessage, error) {
-	call, err := c.register(progress, nil)
-	if err != nil {
-		return nil, err
-	}
+// toolCall returns the params of a call of the tool with this name.
+func toolCall(name string, args json.RawMessage) rawjson.Object {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	params := rawjson.Map{"name": rawjson.Quote(name), "arguments": args}
-	if progress != nil {
-		params["_meta"] = rawjson.Map{"progressToken": json.RawMessage(call.id)}.Bytes()
-	}
-	return c.await(ctx, call, "tools/call", params.Bytes())
+	return rawjson.Object{{Key: "name", Value: rawjson.Quote(name)}, {Key: "arguments", Value: args}}
 }
 
-func (c *Conn) register(progress func(json.RawMessage), logs *request) (*pendingCall, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+// do sends a request and returns the result's bytes. If ctx ends first, it cancels the
+// request and returns ctx's error. Other errors are a *[RPCError] or wrap [ErrClosed].
+func (c *stdioLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
+	id, call, err := c.register(r)
+	if err != nil {
+		return nil, err
 	}
-	c.last++
-	call := &pendingCall{
-		id:       strconv.FormatInt(c.last, 10),
-		progress: progress,
-		logs:     logs,
-		answer:   make(chan response, 1),
-	}
-	c.pending[call.id] = call
-	return call, nil
-}
-
-// await sends the request and waits for its answer.
-func (c *Conn) await(
-	ctx context.Context, call *pendingCall, method string, params json.RawMessage,
-) (json.RawMessage, error) {
-	defer c.remove(call.id)
-	sent := c.post(envelope{ID: json.RawMessage(call.id), Method: method, Params: params})
+	defer c.remove(id)
+	sent := c.post(envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)})
 	for {
 		select {
 		case err := <-sent:
 			if err != nil {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, err)
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, err)
 			}
 			sent = nil
-		case r := <-call.answer:
-			if errors.Is(r.err, ErrClosed) && sent != nil && notSent(sent) {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, method, errNotSent)
+		case a := <-call.answer:
+			if errors.Is(a.err, ErrClosed) && sent != nil && notSent(sent) {
+				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, errNotSent)
 			}
-			return r.result, r.err
+			return a.result, a.err
 		case <-ctx.Done():
-			c.cancel(call.id, context.Cause(ctx))
+			c.post(cancelled(id, context.Cause(ctx))) // without waiting until it is written
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// notSent reports whether a request cannot have reached a server that has
-// ended, so that it may be repeated. It waits a moment for its write to end.
+// register adds r to the pending calls, under the id that it returns.
+func (c *stdioLink) register(r *request) (id string, call *pendingCall, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return "", nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
+	}
+	c.last++
+	id, call = strconv.FormatInt(c.last, 10), &pendingCall{r, make(chan response, 1)}
+	c.pending[id] = call
+	return id, call, nil
+}
+
+// notSent reports whether a request cannot have reached a server that has ended. It
+// waits a moment for its write to end.
 func notSent(sent <-chan error) bool {
 	select {
 	case err := <-sent:
@@ -434,39 +380,22 @@ func notSent(sent <-chan error) bool {
 	}
 }
 
-// cancel tells the other side that nobody waits for the answer any more. It
-// does not wait until that is written.
-func (c *Conn) cancel(id string, cause error) {
-	params, err := json.Marshal(map[string]any{"requestId": json.RawMessage(id), "reason": cause.Error()})
-	if err == nil {
-		c.post(envelope{Method: "notifications/cancelled", Params: params})
+// cancelled returns the notification that nobody waits for the answer any more.
+func cancelled(id string, cause error) envelope {
+	params := rawjson.Object{
+		{Key: "reason", Value: rawjson.Quote(cause.Error())},
+		{Key: "requestId", Value: json.RawMessage(id)},
 	}
-}
-
-// Notify sends a notification.
-func (c *Conn) Notify(method string, params any) error {
-	b, err := json.Marshal(params)
-	if err != nil {
-		return err
-	}
-	return c.notifyRaw(method, b)
-}
-
-func (c *Conn) notifyRaw(method string, params json.RawMessage) error {
-	return c.send(envelope{Method: method, Params: params})
+	return envelope{Method: "notifications/cancelled", Params: params.Bytes()}
 }
 
 // send writes m, and waits as long as that takes.
-func (c *Conn) send(m envelope) error { return <-c.post(m) }
+func (c *stdioLink) send(m envelope) error { return <-c.post(m) }
 
 // post queues m. How its writing went comes from the channel.
-func (c *Conn) post(m envelope) <-chan error {
+func (c *stdioLink) post(m envelope) <-chan error {
+	line := append(m.line(), '\n')
 	sent := make(chan error, 1)
-	line, err := m.line()
-	if err != nil {
-		sent <- err
-		return sent
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -478,28 +407,25 @@ func (c *Conn) post(m envelope) <-chan error {
 	return sent
 }
 
-// line returns m as it is written.
-func (m envelope) line() ([]byte, error) {
-	b := make([]byte, 0, 96+len(m.Method)+len(m.Params)+len(m.Result))
-	b = append(b, `{"jsonrpc":"2.0"`...)
-	if len(m.ID) > 0 {
-		b = append(append(b, `,"id":`...), m.ID...)
-	}
+// line returns m on one line, without the end of the line.
+func (m envelope) line() []byte {
+	var method, rpcError json.RawMessage
 	if m.Method != "" {
-		b = append(append(b, `,"method":`...), rawjson.Quote(m.Method)...)
+		method = rawjson.Quote(m.Method)
 	}
-	if len(m.Params) > 0 {
-		b = rawjson.AppendLine(append(b, `,"params":`...), m.Params)
+	if e := m.Error; e != nil {
+		rpcError = rawjson.Object{
+			{Key: "code", Value: strconv.AppendInt(nil, e.Code, 10)},
+			{Key: "message", Value: rawjson.Quote(e.Message)},
+			{Key: "data", Value: e.Data},
+		}.Bytes()
 	}
-	if len(m.Result) > 0 {
-		b = rawjson.AppendLine(append(b, `,"result":`...), m.Result)
-	}
-	if m.Error != nil {
-		e, err := json.Marshal(m.Error)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, `,"error":`...), e...)
-	}
-	return append(b, "}\n"...), nil
+	return rawjson.Object{
+		{Key: "jsonrpc", Value: json.RawMessage(`"2.0"`)},
+		{Key: "id", Value: m.ID},
+		{Key: "method", Value: method},
+		{Key: "params", Value: m.Params},
+		{Key: "result", Value: m.Result},
+		{Key: "error", Value: rpcError},
+	}.Bytes()
 }

@@ -3,7 +3,6 @@ package aggregator_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
-	"toolgate/internal/stdio"
 )
 
 // TestAServerThatDoesNotRead: calls can be cancelled all the same, and the
@@ -22,14 +20,14 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
-		conn := aggregator.NewConn(inR, outW, stdio.Limits{}, nil)
+		conn := aggregator.NewStdioLink(inR, outW)
 		var cancels []context.CancelFunc
 		ended := make(chan error, 10)
 		for n := 1; n <= 3; n++ {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancels = append(cancels, cancel)
 			go func() { // ends when ctx does
-				_, err := conn.Call(ctx, fmt.Sprint("m", n), json.RawMessage("{}"))
+				_, err := conn.Call(ctx, fmt.Sprint("m", n))
 				ended <- err
 			}()
 			synctest.Wait()
@@ -55,7 +53,7 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 
 		for range 2 { // the first of them is being written, the second is queued
 			go func() { // ends with the connection
-				_, err := conn.Call(t.Context(), "late", json.RawMessage("{}"))
+				_, err := conn.Call(t.Context(), "late")
 				ended <- err
 			}()
 		}

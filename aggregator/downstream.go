@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
 
@@ -76,10 +75,11 @@ type Downstream struct {
 	set     *Downstreams
 	log     *slog.Logger
 
-	wake    chan struct{} // signals that wanted has grown
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	stopped chan struct{} // closed when run has returned
+
+	markListed func() // closes listed, at the first call
 
 	mu       sync.Mutex
 	state    State
@@ -93,7 +93,6 @@ type Downstream struct {
 	lastUse  time.Time
 	saved    *Catalog      // nil: never listed
 	listed   chan struct{} // closed when the catalog is known or listing has failed
-	listOnce sync.Once
 
 	published *publishedServer // guarded by the set's mu; nil: to be built
 }
@@ -120,12 +119,12 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 		profile: spec.Profile.Digest(),
 		set:     set,
 		log:     set.log.With("downstream", spec.Name),
-		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		state:   Stopped,
 		changed: make(chan struct{}),
 		listed:  make(chan struct{}),
 	}
+	d.markListed = sync.OnceFunc(func() { close(d.listed) })
 	d.ctx, d.cancel = context.WithCancelCause(set.ctx)
 	saved, err := loadCatalog(d.file(), spec.Digest)
 	if err != nil {
@@ -140,15 +139,17 @@ func newDownstream(set *Downstreams, spec Spec) *Downstream {
 
 func (d *Downstream) file() string { return catalogFile(d.set.opts.StateDir, d.spec.Name) }
 
-// markListed releases those who wait for the catalog.
-func (d *Downstream) markListed() { d.listOnce.Do(func() { close(d.listed) }) }
-
 // setState changes the state and wakes those who wait for a change.
 func (d *Downstream) setState(state State, s *session, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.state, d.session, d.err = state, s, err
 	d.lastUse = time.Now()
+	d.wake()
+}
+
+// wake wakes those who wait for a change. d.mu must be held.
+func (d *Downstream) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
@@ -162,19 +163,22 @@ func (d *Downstream) run() {
 	case <-d.set.startable:
 	case <-d.ctx.Done():
 	}
-	wanted := !d.spec.Lazy || d.catalogUnknown()
+	wanted := !d.spec.Lazy || d.catalog() == nil
 	failures := 0
 	for d.ctx.Err() == nil {
 		if !wanted {
-			d.setState(Stopped, nil, d.lastErr())
-			if !d.waitWanted() {
+			d.setState(Stopped, nil, d.err) // which only this goroutine writes
+			if d.waitWanted(d.ctx); d.ctx.Err() != nil {
 				break
 			}
 		}
 		d.setState(Starting, nil, nil)
 		began := time.Now()
 		s, err := d.start(d.ctx)
-		d.recordAttempt(err)
+		d.mu.Lock()
+		d.attempts++
+		d.failed = err
+		d.mu.Unlock()
 		soonest := wakeAfter
 		if err == nil {
 			soonest = wakeAfterRun
@@ -201,84 +205,31 @@ func (d *Downstream) run() {
 	d.setState(Stopped, nil, errShutdown)
 }
 
-func (d *Downstream) catalogUnknown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.saved == nil
-}
-
-// requestAttempt requests another start attempt.
+// requestAttempt requests another start attempt, unless one is requested already.
 func (d *Downstream) requestAttempt() {
 	d.mu.Lock()
-	d.wanted = max(d.wanted, d.attempts+1)
-	d.mu.Unlock()
-	d.signal()
-}
-
-func (d *Downstream) signal() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// isWanted reports whether an attempt was requested that has not been made. The
-// signal on wake alone does not tell: it may be older than the last attempt.
-func (d *Downstream) isWanted() bool {
-	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.wanted > d.attempts
+	if d.wanted <= d.attempts {
+		d.wanted = d.attempts + 1
+		d.wake()
+	}
 }
 
-// waitWanted waits until an attempt is requested. It returns false if d.ctx ends
-// first.
-func (d *Downstream) waitWanted() bool {
-	for !d.isWanted() {
-		select {
-		case <-d.wake:
-		case <-d.ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// waitRetry waits, after a permanent failure, until an attempt is requested, the
-// user has logged in or d.ctx ends.
-func (d *Downstream) waitRetry() {
-	ctx, cancel := context.WithCancel(d.ctx)
-	defer cancel()
-	var login chan struct{}
-	if d.spec.HTTP != nil && d.spec.HTTP.Tokens != nil {
-		login = make(chan struct{})
-		go func() { // ends with ctx
-			d.spec.HTTP.Tokens.Changed(ctx)
-			close(login)
-		}()
-	}
-	for !d.isWanted() {
-		select {
-		case <-d.wake:
-		case <-login:
+// waitWanted waits until an attempt is requested or ctx ends.
+func (d *Downstream) waitWanted(ctx context.Context) {
+	for {
+		d.mu.Lock()
+		wanted, changed := d.wanted > d.attempts, d.changed
+		d.mu.Unlock()
+		if wanted {
 			return
-		case <-d.ctx.Done():
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// recordAttempt counts a start attempt that ended with err.
-func (d *Downstream) recordAttempt(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.attempts++
-	d.failed = err
-}
-
-func (d *Downstream) lastErr() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
 }
 
 // afterFailure waits until the server may be started again or d.ctx ends. A call
@@ -292,32 +243,30 @@ func (d *Downstream) afterFailure(err error, failures int, soonest time.Duration
 		}
 		d.setState(state, nil, err)
 		d.markListed()
-		d.waitRetry()
+		ctx, cancel := context.WithCancel(d.ctx)
+		defer cancel()
+		if d.spec.HTTP != nil && d.spec.HTTP.Tokens != nil {
+			go func() { // ends with ctx
+				d.spec.HTTP.Tokens.Changed(ctx) // the user has logged in
+				cancel()
+			}()
+		}
+		d.waitWanted(ctx)
 		return
 	}
 	wait := backoff(failures)
 	d.log.Warn("downstream not running", "err", err, "retry_in", wait.Round(time.Millisecond))
 	d.setState(Backoff, nil, err)
 	d.markListed() // waiting callers get the error
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	earliest := time.NewTimer(min(wait, soonest))
-	defer earliest.Stop()
-	var wake chan struct{}
-	for {
-		select {
-		case <-timer.C:
-			return
-		case <-earliest.C:
-			wake = d.wake
-		case <-wake:
-		case <-d.ctx.Done():
-			return
-		}
-		if wake != nil && d.isWanted() {
-			return
-		}
+	soonest = min(wait, soonest)
+	select {
+	case <-time.After(soonest):
+	case <-d.ctx.Done():
+		return
 	}
+	ctx, cancel := context.WithTimeout(d.ctx, wait-soonest)
+	defer cancel()
+	d.waitWanted(ctx)
 }
 
 // backoff returns the delay after a number of consecutive failures. It doubles up
@@ -337,29 +286,24 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.spec.StartupTimeout, late)
 	defer cancel()
 	s := &session{
-		d:       d,
-		exited:  make(chan struct{}),
-		relist:  make(chan struct{}, 1),
-		pending: map[*request]*activeRequest{},
+		d:        d,
+		exited:   make(chan struct{}),
+		relist:   make(chan struct{}, 1),
+		pending:  map[*request]bool{},
+		logLevel: &logLevel{busy: make(chan struct{}, 1), requests: map[*request]string{}},
 	}
 	if d.spec.HTTP != nil {
-		if err := s.connectHTTP(ctx); err != nil {
-			close(s.exited)
-			return nil, err
-		}
-		close(s.exited)
-		return s, nil
+		return s, s.connectHTTP(ctx)
 	}
 	proc, err := d.spec.Launch()
 	if err != nil {
-		close(s.exited)
 		return nil, err
 	}
 	s.proc = proc
-	conn := newConn(proc.Out, proc.In, stdio.Limits{Line: maxMessage}, s.handlers())
+	conn := newStdioLink(proc.Out, proc.In, s)
 	s.link = conn
 	if proc.Err != nil {
-		go logLines(d.log, proc.Err) // ends with the process's stderr
+		go logLines(d.log, "downstream stderr", proc.Err) // ends with the process's stderr
 	}
 	go func() { // ends with the process
 		s.waitErr = proc.Wait()
@@ -383,13 +327,13 @@ func (d *Downstream) start(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// logLines logs what a server writes to stderr, line by line.
-func logLines(log *slog.Logger, r io.Reader) {
+// logLines logs what a backend writes to stderr, line by line.
+func logLines(log *slog.Logger, msg string, r io.Reader) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
-		log.Info("downstream stderr", "line", s.Text())
+		log.Info(msg, "line", s.Text())
 	}
-	io.Copy(io.Discard, r) // a line too long for the scanner must not block the server
+	io.Copy(io.Discard, r) // a line too long for the scanner must not block the backend
 }
 
 // maxMessage is the longest message in bytes that a server may send over stdio.
@@ -405,7 +349,7 @@ func (d *Downstream) endError(err error) error {
 // serve keeps the session open until it ends. The error is nil if the session was
 // closed because it was idle. wanted reports whether to restart the server at once.
 func (d *Downstream) serve(s *session) (wanted bool, err error) {
-	d.log.Debug("downstream ready", "version", s.version)
+	d.log.Debug("downstream ready", "version", s.initial.Version)
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	var work sync.WaitGroup
 	work.Go(func() { d.keepCatalog(ctx, s) }) // ends with ctx
@@ -418,7 +362,11 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 		d.markListed()
 	}
 	work.Go(func() { d.restore(ctx, s) }) // ends with ctx
-	idle := time.NewTicker(d.idleCheck())
+	check := time.Hour
+	if d.spec.IdleStop > 0 {
+		check = max(d.spec.IdleStop/4, time.Millisecond)
+	}
+	idle := time.NewTicker(check)
 	defer idle.Stop()
 	for {
 		select {
@@ -440,13 +388,6 @@ func (d *Downstream) serve(s *session) (wanted bool, err error) {
 			return false, errShutdown
 		}
 	}
-}
-
-func (d *Downstream) idleCheck() time.Duration {
-	if d.spec.IdleStop == 0 {
-		return time.Hour
-	}
-	return max(d.spec.IdleStop/4, time.Millisecond)
 }
 
 func (d *Downstream) inUse() bool {
@@ -617,30 +558,28 @@ func (e *TimeoutError) Error() string {
 // do sends r and returns the result. If the session ends meanwhile, it repeats the
 // request once in a new session, provided that the server cannot have received it
 // or that it is repeatable.
-func (d *Downstream) do(
-	ctx context.Context, r *request, timeout time.Duration, repeatable bool,
-) (json.RawMessage, error) {
+func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error) {
 	for try := 0; ; try++ {
 		s, err := d.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
 		attempt := *r
-		res, err := d.callWithTimeout(ctx, s, &attempt, timeout)
+		res, err := d.callWithTimeout(ctx, s, &attempt)
 		d.release()
-		if errors.Is(err, errRequestLost) && ctx.Err() == nil {
-			if try == 0 && repeatable {
-				continue
-			}
-			return nil, &LostError{Server: d.spec.Name, Cause: err}
-		}
-		if errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed) { // over HTTP: the server is unreachable
+		switch {
+		case errors.Is(err, errNotSent) && !errors.Is(err, ErrClosed): // over HTTP: the server is unreachable
 			s.link.Close(err)
-		} else if err == nil || !errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			d.markLost(s)
+		case ctx.Err() != nil:
+			return res, err
+		case errors.Is(err, errRequestLost): // but the session is good
+		case errors.Is(err, ErrClosed):
+			d.markLost(s)
+		default:
 			return res, err
 		}
-		d.markLost(s)
-		if try == 0 && (repeatable || errors.Is(err, errNotSent)) {
+		if try == 0 && (r.repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}
 		return nil, &LostError{Server: d.spec.Name, Cause: err}
@@ -652,30 +591,35 @@ func (d *Downstream) do(
 const pingTimeout = 5 * time.Second
 
 // callWithTimeout sends r and gives up when the server makes no progress for
-// timeout; 0 means no timeout. A progress notification restarts the clock, which
-// stands still while the client answers a question.
-func (d *Downstream) callWithTimeout(
-	ctx context.Context, s *session, r *request, timeout time.Duration,
-) (json.RawMessage, error) {
-	if timeout <= 0 {
+// r.timeout. A progress notification restarts the clock, which stands still while
+// the client answers a question.
+func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request) (json.RawMessage, error) {
+	if r.timeout <= 0 {
 		return s.call(ctx, r)
 	}
-	late := &TimeoutError{Server: d.spec.Name, After: timeout}
+	late := &TimeoutError{Server: d.spec.Name, After: r.timeout}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := newIdleTimer(timeout, func() { cancel(late) })
+	timer := newIdleTimer(r.timeout, func() { cancel(late) })
 	defer timer.stop()
-	if progress := r.progress; progress != nil {
-		r.progress = func(p json.RawMessage) {
+	if progress := r.Progress; progress != nil {
+		r.Progress = func(p json.RawMessage) {
 			timer.restart()
 			progress(p)
 		}
 	}
-	if client := r.client; client != nil {
-		r.client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if client := r.Client; client != nil {
+		r.Client = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			timer.hold()
 			defer timer.resume()
 			return client(ctx, method, params)
+		}
+	}
+	if inputs := r.Inputs; inputs != nil {
+		r.Inputs = func(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+			timer.hold()
+			defer timer.resume()
+			return inputs(ctx, requests)
 		}
 	}
 	res, err := s.call(ctx, r)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -88,13 +89,15 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 		o.Roots = json.RawMessage(`{"roots":[]}`)
 	}
 	s := &Downstreams{
-		opts:      o,
-		log:       o.Log,
-		servers:   map[string]*Downstream{},
-		listeners: map[int]Listener{},
-		clients:   map[int]policy.ClientFunc{},
-		startable: make(chan struct{}),
+		opts:          o,
+		log:           o.Log,
+		servers:       map[string]*Downstream{},
+		listeners:     map[int]Listener{},
+		clients:       map[int]policy.ClientFunc{},
+		startable:     make(chan struct{}),
+		subscriptions: subscriptions{counts: map[subscription]int{}, levels: map[string]string{}},
 	}
+	s.subscriptions.changed, s.subscriptions.change = context.WithCancel(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if !o.Hold {
 		s.Begin()
@@ -120,15 +123,7 @@ func (s *Downstreams) Update(specs []Spec) {
 		if old != nil && old.spec.Digest == spec.Digest && old.profile == spec.Profile.Digest() {
 			continue
 		}
-		d := newDownstream(s, spec)
-		s.servers[spec.Name] = d
-		s.wg.Go(func() { // ends with d.ctx
-			if old != nil {
-				old.cancel(errors.New("its config has changed"))
-				<-old.stopped // both may need the same port or file
-			}
-			d.run()
-		})
+		s.start(newDownstream(s, spec), old, errors.New("its config has changed"))
 	}
 	for name, d := range s.servers {
 		if !keep[name] {
@@ -138,6 +133,18 @@ func (s *Downstreams) Update(specs []Spec) {
 	}
 	s.mu.Unlock()
 	s.republish(Change{Tools: true, Resources: true, Prompts: true})
+}
+
+// start runs d in place of old, which may be nil. s.mu must be held.
+func (s *Downstreams) start(d, old *Downstream, why error) {
+	s.servers[d.spec.Name] = d
+	s.wg.Go(func() { // ends with d.ctx
+		if old != nil {
+			old.cancel(why)
+			<-old.stopped // both may need the same port or file
+		}
+		d.run()
+	})
 }
 
 // Close stops all servers and waits for them.
@@ -152,8 +159,13 @@ func (s *Downstreams) Close() {
 func (s *Downstreams) all() []*Downstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.sorted()
+}
+
+// sorted is all for callers that hold s.mu.
+func (s *Downstreams) sorted() []*Downstream {
 	var list []*Downstream
-	for _, name := range sortedNames(s.servers) {
+	for _, name := range slices.Sorted(maps.Keys(s.servers)) {
 		list = append(list, s.servers[name])
 	}
 	return list
@@ -169,25 +181,25 @@ func (s *Downstreams) server(name string) (*Downstream, error) {
 }
 
 // Listen sends changes and notices to l until remove is called.
-func (s *Downstreams) Listen(l Listener) (remove func()) {
+func (s *Downstreams) Listen(l Listener) (remove func()) { return register(s, s.listeners, l) }
+
+// register keeps v in m, one of the maps of s, until remove is called.
+func register[V any](s *Downstreams, m map[int]V, v V) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next++
 	id := s.next
-	s.listeners[id] = l
+	m[id] = v
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.listeners, id)
+		delete(m, id)
 	}
 }
 
 func (s *Downstreams) each(tell func(Listener)) {
 	s.mu.Lock()
-	var list []Listener
-	for _, l := range s.listeners {
-		list = append(list, l)
-	}
+	list := slices.Collect(maps.Values(s.listeners))
 	s.mu.Unlock()
 	for _, l := range list {
 		tell(l)
@@ -217,15 +229,7 @@ func (s *Downstreams) view() *published {
 
 // publish rebuilds the published lists. s.mu must be held.
 func (s *Downstreams) publish(before *published) *published {
-	reserved := map[string]bool{}
-	for _, name := range s.opts.Reserved {
-		reserved[name] = true
-	}
-	var servers []*Downstream
-	for _, name := range sortedNames(s.servers) {
-		servers = append(servers, s.servers[name])
-	}
-	p := publishAll(servers, reserved)
+	p := publishAll(s.sorted(), s.opts.Reserved)
 	s.published.Store(p)
 	for server, faults := range p.faults {
 		for _, f := range faults {
@@ -260,16 +264,7 @@ func (s *Downstreams) republish(c Change) {
 // AddClient registers a client until remove is called. While it is the only one,
 // it answers requests for roots that belong to no call.
 func (s *Downstreams) AddClient(client policy.ClientFunc) (remove func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	id := s.next
-	s.clients[id] = client
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.clients, id)
-	}
+	return register(s, s.clients, client)
 }
 
 // soleClient returns the only registered client, nil when there are none or several.
@@ -312,7 +307,7 @@ func (s *Downstreams) Status() []Status {
 			st.Error = err.Error()
 		}
 		if d.session != nil {
-			st.Server = d.session.version
+			st.Server = d.session.initial.Version
 			if d.session.proc != nil {
 				st.Level = d.session.proc.Level
 			}
@@ -348,25 +343,22 @@ func (s *Downstreams) Check(ctx context.Context) []Status {
 // offers or failed to, or ctx ends. If required, it waits only for the servers
 // configured as required.
 func (s *Downstreams) WaitListed(ctx context.Context, required bool) {
-	for _, d := range s.all() {
-		if required && !d.spec.Required {
-			continue
-		}
-		s.Begin()
-		select {
-		case <-d.listed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	s.waitListed(ctx, func(d *Downstream) bool { return !required || d.spec.Required })
 }
 
 // WaitForTool waits until the servers that may offer the unknown tool have listed
 // what they offer, or ctx ends: those configured as required, and those whose
 // prefix the name has.
 func (s *Downstreams) WaitForTool(ctx context.Context, tool string) {
+	s.waitListed(ctx, func(d *Downstream) bool {
+		prefix := d.prefix()
+		return d.spec.Required || prefix != "" && strings.HasPrefix(tool, prefix)
+	})
+}
+
+func (s *Downstreams) waitListed(ctx context.Context, relevant func(*Downstream) bool) {
 	for _, d := range s.all() {
-		if prefix := d.prefix(); !d.spec.Required && (prefix == "" || !strings.HasPrefix(tool, prefix)) {
+		if !relevant(d) {
 			continue
 		}
 		s.Begin()
@@ -382,5 +374,5 @@ func (s *Downstreams) WaitForTool(ctx context.Context, tool string) {
 func (s *Downstreams) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return sortedNames(s.servers)
+	return slices.Sorted(maps.Keys(s.servers))
 }

@@ -1,5 +1,19 @@
 package aggregator
 
+import (
+	"context"
+	"encoding/json"
+	"io"
+)
+
+// NewStdioLink is newStdioLink without handlers.
+func NewStdioLink(in io.Reader, out io.Writer) *stdioLink { return newStdioLink(in, out, nil) }
+
+// Call sends a request without params.
+func (c *stdioLink) Call(ctx context.Context, method string) (json.RawMessage, error) {
+	return c.do(ctx, &request{method: method})
+}
+
 // For the tests.
 var Fits = fits
 

@@ -15,16 +15,6 @@ import (
 	"toolgate/policy"
 )
 
-// A Forward is a client's request about a task.
-type Forward struct {
-	Method    string
-	Params    json.RawMessage // as the client sent them
-	Caller    string
-	Client    policy.ClientFunc
-	Stateless bool                       // the client speaks protocol version 2026-07-28
-	Log       func(json.RawMessage) bool // see [gate.Call]
-}
-
 // An UnknownError reports that no server offers the resource or prompt.
 type UnknownError struct{ What, Name string }
 
@@ -65,21 +55,6 @@ func (s *Downstreams) Instructions() (names, texts []string) {
 	return names, texts
 }
 
-// Forward sends a request about a task to the server that runs the task, and
-// returns the result. It skips the gate, which the call that created the task has
-// passed. A JSON-RPC error of the server is returned as an [*RPCError].
-func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
-	body, err := rawjson.Parse(f.Params)
-	if err != nil {
-		return nil, &RPCError{Code: -32602, Message: "params is " + err.Error()}
-	}
-	meta, _ := rawjson.Parse(body.Get("_meta"))
-	body.Delete("_meta")
-	r := &request{method: f.Method, body: body, meta: meta, log: f.Log}
-	r.caller, r.client, r.stateless = f.Caller, f.Client, f.Stateless
-	return s.forwardTask(ctx, f, r)
-}
-
 // Requests that the policy decides like tools, besides [ReadResource]. They cannot
 // clash with tools of a server, whose names contain no slash.
 const (
@@ -102,33 +77,26 @@ func (s *Downstreams) Target(method string, params json.RawMessage) (Target, err
 	if err != nil {
 		return Target{}, &RPCError{Code: -32602, Message: "params is " + err.Error()}
 	}
-	for _, key := range []string{"_meta", "requestState", "inputResponses"} {
-		body.Delete(key)
-	}
+	body.Delete("_meta", "requestState", "inputResponses")
+	var n Named
 	switch method {
 	case GetPrompt:
-		p, err := s.prompt(body.Text("name"))
-		if err != nil {
-			return Target{}, err
-		}
-		return p.target(body, "name"), nil
+		n, err = s.prompt(body.Text("name"))
+		body.Set("name", rawjson.Quote(n.Raw))
 	case Complete:
-		return s.completes(body)
+		var ref rawjson.Object
+		n, ref, err = s.completes(body)
+		body.Set("ref", ref.Bytes())
 	case ReadResource, Subscribe:
-		owner, err := s.owner(body.Text("uri"))
-		if err != nil {
-			return Target{}, err
-		}
-		return owner.target(body, "uri"), nil
+		n, err = s.owner(body.Text("uri"))
+		body.Set("uri", rawjson.Quote(n.Raw))
+	default:
+		err = &RPCError{Code: -32601, Message: method + " is not supported"}
 	}
-	return Target{}, &RPCError{Code: -32601, Message: method + " is not supported"}
-}
-
-// target returns the target for n: body with n's raw name under key.
-func (n Named) target(body rawjson.Object, key string) Target {
-	body = slices.Clone(body)
-	body.Set(key, rawjson.Quote(n.Raw))
-	return Target{n.Server, body.Bytes()}
+	if err != nil {
+		return Target{}, err
+	}
+	return Target{n.Server, body.Bytes()}, nil
 }
 
 // DescribeRequest returns the action of a request that is not a tool call, for the
@@ -148,8 +116,7 @@ func (s *Downstreams) DescribeRequest(server, method string, args json.RawMessag
 			return policy.Action{}, err
 		}
 	}
-	yes := true
-	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: &yes}})
+	a := s.Describe(Tool{Server: server, Raw: as, Claims: policy.Claims{ReadOnly: new(true)}})
 	a.Request, a.Tool, a.Unasked = true, method, method == Complete
 	if as != method {
 		a.As, a.Arguments = as, body.Bytes()
@@ -168,17 +135,16 @@ func completed(body rawjson.Object) (method string, both rawjson.Object, err err
 	about, _ := rawjson.Parse(body.Get("context"))
 	values, _ := rawjson.Parse(about.Get("arguments"))
 	if value := argument.Get("value"); value != nil {
-		values = append(slices.Clone(values), rawjson.Field{Key: argument.Text("name"), Value: value})
+		values.Set(argument.Text("name"), value)
 	}
-	both = slices.Clone(body)
 	switch ref.Text("type") {
 	case "ref/prompt":
-		return GetPrompt, append(both,
-			rawjson.Field{Key: "name", Value: rawjson.Quote(ref.Text("name"))},
-			rawjson.Field{Key: "arguments", Value: values.Bytes()},
-		), nil
+		body.Set("name", rawjson.Quote(ref.Text("name")))
+		body.Set("arguments", values.Bytes())
+		return GetPrompt, body, nil
 	case "ref/resource":
-		return ReadResource, append(both, rawjson.Field{Key: "uri", Value: rawjson.Quote(ref.Text("uri"))}), nil
+		body.Set("uri", rawjson.Quote(ref.Text("uri")))
+		return ReadResource, body, nil
 	}
 	return "", nil, errors.New("ref has an unknown type")
 }
@@ -194,33 +160,21 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 		err := s.subscribe(ctx, subscription{d.spec.Name, body.Text("uri")})
 		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.sandboxLevel()}, err
 	}
-	meta, _ := rawjson.Parse(c.Meta)
-	r := &request{
-		method:    c.Action.Tool,
-		body:      body,
-		meta:      meta,
-		log:       c.Log,
-		caller:    c.Caller,
-		client:    c.Client,
-		inputs:    c.Inputs,
-		stateless: c.Stateless,
+	res, err := s.send(ctx, d, newRequest(c, c.Action.Tool, body))
+	if err == nil && rawjson.Kind(res) != '{' {
+		err = fmt.Errorf("the answer of the server %s is %w", d.spec.Name, rawjson.ErrNotObject)
 	}
-	res, err := s.send(ctx, d.spec.Name, r)
 	if err != nil {
 		return gate.Outcome{}, err
 	}
 	return gate.Outcome{Result: res, Level: d.sandboxLevel()}, nil
 }
 
-// send sends r to the server and returns the result in the form that r's client
-// understands.
-func (s *Downstreams) send(ctx context.Context, server string, r *request) (json.RawMessage, error) {
-	d, err := s.server(server)
-	if err != nil {
-		return nil, err
-	}
-	res, err := d.do(ctx, r, d.spec.requestTimeout(), true)
-	if !r.stateless {
+// send sends r to d and returns the result in the form that r's client understands.
+func (s *Downstreams) send(ctx context.Context, d *Downstream, r *request) (json.RawMessage, error) {
+	r.timeout, r.repeatable = d.spec.timeout(""), true
+	res, err := d.do(ctx, r)
+	if !r.Stateless {
 		res = withoutStatelessFields(res)
 	}
 	return res, err
@@ -236,64 +190,63 @@ func withoutStatelessFields(res json.RawMessage) json.RawMessage {
 	if err != nil || o.Text("resultType") != "complete" {
 		return res // not the protocol's resultType
 	}
-	for _, key := range []string{"resultType", "ttlMs", "cacheScope"} {
-		o.Delete(key)
-	}
+	o.Delete("resultType", "ttlMs", "cacheScope")
 	if meta, err := rawjson.Parse(o.Get("_meta")); err == nil {
 		meta.Delete("io.modelcontextprotocol/serverInfo")
-		o.Set("_meta", meta.Bytes())
-		if len(meta) == 0 {
-			o.Delete("_meta")
-		}
+		o.SetObject("_meta", meta)
 	}
 	return o.Bytes()
 }
 
-// requestTimeout returns the timeout of requests other than tool calls.
-func (s Spec) requestTimeout() time.Duration {
+// timeout returns the timeout of calls of a tool, or of other requests for "".
+func (s Spec) timeout(tool string) time.Duration {
 	if s.ToolTimeout == nil {
 		return 0
 	}
-	return s.ToolTimeout("")
+	return s.ToolTimeout(tool)
 }
 
 func (s *Downstreams) prompt(name string) (Named, error) {
-	for _, p := range s.Prompts() {
-		if p.Key == name {
-			return p, nil
-		}
+	if p, ok := withKey(s.Prompts(), name); ok {
+		return p, nil
 	}
 	return Named{}, &UnknownError{"prompt", name}
 }
 
-// completes returns the server whose prompt or resource a completion refers to.
-func (s *Downstreams) completes(body rawjson.Object) (Target, error) {
-	ref, err := rawjson.Parse(body.Get("ref"))
-	if err != nil {
-		return Target{}, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
+// withKey returns the element of list that has the key.
+func withKey(list []Named, key string) (Named, bool) {
+	i := slices.IndexFunc(list, func(n Named) bool { return n.Key == key })
+	if i < 0 {
+		return Named{}, false
 	}
-	target := func(n Named, key string) (Target, error) {
-		ref = slices.Clone(ref)
-		ref.Set(key, rawjson.Quote(n.Raw))
-		body.Set("ref", ref.Bytes())
-		return Target{n.Server, body.Bytes()}, nil
+	return list[i], true
+}
+
+// completes returns the prompt, template or resource that a completion refers to, and
+// the reference with the server's own name for it.
+func (s *Downstreams) completes(body rawjson.Object) (n Named, ref rawjson.Object, err error) {
+	ref, err = rawjson.Parse(body.Get("ref"))
+	if err != nil {
+		return n, nil, &RPCError{Code: -32602, Message: "ref is " + err.Error()}
 	}
 	switch ref.Text("type") {
 	case "ref/prompt":
-		p, err := s.prompt(ref.Text("name"))
-		if err != nil {
-			return Target{}, err
-		}
-		return target(p, "name")
+		n, err = s.prompt(ref.Text("name"))
+		ref.Set("name", rawjson.Quote(n.Raw))
+		return n, ref, err
 	case "ref/resource":
-		for _, l := range [][]Named{s.Templates(), s.Resources()} {
-			if i := slices.IndexFunc(l, func(n Named) bool { return n.Key == ref.Text("uri") }); i >= 0 {
-				return target(l[i], "uri")
-			}
+		uri := ref.Text("uri")
+		n, ok := withKey(s.Templates(), uri)
+		if !ok {
+			n, ok = withKey(s.Resources(), uri)
 		}
-		return Target{}, &UnknownError{"resource", ref.Text("uri")}
+		if !ok {
+			return n, nil, &UnknownError{"resource", uri}
+		}
+		ref.Set("uri", rawjson.Quote(n.Raw))
+		return n, ref, nil
 	}
-	return Target{}, &RPCError{Code: -32602, Message: "ref has an unknown type"}
+	return n, nil, &RPCError{Code: -32602, Message: "ref has an unknown type"}
 }
 
 // owner returns the server that has the resource. It is an error if several may
@@ -319,12 +272,10 @@ func (s *Downstreams) owner(uri string) (Named, error) {
 // list it; those with a matching template (the URI may come from a tool's result);
 // those that have resources at all.
 func (s *Downstreams) owners(uri string) []Named {
-	for _, n := range s.Resources() {
-		if n.Key == uri {
-			return []Named{n}
-		}
+	if n, ok := withKey(s.Resources(), uri); ok {
+		return []Named{n}
 	}
-	var list, having []Named
+	var having []Named
 	for _, d := range s.all() {
 		if !d.catalog().has("resources") {
 			continue
@@ -334,25 +285,18 @@ func (s *Downstreams) owners(uri string) []Named {
 		}
 		having = append(having, Named{Key: uri, Server: d.spec.Name, Raw: uri})
 	}
-	add := func(of Named) {
-		if !slices.ContainsFunc(list, func(n Named) bool { return n.Server == of.Server }) {
-			list = append(list, Named{Key: uri, Server: of.Server, Raw: uri})
+	owning := func(published []Named, match func(Named) bool) (list []Named) {
+		for _, p := range published {
+			if match(p) && !slices.ContainsFunc(list, func(n Named) bool { return n.Server == p.Server }) {
+				list = append(list, Named{Key: uri, Server: p.Server, Raw: uri})
+			}
 		}
-	}
-	for _, n := range s.Resources() {
-		if n.Raw == uri {
-			add(n)
-		}
-	}
-	if len(list) > 0 {
 		return list
 	}
-	for _, t := range s.Templates() {
-		if fits(t.Raw, uri) {
-			add(t)
-		}
+	if list := owning(s.Resources(), func(n Named) bool { return n.Raw == uri }); len(list) > 0 {
+		return list
 	}
-	if len(list) > 0 {
+	if list := owning(s.Templates(), func(n Named) bool { return fits(n.Raw, uri) }); len(list) > 0 {
 		return list
 	}
 	return having

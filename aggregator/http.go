@@ -2,16 +2,19 @@ package aggregator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,36 +22,27 @@ import (
 	"time"
 
 	"toolgate/internal/oauth"
-	"toolgate/internal/rawjson"
+	"toolgate/internal/sse"
 	"toolgate/internal/stdio"
 )
 
-// An HTTP says how a server over streamable HTTP is reached.
+// An HTTP describes how to reach a server over streamable HTTP.
 type HTTP struct {
 	URL    string
 	Header func() (http.Header, error) // of every request; nil: none
-	Client *http.Client                // nil: one with the usual settings
-	Tokens *oauth.Source               // of access tokens; nil: Header says all
+	Tokens *oauth.Source               // of access tokens; nil: none
 }
 
-func (h *HTTP) client() *http.Client {
-	if h.Client != nil {
-		return h.Client
-	}
-	return stayingClient
-}
-
-// A tokenError says that there is no access token to make a request with, so
-// that the server has done nothing.
+// A tokenError means that there is no access token for a request, which was not sent.
 type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// send makes a request with the server's access token. One that the server
-// refuses is renewed, and the request made once more.
+// send sends req with the access token. If the server rejects the token, it is renewed
+// and req is sent once more.
 func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	if h.Tokens == nil {
-		return h.client().Do(req)
+		return sameHostClient.Do(req)
 	}
 	ctx := req.Context()
 	token, err := h.Tokens.Token(ctx)
@@ -59,27 +53,24 @@ func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		resp, err := h.client().Do(req)
+		resp, err := sameHostClient.Do(req)
 		if err != nil {
 			return nil, err
 		}
-		said := resp.Header.Values("WWW-Authenticate")
-		switch resp.StatusCode {
-		case http.StatusUnauthorized:
-		case http.StatusForbidden:
-			if err := h.Tokens.Forbidden(ctx, said); err != nil {
-				resp.Body.Close()
-				return nil, &tokenError{err}
-			}
-			return resp, nil
-		default:
+		challenges := resp.Header.Values("WWW-Authenticate")
+		switch {
+		case resp.StatusCode == http.StatusForbidden:
+			err = h.Tokens.Forbidden(ctx, challenges)
+		case resp.StatusCode == http.StatusUnauthorized && try == 0:
+			token, err = h.Tokens.Renew(ctx, token, challenges)
+		case resp.StatusCode == http.StatusUnauthorized:
+			err = h.Tokens.Spent(ctx, token, challenges)
+		}
+		if err == nil && resp.StatusCode != http.StatusUnauthorized {
 			return resp, nil
 		}
 		resp.Body.Close()
-		if try > 0 {
-			return nil, &tokenError{h.Tokens.Spent(ctx, token, said)}
-		}
-		if token, err = h.Tokens.Renew(ctx, token, said); err != nil {
+		if err != nil {
 			return nil, &tokenError{err}
 		}
 		if req = req.Clone(ctx); req.GetBody != nil {
@@ -90,15 +81,15 @@ func (h *HTTP) send(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// isLoginError reports whether err asks a person to log in.
+// isLoginError reports whether err means that the user must log in.
 func isLoginError(err error) bool {
 	_, ok := errors.AsType[*oauth.LoginError](err)
 	return ok
 }
 
-// stayingClient does not follow a server to another host: the headers that
-// would go along may be secret, and net/http takes only some of them out.
-var stayingClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
+// sameHostClient follows no redirect to another host: the request's headers may be
+// secret, and net/http removes only some of them.
+var sameHostClient = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
 	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
 		return fmt.Errorf("it redirects to %s://%s, another host; set that as its url if you trust it",
 			req.URL.Scheme, req.URL.Host)
@@ -109,7 +100,7 @@ var stayingClient = &http.Client{CheckRedirect: func(req *http.Request, via []*h
 	return nil
 }}
 
-// A statusError is an HTTP answer that is none of JSON-RPC's.
+// A statusError is an HTTP error status without a JSON-RPC error.
 type statusError struct {
 	code int
 	text string
@@ -123,43 +114,39 @@ func (e *statusError) Error() string {
 	return s
 }
 
-// errRequestLost is wrapped when the answer to one request got lost and the
-// connection is otherwise good.
+// errRequestLost is wrapped when the answer to one request was lost but the connection
+// is good.
 var errRequestLost = errors.New("the answer was cut off")
 
-// connectHTTP opens a session over HTTP: in the era that the server spoke last
-// time, else in the newer one and, when it does not know that, in the older
-// one; and last over the transport that came before streamable HTTP.
+// connectHTTP opens a session over HTTP. It tries the protocol that the server used last
+// time first, the stateless one if there was none, and the HTTP+SSE transport last.
 func (s *session) connectHTTP(ctx context.Context) error {
-	eras := []func(context.Context) error{s.discover, s.initialize}
+	handshakes := []func(context.Context) error{s.discover, s.initialize}
 	if saved := s.d.catalog(); saved != nil && saved.Version != statelessVersion {
-		eras = []func(context.Context) error{s.initialize, s.discover}
+		slices.Reverse(handshakes)
 	}
-	var errs []error
-	for _, open := range eras {
-		l := newHTTPLink(s.d.spec.HTTP, s.handlers())
+	var err error
+	for _, open := range handshakes {
+		l := newHTTPLink(s.d.spec.HTTP, s)
 		s.link = l
-		err := open(ctx)
-		if err == nil {
-			l.established(ctx, s.version, s.stateless)
+		if err = open(ctx); err == nil {
+			l.established(ctx, s.initial.Version, s.stateless)
 			return nil
 		}
 		l.Close(err)
 		if err := hopeless(ctx, err); err != nil {
 			return err
 		}
-		errs = append(errs, err)
 	}
-	if st, ok := errors.AsType[*statusError](errs[len(errs)-1]); ok && st.code >= 400 && st.code < 500 {
-		if err := s.connectSSE(ctx); err == nil {
-			return nil
-		}
+	st, ok := errors.AsType[*statusError](err)
+	if ok && st.code >= 400 && st.code < 500 && s.connectSSE(ctx) == nil {
+		return nil
 	}
-	return errs[len(errs)-1]
+	return err
 }
 
-// hopeless returns err in the form in which it ends all trying, or nil when
-// another way may be tried.
+// hopeless returns the error that ends the attempts to connect, nil if another handshake
+// may succeed.
 func hopeless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -175,42 +162,36 @@ func hopeless(ctx context.Context, err error) error {
 		return permanentError{fmt.Errorf("%w; check its bearer_token_env_var or headers", st)}
 	}
 	if errors.Is(err, errNotSent) {
-		return err // nobody is there
+		return err // the server is unreachable
 	}
 	return nil
 }
 
-func (s *session) handlers() handlers {
-	return handlers{notify: s.onNotify, request: s.onRequest, junk: s.onInvalidLine}
-}
-
-// An httpLink is a connection over streamable HTTP, in either era. Each
-// request is a POST of its own, whose answer is a JSON body or a stream.
+// An httpLink is a connection over streamable HTTP, session-based or stateless.
+// Each request is a POST of its own, whose answer is a JSON body or a stream.
 type httpLink struct {
 	how    *HTTP
-	handle handlers
+	handle handler // nil: drop what comes unasked
 
 	life context.Context
 	stop context.CancelCauseFunc
 	last atomic.Int64
 
-	mu      sync.Mutex
-	id      string // Mcp-Session-Id, "" for none
-	version string // for the header; "" before it is negotiated
-	modern  bool
-	closed  bool
-	open    map[string]*openRequest
-	work    sync.WaitGroup
+	mu        sync.Mutex
+	id        string // Mcp-Session-Id, "" for none
+	version   string // for the header; "" before it is negotiated
+	stateless bool
+	open      map[string]*openRequest
+	work      sync.WaitGroup
 }
 
-// An openRequest waits for an answer, which some servers send on another
-// stream than the request's own.
+// An openRequest waits for its answer, which some servers send on another stream.
 type openRequest struct {
-	answer *envelope // as it came elsewhere
-	leave  func()    // the request's own stream
+	answer *envelope // received on another stream
+	leave  func()    // ends the request's own stream
 }
 
-func newHTTPLink(how *HTTP, h handlers) *httpLink {
+func newHTTPLink(how *HTTP, h handler) *httpLink {
 	l := &httpLink{how: how, handle: h, open: map[string]*openRequest{}}
 	l.life, l.stop = context.WithCancelCause(context.Background())
 	return l
@@ -218,16 +199,15 @@ func newHTTPLink(how *HTTP, h handlers) *httpLink {
 
 func (l *httpLink) Done() <-chan struct{} { return l.life.Done() }
 
-// Close ends the connection and, in the older era, the server's session.
+// Close ends the connection and, if there is one, the server's session.
 func (l *httpLink) Close(cause error) {
 	l.mu.Lock()
-	first, id := !l.closed, l.id
-	l.closed = true
+	id, closed := l.id, l.life.Err() != nil
+	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
 	l.mu.Unlock()
-	if !first {
+	if closed {
 		return
 	}
-	l.stop(fmt.Errorf("%w: %w", ErrClosed, cause))
 	if id != "" && !errors.Is(cause, errSessionGone) && !isLoginError(cause) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -242,19 +222,18 @@ func (l *httpLink) Close(cause error) {
 
 var errSessionGone = errors.New("the server does not know the session any more")
 
-// listenFirst is how long the first request waits at most for the stream of
-// what belongs to no request: what a server has to say while there is none is
-// lost, and a server may take what is opened last for the stream to answer on.
-// Some send nothing at all before they have something to say.
+// listenFirst limits how long the first request waits for the stream of notifications:
+// what a server sends while there is none is lost, and a server may answer on the stream
+// opened last. Some servers send no headers before the first notification.
 const listenFirst = 500 * time.Millisecond
 
-// established says that the handshake is over, and returns when the server has
-// answered whether it has something to listen to.
-func (l *httpLink) established(ctx context.Context, version string, modern bool) {
+// established ends the handshake. It returns when the server has answered whether it
+// offers a stream of notifications.
+func (l *httpLink) established(ctx context.Context, version string, stateless bool) {
 	l.mu.Lock()
-	l.version, l.modern = version, modern
+	l.version, l.stateless = version, stateless
 	l.mu.Unlock()
-	if modern {
+	if stateless {
 		return
 	}
 	answered := make(chan struct{})
@@ -278,18 +257,16 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 		if err != nil {
 			return nil, permanentError{err}
 		}
-		for key, values := range h {
-			req.Header[key] = values
-		}
+		maps.Copy(req.Header, h)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id != "" {
 		req.Header.Set("Mcp-Session-Id", l.id)
 	}
-	version, modern := l.version, l.modern
+	version, stateless := l.version, l.stateless
 	if r != nil && r.meta.Text(metaVersion) != "" {
-		version, modern = r.meta.Text(metaVersion), true
+		version, stateless = r.meta.Text(metaVersion), true
 	}
 	if version != "" {
 		req.Header.Set("MCP-Protocol-Version", version)
@@ -300,12 +277,9 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	} else {
 		req.Header.Set("Accept", "text/event-stream")
 	}
-	if modern && r != nil {
+	if stateless && r != nil {
 		req.Header.Set("Mcp-Method", r.method)
-		name := r.body.Text("name")
-		if name == "" {
-			name = r.body.Text("uri")
-		}
+		name := cmp.Or(r.body.Text("name"), r.body.Text("uri"))
 		if name == "" && strings.HasPrefix(r.method, "tasks/") {
 			name = r.body.Text("taskId")
 		}
@@ -319,8 +293,7 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 	return req, nil
 }
 
-// headerText returns s as a header's value, encoded where a header cannot
-// hold it.
+// headerText returns s as a header's value, encoded if necessary.
 func headerText(s string) string {
 	plain := s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?")
 	for _, c := range []byte(s) {
@@ -334,17 +307,13 @@ func headerText(s string) string {
 
 // do sends r and waits for its answer.
 func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	ctx, cancel := l.bound(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })()
 	id := strconv.FormatInt(l.last.Add(1), 10)
-	body := rawjson.Map{
-		"jsonrpc": json.RawMessage(`"2.0"`),
-		"id":      json.RawMessage(id),
-		"method":  rawjson.Quote(r.method),
-		"params":  r.params(id),
-	}.Bytes()
+	body := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}.line()
 	l.mu.Lock()
-	l.open[id] = &openRequest{leave: cancel}
+	l.open[id] = &openRequest{leave: func() { cancel(nil) }}
 	l.mu.Unlock()
 	res, err := l.exchange(ctx, body, id, r)
 	l.mu.Lock()
@@ -352,13 +321,14 @@ func (l *httpLink) do(ctx context.Context, r *request) (json.RawMessage, error) 
 	delete(l.open, id)
 	l.mu.Unlock()
 	if err != nil && elsewhere != nil {
-		return elsewhere.Result, asError(elsewhere.Error)
+		return elsewhere.answer()
 	}
 	if err == nil {
 		return res, nil
 	}
-	if ctx.Err() != nil && l.life.Err() == nil && !l.isModern(r) && r.method != "initialize" {
-		l.cancelled(id, context.Cause(ctx))
+	stateless := r.meta.Text(metaVersion) != "" // then the end of the stream cancels the request
+	if ctx.Err() != nil && l.life.Err() == nil && !stateless && r.method != "initialize" {
+		l.work.Go(func() { l.send(cancelled(id, context.Cause(ctx))) }) // ends within seconds
 	}
 	return nil, l.failure(ctx, err)
 }
@@ -376,17 +346,7 @@ func (l *httpLink) exchange(ctx context.Context, body []byte, id string, r *requ
 	return l.answer(ctx, resp, id, r)
 }
 
-func (l *httpLink) isModern(r *request) bool { return r.meta.Text(metaVersion) != "" }
-
-// bound returns ctx, ended also by the link's end.
-func (l *httpLink) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-// failure returns err as what it is: the caller's own, the link's end, or the
-// session's.
+// failure returns the cause of err: the end of the link, of ctx or of the session, or err.
 func (l *httpLink) failure(ctx context.Context, err error) error {
 	switch {
 	case l.life.Err() != nil:
@@ -394,7 +354,7 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case isLoginError(err):
-		go l.Close(err) // until somebody logs in there is no server
+		go l.Close(err) // the server is unusable until the user logs in
 	case errors.Is(err, errSessionGone):
 		go l.Close(errSessionGone) // the next request opens a new session
 		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, err)
@@ -402,36 +362,21 @@ func (l *httpLink) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// cancelled tells a server of the older era that nobody waits any more. In the
-// newer one the end of the stream says so.
-func (l *httpLink) cancelled(id string, cause error) {
-	params := rawjson.Object{
-		{Key: "requestId", Value: json.RawMessage(id)},
-		{Key: "reason", Value: rawjson.Quote(cause.Error())},
-	}.Bytes()
-	l.work.Go(func() { // ends within seconds
-		l.notifyRaw("notifications/cancelled", params)
-	})
-}
-
-func (l *httpLink) notifyRaw(method string, params json.RawMessage) error {
-	o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "method": rawjson.Quote(method)}
-	if len(params) > 0 {
-		o["params"] = params
-	}
-	return l.send(o.Bytes())
-}
-
 // send posts what needs no answer.
-func (l *httpLink) send(body []byte) error {
+func (l *httpLink) send(m envelope) error {
 	ctx, cancel := context.WithTimeout(l.life, 10*time.Second)
 	defer cancel()
+	return l.postAndDrain(ctx, m.line())
+}
+
+func (l *httpLink) postAndDrain(ctx context.Context, body []byte) error {
 	resp, err := l.post(ctx, body, nil)
-	if err == nil {
-		io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-		resp.Body.Close()
+	if err != nil {
+		return err
 	}
-	return err
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return nil
 }
 
 // Waits that a server may ask for with Retry-After.
@@ -440,8 +385,8 @@ const (
 	maxRetries    = 3
 )
 
-// post sends body and returns the answer, whose body the caller closes. When
-// the server is busy it is sent again, as the server wishes.
+// post sends body and returns the response, whose body the caller must close. It retries
+// as the Retry-After header of a busy server asks.
 func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Response, error) {
 	for try := 0; ; try++ {
 		req, err := l.request(ctx, http.MethodPost, body, r)
@@ -452,10 +397,10 @@ func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Res
 		if t, ok := errors.AsType[*tokenError](err); ok {
 			return nil, t
 		}
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		}
 		if err != nil {
-			if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-				return nil, fmt.Errorf("%w: %w", errNotSent, err)
-			}
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 		if resp.StatusCode < 300 {
@@ -474,8 +419,8 @@ func (l *httpLink) post(ctx context.Context, body []byte, r *request) (*http.Res
 	}
 }
 
-// retryAfter returns how long the server wants us to wait before sending the
-// request again, which it has not looked at.
+// retryAfter returns how long to wait before the request, which was not processed, is
+// sent again.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0, false
@@ -492,15 +437,12 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	return max(wait, 0), wait <= maxRetryAfter
 }
 
-// refusal returns the error that an HTTP status stands for: the JSON-RPC error
-// in its body, where there is one.
+// refusal returns the error for an HTTP error status: the JSON-RPC error in its body, if
+// there is one.
 func (l *httpLink) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what came is shown
-	l.mu.Lock()
-	id := l.id
-	l.mu.Unlock()
-	if resp.StatusCode == http.StatusNotFound && id != "" {
+	if l.sessionGone(resp) {
 		return errSessionGone
 	}
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -509,11 +451,14 @@ func (l *httpLink) refusal(resp *http.Response) error {
 			return m.Error
 		}
 	}
-	text := strings.TrimSpace(string(b))
-	if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-	}
+	text, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
 	return &statusError{code: resp.StatusCode, text: text[:min(len(text), 200)]}
+}
+
+func (l *httpLink) sessionGone(resp *http.Response) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return resp.StatusCode == http.StatusNotFound && l.id != ""
 }
 
 // answer reads the answer to the request with this id.
@@ -533,7 +478,7 @@ func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r
 		if err := json.Unmarshal(b, &m); err != nil {
 			return nil, fmt.Errorf("the answer is no JSON-RPC message: %w", err)
 		}
-		return m.Result, asError(m.Error)
+		return m.answer()
 	case "text/event-stream":
 		return l.stream(ctx, resp, id, r)
 	}
@@ -541,53 +486,52 @@ func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r
 	return nil, fmt.Errorf("the answer is of type %q, neither JSON nor an event stream", kind)
 }
 
-// asError keeps a nil *RPCError from becoming an error that is not nil.
-func asError(e *RPCError) error {
-	if e == nil {
-		return nil
-	}
-	return e
-}
-
-// maxResumes bounds how often a stream that ends too early is taken up again.
+// maxResumes limits how often a stream that ended early is resumed.
 const maxResumes = 5
 
-// stream reads events until the answer comes. A stream that ends before it is
-// taken up again behind its last event, where the server gave ids.
+// stream reads events until the answer. A stream that ends before is resumed after its
+// last event, if that had an id.
 func (l *httpLink) stream(ctx context.Context, resp *http.Response, id string, r *request) (json.RawMessage, error) {
 	for resumed := 0; ; resumed++ {
-		events := newEventReader(resp.Body)
+		events := sse.NewReader(resp.Body, maxMessage)
 		m, err := l.untilAnswer(events, id, r)
 		resp.Body.Close()
 		if err == nil {
-			return m.Result, asError(m.Error)
+			return m.answer()
 		}
-		if ctx.Err() != nil || events.lastID == "" || resumed == maxResumes {
+		if ctx.Err() != nil || events.LastID == "" || resumed == maxResumes {
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 		select {
-		case <-time.After(max(events.retry, 100*time.Millisecond)):
+		case <-time.After(max(events.Retry, 100*time.Millisecond)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		req, rerr := l.request(ctx, http.MethodGet, nil, nil)
-		if rerr != nil {
-			return nil, rerr
+		again, gerr := l.get(ctx, events.LastID)
+		if gerr != nil {
+			return nil, fmt.Errorf("%w: %w", errRequestLost, gerr)
 		}
-		req.Header.Set("Last-Event-ID", events.lastID)
-		if resp, rerr = l.how.send(req); rerr != nil {
-			return nil, fmt.Errorf("%w: %w", errRequestLost, rerr)
-		}
-		if resp.StatusCode != http.StatusOK {
+		if resp = again; resp.StatusCode != http.StatusOK {
 			resp.Body.Close()
 			return nil, fmt.Errorf("%w: %w", errRequestLost, err)
 		}
 	}
 }
 
-// takeElsewhere takes an answer that did not come on its request's stream.
-// The specification wants it there, but the ids of a session are its own, and
-// clients that look at nothing else are common.
+// get opens a stream of events, after the one with the id last unless that is "".
+func (l *httpLink) get(ctx context.Context, last string) (*http.Response, error) {
+	req, err := l.request(ctx, http.MethodGet, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	return l.how.send(req)
+}
+
+// takeElsewhere accepts an answer on another stream than its request's, against the
+// specification: ids are unique in a session, and many clients check nothing else.
 func (l *httpLink) takeElsewhere(m envelope) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -597,103 +541,61 @@ func (l *httpLink) takeElsewhere(m envelope) {
 	}
 }
 
-// untilAnswer hands on what comes before the answer to the request id, and
-// returns that.
-func (l *httpLink) untilAnswer(events *eventReader, id string, r *request) (envelope, error) {
+// untilAnswer returns the answer to the request id and passes on what comes before it.
+func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envelope, error) {
 	for {
-		ev, err := events.next()
+		ev, err := events.Next()
 		if err != nil {
 			return envelope{}, err
 		}
 		var m envelope
-		if err := json.Unmarshal(ev.data, &m); err != nil {
-			l.junk(ev.data, err)
+		if err := json.Unmarshal(ev.Data, &m); err != nil {
+			if l.handle != nil && len(bytes.TrimSpace(ev.Data)) > 0 {
+				text := string(ev.Data[:min(len(ev.Data), 200)])
+				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: text})
+			}
 			continue
 		}
 		switch {
 		case m.Method == "" && string(bytes.Trim(m.ID, `"`)) == id:
 			return m, nil
-		case m.Method == "notifications/progress" && r != nil && r.progress != nil:
-			r.progress(m.Params) // no other request is answered on this stream
+		case m.Method == "notifications/progress" && r != nil && r.Progress != nil:
+			r.Progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
-			l.unasked(m, r)
+			handleUnasked(l.handle, r, m, l.send)
 		case len(m.ID) > 0:
 			l.takeElsewhere(m)
 		}
 	}
 }
 
-func (l *httpLink) junk(data []byte, err error) {
-	if l.handle.junk != nil && len(bytes.TrimSpace(data)) > 0 {
-		l.handle.junk(&stdio.LineError{Msg: err.Error(), Text: string(data[:min(len(data), 200)])})
-	}
-}
-
-// unasked takes a notification or a request of the server.
-func (l *httpLink) unasked(m envelope, cause *request) {
-	if len(m.ID) > 0 && string(m.ID) != "null" {
-		reply := func(result json.RawMessage, err *RPCError) {
-			o := rawjson.Map{"jsonrpc": json.RawMessage(`"2.0"`), "id": m.ID}
-			if err != nil {
-				b, merr := json.Marshal(err)
-				if merr != nil {
-					return
-				}
-				o["error"] = b
-			} else {
-				o["result"] = result
-			}
-			l.send(o.Bytes())
-		}
-		if l.handle.request == nil || !l.handle.request(cause, m.Method, m.Params, reply) {
-			// Ends when it is sent.
-			go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"})
-		}
-		return
-	}
-	if l.handle.notify != nil {
-		l.handle.notify(cause, m.Method, m.Params)
-	}
-}
-
-// listen keeps the stream open on which a server of the older era tells what
-// belongs to no request. Many servers have none. It calls answered when the
-// server has answered for the first time, and when it ends.
+// listen keeps the stream open on which a session-based server sends what belongs to no
+// request. Many servers have none. It calls answered at the first response, and when it
+// ends.
 func (l *httpLink) listen(answered func()) {
 	defer answered()
 	last := ""
 	for failures := 0; l.life.Err() == nil; {
-		req, err := l.request(l.life, http.MethodGet, nil, nil)
-		if err != nil {
-			return
-		}
-		if last != "" {
-			req.Header.Set("Last-Event-ID", last)
-		}
 		wait := backoff(min(failures, 8))
-		resp, err := l.how.send(req)
+		resp, err := l.get(l.life, last)
 		answered()
 		if err == nil {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-			if resp.StatusCode == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") != "" {
-				resp.Body.Close()
-				go l.Close(errSessionGone) // waits for this goroutine
-				return
-			}
 			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 				resp.Body.Close()
+				if l.sessionGone(resp) {
+					go l.Close(errSessionGone) // waits for this goroutine
+				}
 				return
 			}
 			failures = 0
-			events := newEventReader(resp.Body)
+			events := sse.NewReader(resp.Body, maxMessage)
 			for err == nil {
 				_, err = l.untilAnswer(events, "", nil)
 			}
 			resp.Body.Close()
-			if events.lastID != "" {
-				last = events.lastID
-			}
-			wait = max(events.retry, time.Second)
+			last = cmp.Or(events.LastID, last)
+			wait = max(events.Retry, time.Second)
 		}
 		failures++
 		select {
@@ -705,67 +607,60 @@ func (l *httpLink) listen(answered func()) {
 
 // connectSSE opens a session over the HTTP transport of 2024-11-05: one stream
 // for all that comes, and an address to post to that its first event names.
-func (s *session) connectSSE(ctx context.Context) error {
+func (s *session) connectSSE(ctx context.Context) (err error) {
 	how := s.d.spec.HTTP
-	l := newHTTPLink(how, handlers{})
-	life, end := context.WithCancelCause(context.Background())
-	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	req, err := l.request(life, http.MethodGet, nil, nil)
+	l := newHTTPLink(how, nil)
+	defer func() {
+		if err != nil {
+			l.stop(err)
+		}
+	}()
+	release := context.AfterFunc(ctx, func() { l.stop(context.Cause(ctx)) })
+	resp, err := l.get(l.life, "")
 	if err != nil {
-		end(err)
 		return err
 	}
-	resp, err := how.send(req)
-	if err != nil {
-		end(err)
-		return err
-	}
-	events := newEventReader(resp.Body)
-	first, err := events.next()
-	if err != nil || first.kind != "endpoint" || resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		end(errors.New("no endpoint"))
+	context.AfterFunc(l.life, func() { resp.Body.Close() })
+	events := sse.NewReader(resp.Body, maxMessage)
+	first, err := events.Next()
+	if err != nil || first.Kind != "endpoint" || resp.StatusCode != http.StatusOK {
 		return &statusError{code: resp.StatusCode}
 	}
-	endpoint, err := endpointURL(how.URL, string(first.data))
+	endpoint, err := endpointURL(how.URL, string(first.Data))
 	if err != nil {
-		resp.Body.Close()
-		end(err)
 		return err
 	}
 	in, feed := io.Pipe()
 	go func() { // ends with the stream
-		defer resp.Body.Close()
 		for {
-			ev, err := events.next()
+			ev, err := events.Next()
 			if err != nil {
 				feed.CloseWithError(err)
 				return
 			}
-			if _, err := feed.Write(append(bytes.ReplaceAll(ev.data, []byte("\n"), []byte(" ")), '\n')); err != nil {
+			if _, err := feed.Write(append(bytes.ReplaceAll(ev.Data, []byte("\n"), []byte(" ")), '\n')); err != nil {
 				return
 			}
 		}
 	}()
-	post := &HTTP{URL: endpoint, Header: how.Header, Client: how.Client, Tokens: how.Tokens}
-	conn := newConn(in, &poster{ctx: life, link: newHTTPLink(post, handlers{})}, stdio.Limits{Line: maxMessage},
-		s.handlers())
-	context.AfterFunc(life, func() { in.CloseWithError(context.Cause(life)) })
+	l.how = &HTTP{URL: endpoint, Header: how.Header, Tokens: how.Tokens}
+	lines := newStdioLink(in, l, s)
+	context.AfterFunc(l.life, func() { in.CloseWithError(context.Cause(l.life)) })
 	go func() { // ends with the connection
-		<-conn.Done()
-		end(ErrClosed)
+		<-lines.Done()
+		l.stop(ErrClosed)
 	}()
-	s.link = conn
+	s.link = lines
 	if err := s.initialize(ctx); err != nil {
-		conn.Close(err)
+		lines.Close(err)
 		return err
 	}
-	stop() // from here on the stream outlives the handshake
+	release() // from here on the stream outlives the handshake
 	return nil
 }
 
-// endpointURL returns the address that a server names in its stream. It must
-// be the server's own: the headers that go there may be secret.
+// endpointURL returns the URL that a server sent as its endpoint. It must be on the same
+// host, because the request's headers may be secret.
 func endpointURL(base, ref string) (string, error) {
 	b, err := url.Parse(base)
 	if err != nil {
@@ -781,18 +676,10 @@ func endpointURL(base, ref string) (string, error) {
 	return u.String(), nil
 }
 
-// A poster posts each line that is written to it.
-type poster struct {
-	ctx  context.Context // of the stream that answers come on
-	link *httpLink
-}
-
-func (p *poster) Write(line []byte) (int, error) {
-	resp, err := p.link.post(p.ctx, bytes.TrimSpace(line), nil)
-	if err != nil {
+// Write posts a line, as a [stdioLink] needs it whose other stream is of events.
+func (l *httpLink) Write(line []byte) (int, error) {
+	if err := l.postAndDrain(l.life, bytes.TrimSpace(line)); err != nil {
 		return 0, err
 	}
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-	resp.Body.Close()
 	return len(line), nil
 }

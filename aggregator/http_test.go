@@ -80,7 +80,7 @@ func sessionBased(w http.ResponseWriter, r *http.Request, m message, session str
 
 func webSpec(w *web) aggregator.Spec {
 	s := spec("web", nil)
-	s.HTTP = &aggregator.HTTP{URL: w.URL, Client: w.Client()}
+	s.HTTP = &aggregator.HTTP{URL: w.URL}
 	return s
 }
 

@@ -8,12 +8,11 @@ import (
 	"toolgate/internal/rawjson"
 )
 
-// bytesPerToken is what a token is counted as, as Codex does.
+// bytesPerToken is the length of a token, as Codex counts it.
 const bytesPerToken = 4
 
-// limitResult cuts the texts of a result to what the config allows its tool,
-// keeping both ends of each. Without a limit, and below it, the result keeps
-// its bytes; so does whatever is no text.
+// limitResult cuts the middle of the texts in a result that exceed the limit; 0 means no
+// limit. Everything else keeps its bytes.
 func limitResult(res json.RawMessage, tokens int) json.RawMessage {
 	budget := tokens * bytesPerToken
 	if tokens <= 0 || len(res) <= budget {
@@ -45,8 +44,7 @@ func limitResult(res json.RawMessage, tokens int) json.RawMessage {
 	return o.Bytes()
 }
 
-// cutMiddle returns s with its middle cut out where it is longer than n bytes,
-// and says so in its place.
+// cutMiddle replaces the middle of s by a note if s is longer than n bytes.
 func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s

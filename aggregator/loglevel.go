@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,42 +13,19 @@ import (
 )
 
 // A logLevel is the log level of a session-based server: the level that its clients
-// have set, or a more verbose one while a pending request asks for it. The zero
-// value is ready to use.
+// have set, or a more verbose one while a pending request asks for it.
 type logLevel struct {
-	sent string // the level last sent to the server; guarded by busy
+	busy chan struct{} // holds an element while a level is being sent
+	sent string        // the level last sent to the server; guarded by busy
 
 	mu       sync.Mutex
-	busy     chan struct{}       // holds an element between acquire and release
 	requests map[*request]string // levels of the pending requests
 }
-
-// acquire waits for the right to send the server a level. If it returns true, the
-// caller must call release; it returns false if ctx ends first.
-func (t *logLevel) acquire(ctx context.Context) bool {
-	t.mu.Lock()
-	if t.busy == nil {
-		t.busy = make(chan struct{}, 1)
-	}
-	busy := t.busy
-	t.mu.Unlock()
-	select {
-	case busy <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (t *logLevel) release() { <-t.busy }
 
 // request records the level that r asks for; "" removes it.
 func (t *logLevel) request(r *request, level string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.requests == nil {
-		t.requests = map[*request]string{}
-	}
 	t.requests[r] = level
 	if level == "" {
 		delete(t.requests, r)
@@ -58,7 +36,12 @@ func (t *logLevel) request(r *request, level string) {
 func (t *logLevel) effective(level string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.requests {
+	return mostVerbose(level, t.requests)
+}
+
+// mostVerbose returns the most verbose of level, which may be "", and the levels in more.
+func mostVerbose[K comparable](level string, more map[K]string) string {
+	for _, l := range more {
 		if level == "" || slices.Index(logLevels, l) < slices.Index(logLevels, level) {
 			level = l
 		}
@@ -74,7 +57,7 @@ const levelWait = time.Second
 // the request.
 func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 	level := r.meta.Text(metaLogLevel)
-	if r.log == nil || s.stateless || !slices.Contains(logLevels, level) {
+	if r.Log == nil || s.stateless || !slices.Contains(logLevels, level) {
 		return func() {}
 	}
 	s.logLevel.request(r, level)
@@ -95,28 +78,21 @@ func (s *session) requestLevel(ctx context.Context, r *request) (done func()) {
 func (s *session) routeLog(cause *request, params json.RawMessage) bool {
 	params = slices.Clone(params)
 	if cause != nil {
-		return cause.log != nil && cause.log(params) || cause.stateless
+		return cause.Log != nil && cause.Log(params) || cause.Stateless
 	}
-	type call struct {
-		r      *request
-		number int
-	}
-	var calls []call
 	s.mu.Lock()
-	for r, w := range s.pending {
-		calls = append(calls, call{r, w.number})
-	}
+	latestFirst := func(a, b *request) int { return cmp.Compare(b.number, a.number) }
+	calls := slices.SortedFunc(maps.Keys(s.pending), latestFirst)
 	s.mu.Unlock()
-	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(b.number, a.number) })
 	stateless := len(calls) > 0
-	for _, c := range calls {
-		if c.r.caller != calls[0].r.caller {
+	for _, r := range calls {
+		if r.Caller != calls[0].Caller {
 			return false // several callers: it could be anybody's
 		}
-		stateless = stateless && c.r.stateless
+		stateless = stateless && r.Stateless
 	}
-	for _, c := range calls {
-		if c.r.log != nil && !c.r.answered.Load() && c.r.log(params) {
+	for _, r := range calls {
+		if r.Log != nil && !r.answered.Load() && r.Log(params) {
 			return true
 		}
 	}
@@ -130,26 +106,16 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 func (w *subscriptions) level() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	best := ""
-	for _, l := range w.levels {
-		if best == "" || slices.Index(logLevels, l) < slices.Index(logLevels, best) {
-			best = l
-		}
-	}
-	return best
+	return mostVerbose("", w.levels)
 }
 
 // SetLevel sets the log level of a client; "" removes it. The servers log at the
 // most verbose level that is set. It returns at once.
 func (s *Downstreams) SetLevel(client, level string) {
 	s.subscriptions.mu.Lock()
-	if s.subscriptions.levels == nil {
-		s.subscriptions.levels = map[string]string{}
-	}
+	s.subscriptions.levels[client] = level
 	if level == "" {
 		delete(s.subscriptions.levels, client)
-	} else {
-		s.subscriptions.levels[client] = level
 	}
 	s.subscriptions.mu.Unlock()
 	for _, d := range s.all() {
@@ -166,10 +132,12 @@ func (d *Downstream) setLevel(ctx context.Context, s *session) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if !s.logLevel.acquire(ctx) {
+	select {
+	case s.logLevel.busy <- struct{}{}:
+	case <-ctx.Done():
 		return
 	}
-	defer s.logLevel.release()
+	defer func() { <-s.logLevel.busy }()
 	level := s.logLevel.effective(d.set.subscriptions.level())
 	if level == "" || level == s.logLevel.sent {
 		return

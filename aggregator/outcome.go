@@ -24,7 +24,7 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	defer w.release(wk)
 	out, session, err := outcome(res)
 	out.Level, out.Hosts = ran.Level, ran.Hosts
-	w.recordSession(c, session, f, wk)
+	w.recordSession(c, session, wk)
 	return out, err
 }
 
@@ -34,13 +34,13 @@ const maxSessions = 10_000
 
 // SessionProfile returns the profile of a caller's session.
 func (w *Workers) SessionProfile(caller, session string) (policy.Profile, bool) {
-	if session == "" {
-		return policy.Profile{}, false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.sessions[caller+"\x00"+session]
-	return s.profile, ok
+	wk, ok := w.sessions[caller+"\x00"+session]
+	if !ok {
+		return policy.Profile{}, false
+	}
+	return wk.profile, true
 }
 
 // outcome reads a CallToolResult: whether it is an error, what the sandbox denied,
@@ -65,23 +65,17 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	if err != nil {
 		return out, "", nil // the keys occur in a text, not in _meta
 	}
-	if note := meta.Get(policy.DeniedKey); note != nil {
-		if err := json.Unmarshal(note, &out.Denied); err != nil {
+	for key, into := range map[string]any{policy.DeniedKey: &out.Denied, policy.SessionKey: &session} {
+		note := meta.Get(key)
+		if note == nil {
+			continue
+		}
+		if err := json.Unmarshal(note, into); err != nil {
 			return out, "", fmt.Errorf("reading the worker's note: %w", err)
 		}
 	}
-	if note := meta.Get(policy.SessionKey); note != nil {
-		if err := json.Unmarshal(note, &session); err != nil {
-			return out, "", fmt.Errorf("reading the worker's note: %w", err)
-		}
-	}
-	meta.Delete(policy.DeniedKey)
-	meta.Delete(policy.SessionKey)
-	if len(meta) > 0 {
-		all.Set("_meta", meta.Bytes())
-	} else {
-		all.Delete("_meta")
-	}
+	meta.Delete(policy.DeniedKey, policy.SessionKey)
+	all.SetObject("_meta", meta)
 	out.Result = all.Bytes()
 	return out, session, nil
 }

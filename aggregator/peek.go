@@ -10,15 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
-// What a person who looks on may see and do, beside the calls of clients.
-
 // A Running is a worker that runs.
 type Running struct {
-	ID      string // names it among all, and tells nothing else
+	ID      string // unique, and reveals nothing else
 	Caller  string
 	Profile policy.Profile
 	Level   string
@@ -33,12 +30,7 @@ func (w *Workers) Running() []Running {
 		if !wk.isReady() {
 			continue
 		}
-		r := Running{ID: peekID(k), Level: wk.proc.Level}
-		var profile string
-		r.Caller, profile, _ = strings.Cut(k, "\x00")
-		if json.Unmarshal([]byte(profile), &r.Profile) == nil {
-			list = append(list, r)
-		}
+		list = append(list, Running{ID: peekID(k), Caller: wk.caller, Profile: wk.profile, Level: wk.proc.Level})
 	}
 	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Caller+a.ID, b.Caller+b.ID) })
 	return list
@@ -52,14 +44,14 @@ func peekID(key string) string {
 func (wk *worker) isReady() bool {
 	select {
 	case <-wk.ready:
-		return wk.conn != nil
+		return wk.link != nil
 	default:
 		return false
 	}
 }
 
-// Peek calls a tool that only reads on the running worker with that id. It
-// goes past policy and record, so it is not for a model; and it starts none.
+// Peek calls a read-only tool on the running worker with that id, for the console. It
+// bypasses policy and audit log, so a model must not reach it; it starts no worker.
 func (w *Workers) Peek(ctx context.Context, id, tool string, args json.RawMessage) (json.RawMessage, error) {
 	w.mu.Lock()
 	var found *worker
@@ -72,7 +64,7 @@ func (w *Workers) Peek(ctx context.Context, id, tool string, args json.RawMessag
 	if found == nil {
 		return nil, errors.New("this worker does not run any more")
 	}
-	return found.conn.CallTool(ctx, tool, args, nil)
+	return found.link.do(ctx, &request{method: "tools/call", body: toolCall(tool, args)})
 }
 
 // Restart ends the server with that name and starts it again. It waits for
@@ -85,29 +77,7 @@ func (s *Downstreams) Restart(name string) error {
 		return fmt.Errorf("there is no server %s any more", name)
 	}
 	d := newDownstream(s, old.spec)
-	s.servers[name] = d
-	s.wg.Go(func() { // ends with d.ctx
-		old.cancel(errRestart)
-		<-old.stopped      // two of one server may want the same port or file
-		d.requestAttempt() // also one that starts only when it is needed
-		d.run()
-	})
+	d.requestAttempt() // also one that starts only when it is needed
+	s.start(d, old, errors.New("it is started again, as the user wished"))
 	return nil
-}
-
-var errRestart = errors.New("it is started again, as the user wished")
-
-// AcceptReview makes the tools of a review those that were seen, and not what
-// the server has come to offer since. A running toolgate publishes them when it
-// is told, see [Downstreams.Reviewed].
-func AcceptReview(stateDir, server string, list []Review) error {
-	seen := map[string]pinnedDefinition{}
-	for _, r := range list {
-		def, err := rawjson.Parse(r.Now)
-		if err != nil {
-			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
-		}
-		seen[r.Tool] = pin(def)
-	}
-	return savePins(pinFile(stateDir, server), seen)
 }

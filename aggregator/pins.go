@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"toolgate/aggregator/schema"
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/rawjson"
 )
 
@@ -60,7 +61,7 @@ func savePins(file string, pins map[string]pinnedDefinition) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(file, b)
+	return atomicfile.Write(file, b)
 }
 
 // pin returns the parts of a definition that the model and the policy rely on, with
@@ -68,9 +69,7 @@ func savePins(file string, pins map[string]pinnedDefinition) error {
 func pin(def rawjson.Object) pinnedDefinition {
 	kept := rawjson.Object{}
 	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
-		if v := def.Get(key); v != nil {
-			kept = append(kept, rawjson.Field{Key: key, Value: v})
-		}
+		kept = append(kept, rawjson.Field{Key: key, Value: def.Get(key)})
 	}
 	b := kept.Bytes()
 	var compact bytes.Buffer // a change of white space is no change
@@ -92,34 +91,17 @@ func (d *Downstream) pinNew(c *Catalog) {
 		d.log.Warn("reading the pinned definitions failed", "err", err)
 		return
 	}
-	added := false
-	for _, b := range c.Tools {
-		def, err := rawjson.Parse(b)
-		name := def.Text("name")
-		if err != nil || name == "" {
-			continue
-		}
+	before := len(pins)
+	for name, def := range c.namedTools() {
 		if _, ok := pins[name]; !ok {
-			pins[name], added = pin(def), true
+			pins[name] = pin(def)
 		}
 	}
-	if added {
+	if len(pins) > before {
 		if err := savePins(file, pins); err != nil {
 			d.log.Warn("saving the pinned definitions failed", "err", err)
 		}
 	}
-}
-
-// checkPin returns an error if the definition differs from the pinned one, so that
-// the tool must not be published before a review.
-func (d *Downstream) checkPin(pins map[string]pinnedDefinition, name string, def rawjson.Object) error {
-	if d.spec.Trusted {
-		return nil
-	}
-	if s, ok := pins[name]; ok && s.Digest != pin(def).Digest {
-		return fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
-	}
-	return nil
 }
 
 // A Review is one tool of a server for the user to review.
@@ -143,12 +125,7 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 		return nil, err
 	}
 	var list []Review
-	for _, b := range c.Tools {
-		def, err := rawjson.Parse(b)
-		name := def.Text("name")
-		if err != nil || name == "" {
-			continue
-		}
+	for name, def := range c.namedTools() {
 		now := pin(def)
 		r := Review{Tool: name, Now: now.Definition, Flags: schema.Flags(now.Definition)}
 		if old, ok := pins[name]; ok && old.Digest != now.Digest {
@@ -157,6 +134,20 @@ func ReviewServer(stateDir, server string) ([]Review, error) {
 		list = append(list, r)
 	}
 	return list, nil
+}
+
+// AcceptReview pins the definitions that were reviewed, and not what the server has
+// come to offer since. A running toolgate publishes them after [Downstreams.ReloadPins].
+func AcceptReview(stateDir, server string, list []Review) error {
+	pins := map[string]pinnedDefinition{}
+	for _, r := range list {
+		def, err := rawjson.Parse(r.Now)
+		if err != nil {
+			return fmt.Errorf("accepting the tool %s: %w", r.Tool, err)
+		}
+		pins[r.Tool] = pin(def)
+	}
+	return savePins(pinFile(stateDir, server), pins)
 }
 
 // ErrNeverStarted is the error for a server without a saved catalog.
@@ -182,10 +173,8 @@ func AcceptServer(stateDir, server string) error {
 		return err
 	}
 	pins := map[string]pinnedDefinition{}
-	for _, b := range c.Tools {
-		if def, err := rawjson.Parse(b); err == nil && def.Text("name") != "" {
-			pins[def.Text("name")] = pin(def)
-		}
+	for name, def := range c.namedTools() {
+		pins[name] = pin(def)
 	}
 	return savePins(pinFile(stateDir, server), pins)
 }

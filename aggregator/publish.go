@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,11 +23,10 @@ type Tool struct {
 	// except for the name and the sanitized parts of the schemas.
 	Definition json.RawMessage
 
-	Title       string
 	Description string
 	Claims      policy.Claims
 
-	schemas *schemaCache         // adapted definitions; nil: Definition only
+	adapted *sync.Map            // definitions by [schema.Profile]; nil: Definition only
 	tasks   string               // task support: "", taskOptional or taskRequired
 	renamed map[string]string    // published property name to raw one
 	headers []schema.HeaderParam // arguments sent in headers to a stateless server over HTTP
@@ -55,10 +53,10 @@ type published struct {
 
 // publishAll returns the published form of the servers' catalogs. No tool gets a
 // reserved name.
-func publishAll(servers []*Downstream, reserved map[string]bool) *published {
+func publishAll(servers []*Downstream, reserved []string) *published {
 	p := &published{byName: map[string]*Tool{}, faults: map[string][]string{}}
 	takenBy := map[string]string{}
-	for name := range reserved {
+	for _, name := range reserved {
 		takenBy[name] = "the built-in tools"
 	}
 	for _, d := range servers {
@@ -105,7 +103,10 @@ func (d *Downstream) publish(c *Catalog) *publishedServer {
 	if d.published == nil || d.published.from != c {
 		m := &publishedServer{from: c}
 		m.tools, m.faults = d.publishTools(c)
-		m.prompts = d.publishPrompts(c)
+		m.prompts = d.named(c.Prompts, "name")
+		for i, n := range m.prompts {
+			m.prompts[i].publishAs(d.publicName(n.Raw), "name")
+		}
 		m.resources = d.named(c.Resources, "uri")
 		m.templates = d.named(c.Templates, "uriTemplate")
 		d.published = m
@@ -122,29 +123,21 @@ func (d *Downstream) prefix() string {
 	if d.spec.Prefix != nil {
 		return policy.PlainName(*d.spec.Prefix)
 	}
-	return schema.DefaultPrefix(d.spec.Name)
+	return policy.ToolPrefix(d.spec.Name)
 }
 
-// names returns the published name of each raw one.
-func (d *Downstream) names(raw []string) map[string]string {
-	if !d.spec.Verbatim {
-		return schema.PublicNames(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+// publicName returns the published name of a raw one.
+func (d *Downstream) publicName(raw string) string {
+	if d.spec.Verbatim {
+		return raw
 	}
-	same := map[string]string{}
-	for _, r := range raw {
-		same[r] = r
-	}
-	return same
+	return schema.PublicName(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
 }
 
 // publishTools returns d's tools in published form, and a line for each one left out.
 func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
-	type entry struct {
-		name string
-		def  rawjson.Object
-	}
-	var entries []entry
-	var raw []string
+	var published []rawjson.Object
+	seen := map[string]bool{}
 	for i, b := range c.Tools {
 		def, err := rawjson.Parse(b)
 		name := def.Text("name")
@@ -152,33 +145,23 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 			faults = append(faults, fmt.Sprintf("tool %d is left out: it has no name", i+1))
 			continue
 		}
-		if slices.Contains(raw, name) {
+		if seen[name] {
 			faults = append(faults, fmt.Sprintf("%s is listed twice; the first one counts", name))
 			continue
 		}
-		raw = append(raw, name)
+		seen[name] = true
 		if d.spec.Published == nil || d.spec.Published(name) {
-			entries = append(entries, entry{name, def})
-		}
-	}
-	names := d.names(raw)
-	for r, name := range names {
-		if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, name) {
-			names[r] = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, r)
+			published = append(published, def)
 		}
 	}
 	pins, err := loadPins(pinFile(d.set.opts.StateDir, d.spec.Name))
 	if err != nil {
 		return nil, append(faults, fmt.Sprintf("all are left out: %v", err))
 	}
-	for _, e := range entries {
-		err := d.checkPin(pins, e.name, e.def)
-		var t Tool
-		if err == nil {
-			t, err = d.publishTool(c, e.name, names[e.name], e.def)
-		}
+	for _, def := range published {
+		t, err := d.publishTool(c, pins, def)
 		if err != nil {
-			faults = append(faults, fmt.Sprintf("%s is left out: %v", e.name, err))
+			faults = append(faults, fmt.Sprintf("%s is left out: %v", t.Raw, err))
 			continue
 		}
 		tools = append(tools, t)
@@ -188,34 +171,38 @@ func (d *Downstream) publishTools(c *Catalog) (tools []Tool, faults []string) {
 
 // publishTool returns the tool with this definition in published form, or why it
 // cannot be published.
-func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Object) (Tool, error) {
+func (d *Downstream) publishTool(c *Catalog, pins map[string]pinnedDefinition, def rawjson.Object) (Tool, error) {
+	raw := def.Text("name")
 	t := Tool{
-		Name:        name,
+		Name:        d.publicName(raw),
 		Server:      d.spec.Name,
 		Raw:         raw,
-		Title:       def.Text("title"),
 		Description: def.Text("description"),
 		Claims:      claimsOf(def.Get("annotations")),
 	}
+	if !d.spec.Verbatim && slices.Contains(d.set.opts.Reserved, t.Name) {
+		t.Name = schema.HashedName(d.spec.Name, d.prefix(), d.spec.NameBudget, raw)
+	}
+	// A changed definition is not published before a review.
+	if p, ok := pins[raw]; ok && !d.spec.Trusted && p.Digest != pin(def).Digest {
+		return t, fmt.Errorf("changed: run toolgate mcp review %s", d.spec.Name)
+	}
+	var err error
 	if d.spec.HTTP != nil && c.Version >= statelessVersion {
-		var err error
 		if t.headers, err = schema.HeaderParams(def.Get("inputSchema")); err != nil {
 			return t, err
 		}
 	}
-	if t.tasks = taskSupport(c, def); !d.spec.Verbatim {
-		publishTaskSupport(&def, t.tasks)
-		t.schemas = &schemaCache{}
+	t.tasks = taskSupport(c, &def, d.spec.Verbatim)
+	if !d.spec.Verbatim {
+		t.adapted = &sync.Map{}
 	}
-	input, renamed, err := d.publishSchema(raw, def.Get("inputSchema"))
-	if err != nil {
+	var input json.RawMessage
+	if input, t.renamed, err = d.publishSchema(raw, def.Get("inputSchema")); err != nil {
 		return t, err
 	}
-	t.renamed = renamed
-	def.Set("name", rawjson.Quote(name))
-	if !bytes.Equal(def.Get("inputSchema"), input) {
-		def.Set("inputSchema", input)
-	}
+	def.Set("name", rawjson.Quote(t.Name))
+	def.Set("inputSchema", input)
 	deleteInvalid(&def)
 	t.Definition = def.Bytes()
 	return t, nil
@@ -223,10 +210,8 @@ func (d *Downstream) publishTool(c *Catalog, raw, name string, def rawjson.Objec
 
 // publishSchema returns the input schema of the tool raw in published form, and the
 // raw names of renamed properties.
-func (d *Downstream) publishSchema(
-	raw string, input json.RawMessage,
-) (published json.RawMessage, renamed map[string]string, err error) {
-	published, renamed, err = schema.Sanitize(input)
+func (d *Downstream) publishSchema(raw string, input json.RawMessage) (json.RawMessage, map[string]string, error) {
+	published, renamed, err := schema.Sanitize(input)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -236,8 +221,8 @@ func (d *Downstream) publishSchema(
 		}
 		return published, renamed, nil
 	}
-	var removed string
-	if published, removed = schema.Shrink(published, d.spec.SchemaMax); removed != "" {
+	published, removed := schema.Shrink(published, d.spec.SchemaMax)
+	if removed != "" {
 		d.log.Info("input schema over its limit", "tool", raw, "published_without", removed)
 	}
 	return published, renamed, nil
@@ -267,11 +252,11 @@ func deleteInvalid(def *rawjson.Object) {
 func claimsOf(v json.RawMessage) policy.Claims {
 	o, _ := rawjson.Parse(v)
 	hint := func(key string) *bool {
-		var b bool
-		if k := rawjson.Kind(o.Get(key)); k != 't' && k != 'f' || json.Unmarshal(o.Get(key), &b) != nil {
+		v := string(o.Get(key))
+		if v != "true" && v != "false" {
 			return nil
 		}
-		return &b
+		return new(v == "true")
 	}
 	return policy.Claims{
 		ReadOnly:    hint("readOnlyHint"),
@@ -281,37 +266,25 @@ func claimsOf(v json.RawMessage) policy.Claims {
 	}
 }
 
-// publishPrompts returns d's prompts in published form.
-func (d *Downstream) publishPrompts(c *Catalog) []Named {
-	var raw []string
-	for _, b := range c.Prompts {
-		def, _ := rawjson.Parse(b)
-		raw = append(raw, def.Text("name"))
+// publishAs gives n the key, which is the value of member in its definition.
+func (n *Named) publishAs(key, member string) {
+	n.Key = key
+	if def, err := rawjson.Parse(n.Definition); err == nil {
+		def.Set(member, rawjson.Quote(key))
+		n.Definition = def.Bytes()
 	}
-	names := d.names(raw)
-	var list []Named
-	for i, b := range c.Prompts {
-		def, err := rawjson.Parse(b)
-		if err != nil || raw[i] == "" || slices.Contains(raw[:i], raw[i]) {
-			continue
-		}
-		name := names[raw[i]]
-		def.Set("name", rawjson.Quote(name))
-		list = append(list, Named{Key: name, Server: d.spec.Name, Raw: raw[i], Definition: def.Bytes()})
-	}
-	return list
 }
 
-// named returns resources or templates, whose URI is under key, in published form.
+// named returns what defs define, each under the name or URI that it has as its key.
 func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	var list []Named
 	for _, b := range defs {
 		def, err := rawjson.Parse(b)
-		uri := def.Text(key)
-		if err != nil || uri == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == uri }) {
+		raw := def.Text(key)
+		if err != nil || raw == "" || slices.ContainsFunc(list, func(n Named) bool { return n.Raw == raw }) {
 			continue
 		}
-		list = append(list, Named{Key: uri, Server: d.spec.Name, Raw: uri, Definition: b})
+		list = append(list, Named{Key: raw, Server: d.spec.Name, Raw: raw, Definition: b})
 	}
 	return list
 }
@@ -351,12 +324,7 @@ func mapURIs(list []Named, key string, servers []*Downstream) []Named {
 		if count[n.Raw] < 2 && !slices.ContainsFunc(servers, hasPrefixOf) {
 			continue
 		}
-		list[i].Key = uriPrefix(n.Server) + n.Raw
-		def, err := rawjson.Parse(n.Definition)
-		if err == nil {
-			def.Set(key, rawjson.Quote(list[i].Key))
-			list[i].Definition = def.Bytes()
-		}
+		list[i].publishAs(uriPrefix(n.Server)+n.Raw, key)
 	}
 	return sortNamed(list)
 }
@@ -388,33 +356,20 @@ func compare(a, b *Catalog) Change {
 	return c
 }
 
-func sortedNames(m map[string]*Downstream) []string { return slices.Sorted(maps.Keys(m)) }
-
-// A schemaCache holds a tool's definition for each profile requested so far.
-type schemaCache struct {
-	mu      sync.Mutex
-	adapted map[schema.Profile]json.RawMessage
-}
-
 // DefinitionFor returns the tool as in the answer to tools/list for a client with
 // profile p.
 func (t *Tool) DefinitionFor(p schema.Profile) json.RawMessage {
-	if t.schemas == nil || p != schema.Strict && p != schema.Gemini {
+	if t.adapted == nil || p != schema.Strict && p != schema.Gemini {
 		return t.Definition
 	}
-	t.schemas.mu.Lock()
-	defer t.schemas.mu.Unlock()
-	if b, ok := t.schemas.adapted[p]; ok {
-		return b
+	if b, ok := t.adapted.Load(p); ok {
+		return b.(json.RawMessage)
 	}
 	b := t.Definition
 	if def, err := rawjson.Parse(b); err == nil {
 		def.Set("inputSchema", schema.Adapt(def.Get("inputSchema"), p))
 		b = def.Bytes()
 	}
-	if t.schemas.adapted == nil {
-		t.schemas.adapted = map[schema.Profile]json.RawMessage{}
-	}
-	t.schemas.adapted[p] = b
+	t.adapted.Store(p, b)
 	return b
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/internal/stdio"
 	"toolgate/policy"
@@ -30,12 +31,10 @@ const (
 	metaProgress     = "progressToken"
 )
 
-var hopKeys = []string{metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress}
-
 // A link is a connection to a downstream server over any transport.
 type link interface {
 	do(context.Context, *request) (json.RawMessage, error)
-	notifyRaw(method string, params json.RawMessage) error
+	send(envelope) error
 	Done() <-chan struct{}
 	Close(cause error)
 }
@@ -48,23 +47,16 @@ type session struct {
 	exited  chan struct{}
 	waitErr error // of the process, valid once exited is closed
 
-	version   string // negotiated
 	stateless bool
 	initial   Catalog // from the handshake, without the lists
 
 	relist chan struct{} // signals that a list has changed
 
 	mu      sync.Mutex
-	last    int                         // number of the last call
-	pending map[*request]*activeRequest // under way
+	last    int               // number of the last call
+	pending map[*request]bool // under way
 
-	logLevel logLevel
-}
-
-// An activeRequest tracks a call in progress.
-type activeRequest struct {
-	number int
-	asked  int // questions attributed to it by inferCause
+	logLevel *logLevel
 }
 
 // clientCapabilities are the capabilities that toolgate declares to downstream
@@ -107,27 +99,27 @@ func (s *session) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the answer to initialize is %w", err)
 	}
-	s.version, s.stateless = o.Text("protocolVersion"), false
-	if s.version == "" {
-		return errors.New("the answer to initialize has no protocolVersion")
-	}
+	s.stateless = false
 	s.initial = Catalog{
-		Version:      s.version,
+		Version:      o.Text("protocolVersion"),
 		ServerInfo:   o.Get("serverInfo"),
 		Capabilities: o.Get("capabilities"),
 		Instructions: o.Text("instructions"),
 	}
-	return s.link.notifyRaw("notifications/initialized", nil)
+	if s.initial.Version == "" {
+		return errors.New("the answer to initialize has no protocolVersion")
+	}
+	return s.link.send(envelope{Method: "notifications/initialized"})
 }
 
-func (s *session) discover(ctx context.Context) error {
-	s.stateless, s.version = true, statelessVersion
+func (s *session) discover(ctx context.Context) (err error) {
+	s.stateless = true // as hopMeta needs it
+	defer func() { s.stateless = err == nil }()
 	res, err := s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	if supportsStateless(err) {
 		res, err = s.link.do(ctx, &request{method: "server/discover", meta: s.hopMeta(nil)})
 	}
 	if err != nil {
-		s.stateless = false
 		return err
 	}
 	o, err := rawjson.Parse(res)
@@ -136,7 +128,6 @@ func (s *session) discover(ctx context.Context) error {
 	}
 	versions := rawjson.Strings(o.Get("supportedVersions"))
 	if !slices.Contains(versions, statelessVersion) {
-		s.stateless = false
 		return fmt.Errorf("it supports %v, not %s", versions, statelessVersion)
 	}
 	meta, _ := rawjson.Parse(o.Get("_meta"))
@@ -166,12 +157,10 @@ func supportsStateless(err error) bool {
 // hopMeta returns meta for this hop: without the keys of the previous hop, and with
 // those that a stateless server needs. The client's capabilities and log level are
 // kept for a stateless server.
-func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
-	o, _ := rawjson.Parse(meta)
+func (s *session) hopMeta(meta rawjson.Object) rawjson.Object {
+	o := slices.Clone(meta)
 	capabilities, level := o.Get(metaCapabilities), o.Get(metaLogLevel)
-	for _, key := range hopKeys {
-		o.Delete(key)
-	}
+	o.Delete(metaVersion, metaCapabilities, metaClient, metaLogLevel, metaProgress)
 	if s.stateless {
 		if rawjson.Kind(capabilities) != '{' {
 			capabilities = json.RawMessage(clientCapabilities)
@@ -179,9 +168,7 @@ func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 		o.Set(metaVersion, rawjson.Quote(statelessVersion))
 		o.Set(metaCapabilities, capabilities)
 		o.Set(metaClient, s.clientInfo())
-		if level != nil {
-			o.Set(metaLogLevel, level)
-		}
+		o.Set(metaLogLevel, level)
 	}
 	return o
 }
@@ -189,14 +176,15 @@ func (s *session) hopMeta(meta json.RawMessage) rawjson.Object {
 // call sends r and returns the result. It gets the client's answers to the questions
 // that a stateless server asks in its results.
 func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error) {
-	if r.log != nil {
+	if r.Log != nil {
 		r.answered = new(atomic.Bool)
 	}
 	defer s.requestLevel(ctx, r)()
-	r.meta = s.hopMeta(r.meta.Bytes())
+	r.meta = s.hopMeta(r.meta)
 	s.mu.Lock()
 	s.last++
-	s.pending[r] = &activeRequest{number: s.last}
+	r.number = s.last
+	s.pending[r] = true
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -204,11 +192,15 @@ func (s *session) call(ctx context.Context, r *request) (json.RawMessage, error)
 		s.mu.Unlock()
 	}()
 	res, err := s.link.do(ctx, r)
-	if err == nil && s.stateless {
+	if err == nil && s.stateless && mayAsk[r.method] {
 		return s.answerInputs(ctx, r, res)
 	}
 	return res, err
 }
+
+// mayAsk are the methods whose result may be a question (specification 2026-07-28,
+// multi round-trip requests).
+var mayAsk = map[string]bool{"tools/call": true, GetPrompt: true, ReadResource: true}
 
 // maxRounds is how often a stateless server may ask for input during a call.
 const maxRounds = 10
@@ -230,7 +222,7 @@ func (s *session) answerInputs(ctx context.Context, r *request, res json.RawMess
 		}
 		again := *r
 		again.body = slices.Clone(r.body)
-		if r.log != nil {
+		if r.Log != nil {
 			r.answered.Store(false)
 		}
 		if answers != nil {
@@ -252,8 +244,8 @@ func (s *session) askInputs(ctx context.Context, r *request, requests json.RawMe
 	if len(questions) == 0 {
 		return nil, nil
 	}
-	if r.inputs != nil {
-		return r.inputs(ctx, requests)
+	if r.Inputs != nil {
+		return r.Inputs(ctx, requests)
 	}
 	answers := rawjson.Object{}
 	for _, q := range questions {
@@ -284,10 +276,8 @@ func (s *session) onRequest(
 		return false
 	}
 	go func() { // ends with the answer, at the latest when the session ends
-		ctx, cancel := context.WithCancelCause(context.Background())
+		ctx, cancel := context.WithCancelCause(s.d.set.ctx)
 		defer cancel(nil)
-		stop := context.AfterFunc(s.d.set.ctx, func() { cancel(errShutdown) })
-		defer stop()
 		go func() { // ends with ctx or the link
 			select {
 			case <-s.link.Done():
@@ -295,7 +285,7 @@ func (s *session) onRequest(
 			case <-ctx.Done():
 			}
 		}()
-		if cause == nil || cause.client == nil {
+		if cause == nil || cause.Client == nil {
 			cause, params = s.causeInTask(params)
 		}
 		if cause == nil {
@@ -320,25 +310,24 @@ func (s *session) inferCause(method string) (*request, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var cause *request
-	var best *activeRequest
-	for r, w := range s.pending {
-		if r.client == nil {
+	for r := range s.pending {
+		if r.Client == nil {
 			continue
 		}
-		if cause != nil && cause.caller != r.caller {
+		if cause != nil && cause.Caller != r.Caller {
 			return nil, errors.New("calls of several clients are pending, " +
 				"and the request does not say which one it belongs to")
 		}
-		if best == nil || w.asked < best.asked || w.asked == best.asked && w.number > best.number {
-			cause, best = r, w
+		if cause == nil || r.asked < cause.asked || r.asked == cause.asked && r.number > cause.number {
+			cause = r
 		}
 	}
 	if cause != nil {
-		best.asked++
+		cause.asked++
 		return cause, nil
 	}
 	if method == "roots/list" { // sent when a session opens, before any call
-		return &request{client: s.d.set.soleClient()}, nil
+		return &request{Call: gate.Call{Client: s.d.set.soleClient()}}, nil
 	}
 	if len(s.pending) > 0 { // of callers without a client, such as toolgate call
 		return &request{}, nil
@@ -350,17 +339,17 @@ func (s *session) inferCause(method string) (*request, error) {
 func (s *session) askClient(
 	ctx context.Context, r *request, method string, params json.RawMessage,
 ) (json.RawMessage, *RPCError) {
-	if r.client == nil {
-		return s.withoutClient(method)
+	res, err := json.RawMessage(nil), policy.ErrNoClient
+	if r.Client != nil {
+		res, err = r.Client(ctx, method, params)
 	}
-	res, err := r.client(ctx, method, params)
-	if errors.Is(err, policy.ErrNoClient) {
+	rpc, isRPC := errors.AsType[*RPCError](err)
+	switch {
+	case errors.Is(err, policy.ErrNoClient):
 		return s.withoutClient(method)
-	}
-	if rpc, ok := errors.AsType[*RPCError](err); ok {
+	case isRPC:
 		return nil, rpc
-	}
-	if err != nil {
+	case err != nil:
 		return nil, &RPCError{Code: -32603, Message: err.Error()}
 	}
 	return res, nil
@@ -410,8 +399,8 @@ func (s *session) callers() []string {
 	defer s.mu.Unlock()
 	var list []string
 	for r := range s.pending {
-		if r.caller != "" && !slices.Contains(list, r.caller) {
-			list = append(list, r.caller)
+		if r.Caller != "" && !slices.Contains(list, r.Caller) {
+			list = append(list, r.Caller)
 		}
 	}
 	return list
@@ -427,10 +416,9 @@ const maxPages = 1000
 
 // list returns the elements of all pages of a list method, and the ttl of the last
 // page that has one, 0 for none.
-func (s *session) list(
-	ctx context.Context, method, key string,
-) (elements []json.RawMessage, ttl time.Duration, err error) {
+func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessage, time.Duration, error) {
 	all := []json.RawMessage{}
+	var ttl time.Duration
 	seen := map[string]bool{}
 	for cursor, page := "", 0; page < maxPages; page++ {
 		r := &request{method: method, meta: s.hopMeta(nil)}
@@ -507,21 +495,9 @@ func (s *session) close(cause error) {
 	if s.proc == nil {
 		return
 	}
-	s.proc.In.Close()
 	grace := s.d.set.opts.Grace
 	if s.d.set.ctx.Err() != nil {
 		grace /= 2 // our own shutdown is limited too
 	}
-	steps := []func() error{s.proc.Term, s.proc.Kill}
-	for _, step := range steps {
-		select {
-		case <-s.exited:
-			return
-		case <-time.After(grace):
-		}
-		if step != nil {
-			step()
-		}
-	}
-	<-s.exited
+	s.proc.end(s.exited, grace, s.proc.Term, s.proc.Kill)
 }

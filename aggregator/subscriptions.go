@@ -12,12 +12,13 @@ import (
 )
 
 // subscriptions holds the state that clients have requested of the servers, so that
-// a new session can restore it. The zero value is empty.
+// a new session can restore it.
 type subscriptions struct {
 	mu      sync.Mutex
 	counts  map[subscription]int
 	levels  map[string]string // log levels by caller
-	changed chan struct{}     // closed and replaced when counts changes
+	changed context.Context   // ended and replaced when counts changes
+	change  context.CancelFunc
 }
 
 // A subscription is a resource whose updates some client wants.
@@ -41,12 +42,13 @@ func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
 func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 	for _, o := range s.owners(uri) {
 		w := subscription{o.Server, o.Raw}
-		if s.subscriptions.has(w) {
-			if s.subscriptions.add(w, -1) {
-				return s.sendSubscription(ctx, w, "resources/unsubscribe")
-			}
-			return nil
+		if !s.subscriptions.has(w) {
+			continue
 		}
+		if s.subscriptions.add(w, -1) {
+			return s.sendSubscription(ctx, w, "resources/unsubscribe")
+		}
+		break
 	}
 	return nil
 }
@@ -77,18 +79,15 @@ func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, meth
 func (w *subscriptions) add(what subscription, by int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.counts == nil {
-		w.counts = map[subscription]int{}
-	}
 	before := w.counts[what]
 	w.counts[what] = before + by
 	if w.counts[what] <= 0 {
 		delete(w.counts, what)
 	}
 	edge := before == 0 || before+by == 0
-	if edge && w.changed != nil {
-		close(w.changed)
-		w.changed = nil
+	if edge {
+		w.change()
+		w.changed, w.change = context.WithCancel(context.Background())
 	}
 	return edge
 }
@@ -99,9 +98,9 @@ func (w *subscriptions) has(what subscription) bool {
 	return w.counts[what] > 0
 }
 
-// ofServer returns the URIs subscribed to on the server, sorted, and a channel that
-// is closed when any subscription changes.
-func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
+// ofServer returns the URIs subscribed to on the server, sorted, and a context
+// that ends when any subscription changes.
+func (w *subscriptions) ofServer(server string) ([]string, context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var uris []string
@@ -111,9 +110,6 @@ func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 		}
 	}
 	slices.Sort(uris)
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
 	return uris, w.changed
 }
 
@@ -122,7 +118,7 @@ func (w *subscriptions) ofServer(server string) ([]string, <-chan struct{}) {
 func (s *Downstreams) NotifyRootsChanged() {
 	for _, d := range s.all() {
 		if session := d.currentSession(); session != nil && !session.stateless {
-			go session.link.notifyRaw("notifications/roots/list_changed", nil) // ends when it is written
+			go session.link.send(envelope{Method: "notifications/roots/list_changed"}) // ends when it is written
 		}
 	}
 }
@@ -151,23 +147,16 @@ func (s *session) listenChanges(ctx context.Context) {
 		want := s.wantedChanges(uris)
 		if len(want) == 0 {
 			select {
-			case <-changed:
+			case <-changed.Done():
 			case <-ctx.Done():
 			}
 			continue
 		}
 		lctx, cancel := context.WithCancel(ctx)
-		stop := make(chan struct{})
-		go func() { // ends with the stream
-			select {
-			case <-changed:
-				cancel()
-			case <-stop:
-			}
-		}()
+		stop := context.AfterFunc(changed, cancel)
 		body := rawjson.Object{{Key: "notifications", Value: want.Bytes()}}
 		_, err := s.link.do(lctx, &request{method: "subscriptions/listen", body: body, meta: s.hopMeta(nil)})
-		close(stop)
+		stop()
 		again := lctx.Err() != nil
 		cancel()
 		if again {
@@ -182,7 +171,7 @@ func (s *session) listenChanges(ctx context.Context) {
 		failures++
 		select {
 		case <-time.After(backoff(failures)):
-		case <-changed:
+		case <-changed.Done():
 		case <-ctx.Done():
 		}
 	}
@@ -202,11 +191,7 @@ func (s *session) wantedChanges(uris []string) rawjson.Object {
 		}
 	}
 	if len(uris) > 0 && s.initial.has("resources", "subscribe") {
-		list := make([]json.RawMessage, len(uris))
-		for i, uri := range uris {
-			list[i] = rawjson.Quote(uri)
-		}
-		want.Set("resourceSubscriptions", rawjson.Array(list))
+		want.Set("resourceSubscriptions", rawjson.StringArray(uris))
 	}
 	return want
 }

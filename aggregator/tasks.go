@@ -59,20 +59,16 @@ func (b *taskRegistry) add(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	own := 0
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return now.After(o.expires) })
+	own := 0
 	for _, o := range b.list {
 		if o.caller == t.caller {
 			own++
 		}
 	}
-	for i := 0; own >= maxTasks && i < len(b.list); {
-		if b.list[i].caller != t.caller {
-			i++
-			continue
-		}
+	for ; own >= maxTasks; own-- {
+		i := slices.IndexFunc(b.list, func(o *task) bool { return o.caller == t.caller })
 		b.list = slices.Delete(b.list, i, i+1)
-		own--
 	}
 	b.list = append(b.list, t)
 }
@@ -83,52 +79,46 @@ func (b *taskRegistry) remove(t *task) {
 	b.list = slices.DeleteFunc(b.list, func(o *task) bool { return o == t })
 }
 
-// find returns the caller's task with this id, nil when there is none.
-func (b *taskRegistry) find(caller, id string, stateless bool) *task {
+// find returns the oldest task that is as match wants it, nil when there is none.
+func (b *taskRegistry) find(match func(*task) bool) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.list {
-		if id != "" && t.id == id && t.caller == caller && t.stateless == stateless && time.Now().Before(t.expires) {
-			return t
-		}
+	if i := slices.IndexFunc(b.list, match); i >= 0 {
+		return b.list[i]
 	}
 	return nil
+}
+
+// ofCaller returns the caller's task with this id, nil when there is none.
+func (b *taskRegistry) ofCaller(caller, id string, stateless bool) *task {
+	return b.find(func(t *task) bool {
+		return t.isFor(caller, stateless) && t.id == id
+	})
 }
 
 // ofServer returns the task with the server's id raw, nil when there is none.
 func (b *taskRegistry) ofServer(server, raw string) *task {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, t := range b.list {
-		if t.server == server && t.raw == raw {
-			return t
-		}
-	}
-	return nil
+	return b.find(func(t *task) bool { return t.server == server && t.raw == raw })
 }
 
-// ofCaller returns the caller's tasks of the session-based protocol, in order of
+// listed returns the caller's tasks of the session-based protocol, in order of
 // creation.
-func (b *taskRegistry) ofCaller(caller string) []*task {
+func (b *taskRegistry) listed(caller string) []*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var list []*task
-	for _, t := range b.list {
-		if t.caller == caller && !t.stateless && t.id != "" && time.Now().Before(t.expires) {
-			list = append(list, t)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(b.list), func(t *task) bool { return !t.isFor(caller, false) })
+}
+
+// isFor reports whether the caller may use the task in the protocol that it has.
+func (t *task) isFor(caller string, stateless bool) bool {
+	return t.id != "" && t.caller == caller && t.stateless == stateless && time.Now().Before(t.expires)
 }
 
 // hasRunning reports whether the server has tasks that may still be running, so
 // that it must not be stopped.
 func (b *taskRegistry) hasRunning(server string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.list, func(t *task) bool {
-		return t.server == server && !t.done && time.Now().Before(t.expires)
-	})
+	running := func(t *task) bool { return t.server == server && !t.done && time.Now().Before(t.expires) }
+	return b.find(running) != nil
 }
 
 // update records the status and ttl that the server reports for a task.
@@ -171,43 +161,42 @@ const (
 )
 
 // taskSupport returns the task support of a tool of a server with catalog c, "" for
-// none.
-func taskSupport(c *Catalog, def rawjson.Object) string {
-	if !c.has("tasks", "requests", "tools", "call") {
+// none. Unless verbatim, it changes the definition of a tool that its server runs only
+// as a task to one that may also run without, see addTask.
+func taskSupport(c *Catalog, def *rawjson.Object, verbatim bool) string {
+	execution, _ := rawjson.Parse(def.Get("execution"))
+	support := execution.Text("taskSupport")
+	if support != taskOptional && support != taskRequired || !c.has("tasks", "requests", "tools", "call") {
 		return ""
 	}
-	execution, _ := rawjson.Parse(def.Get("execution"))
-	switch support := execution.Text("taskSupport"); support {
-	case taskOptional, taskRequired:
-		return support
+	if support == taskRequired && !verbatim {
+		execution.Set("taskSupport", rawjson.Quote(taskOptional))
+		def.Set("execution", execution.Bytes())
 	}
-	return ""
+	return support
 }
 
-// withTask returns the body of a call with its task parameter. awaited is set if the
-// tool runs only as a task but the client did not ask for one: then we create the
-// task and wait for its result.
-func (s *Downstreams) withTask(
-	d *Downstream, t *Tool, c gate.Call, body rawjson.Object,
-) (with rawjson.Object, awaited bool, err error) {
-	switch asked := len(c.Task) > 0 && !c.Stateless; {
+// addTask gives r, a call of t, its task parameter. awaited is set if the tool runs
+// only as a task but the client did not ask for one: then we create the task and wait
+// for its result.
+func (d *Downstream) addTask(r *request, t *Tool) (awaited bool, err error) {
+	switch asked := len(r.Task) > 0 && !r.Stateless; {
 	case asked && t.tasks == "":
 		msg := "the tool " + t.Name + " does not run as a task; call it without task"
-		return nil, false, &RPCError{Code: -32601, Message: msg}
+		return false, &RPCError{Code: -32601, Message: msg}
 	case asked:
-		return append(body, rawjson.Field{Key: "task", Value: c.Task}), false, nil
+		r.body = append(r.body, rawjson.Field{Key: "task", Value: r.Task})
 	case t.tasks == taskRequired && !d.spec.Verbatim:
-		return append(body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")}), true, nil
+		r.body = append(r.body, rawjson.Field{Key: "task", Value: json.RawMessage("{}")})
+		return true, nil
 	}
-	return body, false, nil
+	return false, nil
 }
 
 // created registers the task that a call's result announces and returns the result
 // with our id for it. A task that is hidden from the client gets no id. If the
 // result announces no task, it is returned unchanged with a nil task.
-func (s *Downstreams) created(
-	d *Downstream, t *Tool, c gate.Call, res json.RawMessage, hidden bool,
-) (json.RawMessage, *task) {
+func (d *Downstream) created(t *Tool, r *request, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
 	if !bytes.Contains(res, []byte(`"taskId"`)) {
 		return res, nil
 	}
@@ -228,17 +217,17 @@ func (s *Downstreams) created(
 	k := &task{
 		server:    d.spec.Name,
 		raw:       raw,
-		caller:    c.Caller,
+		caller:    r.Caller,
 		tool:      t.Raw,
 		stateless: stateless,
-		client:    c.Client,
+		client:    r.Client,
 		made:      time.Now(),
 	}
 	if !hidden {
 		k.id = rand.Text()
 	}
-	s.tasks.update(k, inner)
-	s.tasks.add(k)
+	d.set.tasks.update(k, inner)
+	d.set.tasks.add(k)
 	inner.Set("taskId", rawjson.Quote(k.id))
 	if stateless {
 		return inner.Bytes(), k
@@ -247,20 +236,24 @@ func (s *Downstreams) created(
 	return o.Bytes(), k
 }
 
-// awaitTask returns the result of a task that is hidden from the client. If the
-// client gives up or the timeout passes, it cancels the task.
-func (s *Downstreams) awaitTask(
-	ctx context.Context, d *Downstream, k *task, c gate.Call, timeout time.Duration,
-) (json.RawMessage, error) {
-	defer s.tasks.remove(k)
+// awaitTask returns the result of a task of call that is hidden from the client. If
+// the client gives up or the timeout passes, it cancels the task.
+func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (json.RawMessage, error) {
+	defer d.set.tasks.remove(k)
 	body := rawjson.Object{{Key: "taskId", Value: rawjson.Quote(k.raw)}}
-	r := &request{method: "tasks/result", body: body, caller: c.Caller, client: c.Client, task: k.raw}
-	res, err := d.do(ctx, r, timeout, true)
+	res, err := d.do(ctx, &request{
+		Call:       gate.Call{Caller: call.Caller, Client: call.Client},
+		method:     "tasks/result",
+		body:       body,
+		task:       k.raw,
+		timeout:    call.timeout,
+		repeatable: true,
+	})
 	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after ten seconds
-			ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+			ctx, cancel := context.WithTimeout(d.set.ctx, 10*time.Second)
 			defer cancel()
-			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: body}, 0, false); err != nil {
+			if _, err := d.do(ctx, &request{method: "tasks/cancel", body: body}); err != nil {
 				d.log.Debug("cancelling the task failed", "err", err)
 			}
 		}()
@@ -286,9 +279,7 @@ func relatedAs(res json.RawMessage, id string) json.RawMessage {
 	} else {
 		meta.Delete(metaRelated)
 	}
-	if o.Set("_meta", meta.Bytes()); len(meta) == 0 {
-		o.Delete("_meta")
-	}
+	o.SetObject("_meta", meta)
 	return o.Bytes()
 }
 
@@ -314,15 +305,31 @@ var taskMethods = map[bool][]string{
 	true:  {"tasks/get", "tasks/update", "tasks/cancel"},
 }
 
-// forwardTask sends a request about a task to the task's server.
-func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (json.RawMessage, error) {
+// A Forward is a client's request about a task.
+type Forward struct {
+	Method    string
+	Params    json.RawMessage // as the client sent them
+	Caller    string
+	Client    policy.ClientFunc
+	Stateless bool                       // the client speaks protocol version 2026-07-28
+	Log       func(json.RawMessage) bool // see [gate.Call]
+}
+
+// Forward sends a request about a task to the server that runs the task, and
+// returns the result. It skips the gate, which the call that created the task has
+// passed. A JSON-RPC error of the server is returned as an [*RPCError].
+func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, error) {
+	body, err := rawjson.Parse(f.Params)
+	if err != nil {
+		return nil, &RPCError{Code: -32602, Message: "params is " + err.Error()}
+	}
 	if !slices.Contains(taskMethods[f.Stateless], f.Method) {
 		return nil, &RPCError{Code: -32601, Message: f.Method + " is not supported"}
 	}
 	if f.Method == "tasks/list" {
-		return s.listTasks(ctx, f, r.body.Text("cursor"))
+		return s.listTasks(ctx, f.Caller, body.Text("cursor"))
 	}
-	k := s.tasks.find(f.Caller, r.body.Text("taskId"), f.Stateless)
+	k := s.tasks.ofCaller(f.Caller, body.Text("taskId"), f.Stateless)
 	if k == nil {
 		return nil, errUnknownTask
 	}
@@ -331,7 +338,14 @@ func (s *Downstreams) forwardTask(ctx context.Context, f Forward, r *request) (j
 		k.client = f.Client // the caller's latest connection
 		s.tasks.mu.Unlock()
 	}
-	return s.askTask(ctx, k, r)
+	meta, _ := rawjson.Parse(body.Get("_meta"))
+	body.Delete("_meta")
+	return s.askTask(ctx, k, &request{
+		Call:   gate.Call{Caller: f.Caller, Client: f.Client, Stateless: f.Stateless, Log: f.Log},
+		method: f.Method,
+		body:   body,
+		meta:   meta,
+	})
 }
 
 // askTask sends a request about a task and returns the result with our id for it.
@@ -340,14 +354,13 @@ func (s *Downstreams) askTask(ctx context.Context, k *task, r *request) (json.Ra
 	if err != nil {
 		return nil, errUnknownTask
 	}
-	r.body = slices.Clone(r.body)
 	r.body.Set("taskId", rawjson.Quote(k.raw))
 	r.task = k.raw
-	timeout := d.spec.requestTimeout()
-	if r.method == "tasks/result" {
-		timeout = 0 // it waits for the task as long as the client does
+	r.repeatable = r.method != "tasks/update"
+	if r.method != "tasks/result" { // which waits for the task as long as the client does
+		r.timeout = d.spec.timeout("")
 	}
-	res, err := d.do(ctx, r, timeout, r.method != "tasks/update")
+	res, err := d.do(ctx, r)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == -32602 && r.method == "tasks/get" {
 		s.tasks.remove(k)
 	}
@@ -382,8 +395,8 @@ const maxTaskPage = 50
 
 // listTasks returns a page of the caller's tasks. It asks for each task, because a
 // server's own list would include the tasks of other callers.
-func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (json.RawMessage, error) {
-	own := s.tasks.ofCaller(f.Caller)
+func (s *Downstreams) listTasks(ctx context.Context, caller, cursor string) (json.RawMessage, error) {
+	own := s.tasks.listed(caller)
 	if cursor != "" {
 		i := slices.IndexFunc(own, func(k *task) bool { return k.id == cursor })
 		if i < 0 {
@@ -400,7 +413,8 @@ func (s *Downstreams) listTasks(ctx context.Context, f Forward, cursor string) (
 	var all sync.WaitGroup
 	for i, k := range own {
 		all.Go(func() { // ends with the answer
-			if res, err := s.askTask(ctx, k, &request{method: "tasks/get", caller: f.Caller}); err == nil {
+			r := &request{Call: gate.Call{Caller: caller}, method: "tasks/get"}
+			if res, err := s.askTask(ctx, k, r); err == nil {
 				found[i] = res
 			}
 		})
@@ -429,13 +443,13 @@ func (s *session) causeInTask(params json.RawMessage) (*request, json.RawMessage
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.pending {
-		if r.task == raw && r.client != nil {
+		if r.task == raw && r.Client != nil {
 			return r, params // it waits for the task, and its clock is stopped meanwhile
 		}
 	}
 	s.d.set.tasks.mu.Lock()
 	defer s.d.set.tasks.mu.Unlock()
-	return &request{caller: k.caller, client: k.client}, params
+	return &request{Call: gate.Call{Caller: k.caller, Client: k.client}}, params
 }
 
 // onTaskStatus forwards a server's status notification to the caller of the task.
@@ -459,18 +473,4 @@ func (s *session) onTaskStatus(method string, params json.RawMessage) {
 		Params:  relatedAs(o.Bytes(), k.id),
 		Callers: []string{k.caller},
 	})
-}
-
-// publishTaskSupport publishes a tool that its server runs only as a task as one that
-// may also run without, see withTask.
-func publishTaskSupport(def *rawjson.Object, support string) {
-	if support != taskRequired {
-		return
-	}
-	execution, err := rawjson.Parse(def.Get("execution"))
-	if err != nil {
-		return
-	}
-	execution.Set("taskSupport", rawjson.Quote(taskOptional))
-	def.Set("execution", execution.Bytes())
 }

@@ -1,18 +1,20 @@
 package aggregator
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"toolgate/internal/gate"
-	"toolgate/internal/stdio"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
 
@@ -24,21 +26,37 @@ type Process struct {
 	Level  string         // sandbox level it runs at
 	Wait   func() error   // returns once it has ended; called once
 	Kill   func() error   // ends it and everything it started, at once
-	Rescan func() error   // makes it hold what has come into being, see [sandbox.Cmd.Rescan]; may be nil
+	Rescan func() error   // updates the sandbox for new files, see [sandbox.Cmd.Rescan]; may be nil
 	Term   func() error   // asks it and what it started to end; may be nil
 
-	// Enter is told of each call that a worker runs, and what it returns is
-	// called when the call has ended: it tells the hosts that were used
-	// meanwhile. It may be nil.
+	// Enter is called before each call of a worker, and leave after it, which returns
+	// the hosts that were used meanwhile. It may be nil.
 	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
+}
+
+// end closes the process's stdin and takes the steps, each after grace, until it has
+// exited. It returns when it has.
+func (p *Process) end(exited <-chan struct{}, grace time.Duration, steps ...func() error) {
+	p.In.Close()
+	for _, step := range steps {
+		select {
+		case <-exited:
+			return
+		case <-time.After(grace):
+		}
+		if step != nil {
+			step()
+		}
+	}
+	<-exited
 }
 
 // A LaunchFunc starts a worker confined to a profile.
 type LaunchFunc func(policy.Profile) (*Process, error)
 
-// Workers keeps the workers that run the built-in tools: one for each caller
-// and profile, started at the first call, kept, and started anew after it has
-// died. Close ends them all. It may be used concurrently.
+// Workers keeps the workers that run the built-in tools: one for each caller and
+// profile, started at the first call and again after it has died. Close stops them all.
+// It may be used concurrently.
 type Workers struct {
 	launch LaunchFunc
 	log    *slog.Logger
@@ -46,21 +64,31 @@ type Workers struct {
 
 	mu       sync.Mutex
 	running  map[string]*worker
-	sessions map[string]openSession // of callers and their running sessions
-	retired  []*worker              // those that are kept for what they still do
+	sessions map[string]*worker // that run the sessions of callers
+	retired  []*worker          // replaced, but still in use
 	ending   sync.WaitGroup
 	closed   bool
 }
 
 // NewWorkers returns an empty set whose workers are started by launch.
 func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
-	return &Workers{launch: launch, log: log, grace: 2 * time.Second, running: map[string]*worker{}}
+	return &Workers{
+		launch:   launch,
+		log:      log,
+		grace:    2 * time.Second,
+		running:  map[string]*worker{},
+		sessions: map[string]*worker{},
+	}
 }
 
 // A worker is one running worker process.
 type worker struct {
-	ready chan struct{} // closed when conn or err is set
-	conn  *Conn
+	key     string // in Workers.running
+	caller  string
+	profile policy.Profile
+
+	ready chan struct{} // closed when link or err is set
+	link  *stdioLink
 	proc  *Process
 	err   error
 	ended chan struct{} // closed when the process has been waited for
@@ -68,24 +96,12 @@ type worker struct {
 	// Guarded by the lock of Workers.
 	calls   int             // under way
 	open    map[string]bool // sessions that it left running
-	retired bool            // it is ended when it has nothing to do
+	retired bool            // to be stopped when idle
 }
-
-// A DiedError says that a worker ended while it ran a call. What the call had
-// done by then is not known.
-type DiedError struct{ Cause error }
-
-func (e *DiedError) Error() string {
-	return fmt.Sprintf("the worker ended while it ran this call (%v); what the call had done by then is unknown; "+
-		"check before you repeat it, the next call starts a new worker", e.Cause)
-}
-
-func (e *DiedError) Unwrap() error { return e.Cause }
 
 // Call runs the tool on the worker for caller and profile and returns the
-// CallToolResult's bytes, with the sandbox level they were made at. When the
-// worker turns out to have died before it got the request, a new one is
-// started; when it dies during the call, the error is a *[DiedError].
+// CallToolResult's bytes and the sandbox level. If the worker has died before it got the
+// request, a new one is started; if it dies during the call, that is an error.
 func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
 	progress func(json.RawMessage)) (json.RawMessage, string, error) {
 	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
@@ -96,8 +112,8 @@ func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, too
 	return res, ran.Level, err
 }
 
-// call is Call, and returns the level and the hosts of an [policy.Outcome], and
-// the worker that ran it, which the caller leaves. That is nil with an error.
+// call is Call. ran holds the level and the hosts. The caller must release wk, which is
+// nil with an error.
 func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 	res json.RawMessage, ran gate.Outcome, wk *worker, err error,
 ) {
@@ -113,11 +129,12 @@ func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 		if !errors.Is(err, ErrClosed) {
 			return res, ran, nil, err
 		}
-		w.drop(c.Caller, f, wk)
+		w.drop(wk)
 		if errors.Is(err, errNotSent) && try == 0 {
 			continue
 		}
-		return nil, ran, nil, &DiedError{Cause: wk.cause()}
+		return nil, ran, nil, fmt.Errorf("the worker ended while it ran this call (%w); what the call had done by "+
+			"then is unknown; check before you repeat it, the next call starts a new worker", wk.cause())
 	}
 }
 
@@ -128,45 +145,35 @@ func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ra
 		leave := wk.proc.Enter(ctx, c)
 		defer func() { ran.Hosts = leave() }()
 	}
-	res, err = wk.conn.CallTool(ctx, c.Action.Tool, c.Arguments, c.Progress)
+	r := &request{method: "tools/call", body: toolCall(c.Action.Tool, c.Arguments)}
+	r.Progress = c.Progress
+	res, err = wk.link.do(ctx, r)
 	return res, ran, err
 }
 
-// Warm starts the worker for caller and profile when none runs, so that the
-// first call does not wait for it. A failure shows at that call.
+// Warm starts the worker for caller and profile unless it runs, so that the first call
+// need not wait for it. That call reports any failure.
 func (w *Workers) Warm(ctx context.Context, caller string, f policy.Profile) {
 	if _, _, err := w.get(ctx, caller, f); err != nil {
 		w.log.Debug("worker not started ahead of time", "err", err)
 	}
 }
 
-// cause says why the worker ended, waiting a moment for the process to be
-// collected.
+// cause returns why the worker ended. It waits a moment for the process to exit.
 func (wk *worker) cause() error {
 	select {
 	case <-wk.ended:
+		return cmp.Or(wk.err, errors.New("exit status 0"))
 	case <-time.After(time.Second):
-	}
-	select {
-	case <-wk.ended:
-		if wk.err != nil {
-			return wk.err
-		}
-		return errors.New("exit status 0")
-	default:
 		return errors.New("its output ended")
 	}
 }
 
-func key(caller string, f policy.Profile) string {
-	b, _ := json.Marshal(f) // strings and slices of them always marshal
-	return caller + "\x00" + string(b)
-}
-
-// get returns the running worker, or starts one, and whether it has. Callers
-// that come while it starts wait for the same one.
+// get returns the worker for caller and profile, and whether it has started it.
+// Concurrent callers get the same worker.
 func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk *worker, started bool, err error) {
-	k := key(caller, f)
+	profile, _ := json.Marshal(f) // strings and slices of them always marshal
+	k := caller + "\x00" + string(profile)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -174,9 +181,16 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk 
 	}
 	wk, ok := w.running[k]
 	if !ok {
-		wk = &worker{ready: make(chan struct{}), ended: make(chan struct{})}
+		wk = &worker{
+			key:     k,
+			caller:  caller,
+			profile: f,
+			ready:   make(chan struct{}),
+			ended:   make(chan struct{}),
+			open:    map[string]bool{},
+		}
 		w.running[k] = wk
-		go w.start(wk, caller, f) // ends when the worker has ended
+		go w.start(wk) // ends when the worker has ended
 	}
 	w.mu.Unlock()
 	select {
@@ -184,25 +198,25 @@ func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk 
 	case <-ctx.Done():
 		return nil, false, ctx.Err()
 	}
-	if wk.conn == nil {
-		w.drop(caller, f, wk)
+	if wk.link == nil {
+		w.drop(wk)
 		return nil, false, fmt.Errorf("starting the worker: %w", wk.err)
 	}
 	return wk, !ok, nil
 }
 
 // drop forgets wk, so that the next call starts another.
-func (w *Workers) drop(caller string, f policy.Profile, wk *worker) {
+func (w *Workers) drop(wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k := key(caller, f); w.running[k] == wk {
-		delete(w.running, k)
+	if w.running[wk.key] == wk {
+		delete(w.running, wk.key)
 	}
 }
 
-func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
+func (w *Workers) start(wk *worker) {
 	defer close(wk.ended)
-	proc, err := w.launch(f)
+	proc, err := w.launch(wk.profile)
 	if err != nil {
 		wk.err = err
 		close(wk.ready)
@@ -210,56 +224,45 @@ func (w *Workers) start(wk *worker, caller string, f policy.Profile) {
 	}
 	wk.proc = proc
 	if proc.Err != nil {
-		go w.logLines(proc.Err) // ends with the worker's stderr
+		go logLines(w.log, "worker says", proc.Err) // ends with the worker's stderr
 	}
-	conn := NewConn(proc.Out, proc.In, stdio.Limits{Line: 80 << 20}, nil)
-	if err := handshake(conn); err != nil {
+	link := newStdioLink(proc.Out, proc.In, nil)
+	if err := handshake(link); err != nil {
 		proc.Kill()
 		wk.err = errors.Join(err, proc.Wait())
 		close(wk.ready)
 		return
 	}
-	wk.conn = conn
-	w.log.Debug("worker started", "caller", caller, "profile", f.String(), "level", proc.Level)
+	wk.link = link
+	w.log.Debug("worker started", "caller", wk.caller, "profile", wk.profile.String(), "level", proc.Level)
 	close(wk.ready)
 	wk.err = proc.Wait()
-	conn.Close(errors.New("the worker ended"))
-	w.drop(caller, f, wk)
-	w.log.Debug("worker ended", "caller", caller, "err", wk.err)
+	link.Close(errors.New("the worker ended"))
+	w.drop(wk)
+	w.log.Debug("worker ended", "caller", wk.caller, "err", wk.err)
 }
 
-// handshake opens the MCP session. The worker is our own program, so there is
-// nothing to negotiate.
-func handshake(c *Conn) error {
+// handshake opens the MCP session. There is nothing to negotiate with our own program.
+func handshake(l link) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "initialize", json.RawMessage(
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolgate","version":"1"}}`))
+	_, err := l.do(ctx, &request{method: "initialize", body: rawjson.Object{
+		{Key: "protocolVersion", Value: rawjson.Quote(sessionVersion)},
+		{Key: "capabilities", Value: json.RawMessage("{}")},
+		{Key: "clientInfo", Value: json.RawMessage(`{"name":"toolgate","version":"1"}`)},
+	}})
 	if err != nil {
 		return err
 	}
-	return c.Notify("notifications/initialized", struct{}{})
+	return l.send(envelope{Method: "notifications/initialized", Params: json.RawMessage("{}")})
 }
 
-// logLines passes what the worker prints to the log.
-func (w *Workers) logLines(r io.Reader) {
-	s := bufio.NewScanner(r)
-	for s.Scan() {
-		w.log.Info("worker says", "line", s.Text())
-	}
-	io.Copy(io.Discard, r) // a line too long for the scanner must not block the worker
-}
-
-// Close ends all workers: their stdin is closed, and what has not ended
-// within two seconds is killed. It returns when all have ended.
+// Close stops all workers and waits for them: it closes their stdin, and kills those that
+// have not exited within two seconds.
 func (w *Workers) Close() {
 	w.mu.Lock()
 	w.closed = true
-	var all []*worker
-	for _, wk := range w.running {
-		all = append(all, wk)
-	}
-	all = append(all, w.retired...)
+	all := append(slices.Collect(maps.Values(w.running)), w.retired...)
 	w.mu.Unlock()
 	for _, wk := range all {
 		w.ending.Go(func() { wk.end(w.grace) })
@@ -269,14 +272,7 @@ func (w *Workers) Close() {
 
 func (wk *worker) end(grace time.Duration) {
 	<-wk.ready
-	if wk.conn == nil {
-		return
-	}
-	wk.proc.In.Close()
-	select {
-	case <-wk.ended:
-	case <-time.After(grace):
-		wk.proc.Kill()
-		<-wk.ended
+	if wk.link != nil {
+		wk.proc.end(wk.ended, grace, wk.proc.Kill)
 	}
 }

@@ -11,12 +11,6 @@ import (
 	"toolgate/sandbox"
 )
 
-// An openSession is a session that a call has left running.
-type openSession struct {
-	profile policy.Profile
-	worker  *worker
-}
-
 // maxRescans is how often a call tries to get a worker with an up-to-date sandbox:
 // more files may have appeared each time.
 const maxRescans = 3
@@ -34,50 +28,41 @@ func (w *Workers) acquire(ctx context.Context, c gate.Call, f policy.Profile) (*
 		if err != nil {
 			return nil, err
 		}
-		w.retain(wk)
+		w.mu.Lock()
+		wk.calls++
+		w.mu.Unlock()
 		// A read-only call can do no harm if the profile hides nothing.
 		harmless := c.Action.ReadOnly && len(f.Hidden) == 0 && !f.Paths.HidesSome()
 		if started || harmless || wk.proc.Rescan == nil {
 			return wk, nil
 		}
 		err = wk.proc.Rescan()
-		switch {
-		case errors.Is(err, sandbox.ErrEnded):
-			return wk, nil // the call will fail
-		case err == nil:
+		if err == nil || errors.Is(err, sandbox.ErrEnded) { // then the call will fail
 			return wk, nil
-		case errors.Is(err, sandbox.ErrStale) && try < maxRescans:
+		}
+		stale := errors.Is(err, sandbox.ErrStale) && try < maxRescans
+		if stale {
 			w.log.Info("worker replaced", "caller", c.Caller, "profile", f.String(), "why", err)
-			w.retire(c.Caller, f, wk)
-			w.release(wk)
-			continue
+			w.retire(wk)
 		}
 		w.release(wk)
-		return nil, fmt.Errorf("nothing was run: %w", err)
+		if !stale {
+			return nil, fmt.Errorf("nothing was run: %w", err)
+		}
 	}
 }
 
 // retiredForSession returns the replaced worker that runs the session which c
 // continues, nil when there is none.
 func (w *Workers) retiredForSession(c gate.Call) *worker {
-	if c.Action.Session == "" {
-		return nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.sessions[c.Caller+"\x00"+c.Action.Session]
-	if !ok || !s.worker.retired {
+	wk := w.sessions[c.Caller+"\x00"+c.Action.Session]
+	if wk == nil || !wk.retired {
 		return nil
 	}
-	s.worker.calls++
-	return s.worker
-}
-
-// retain marks wk as in use.
-func (w *Workers) retain(wk *worker) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	wk.calls++
+	return wk
 }
 
 // release ends the caller's use of wk. An idle worker that was replaced is stopped.
@@ -91,9 +76,9 @@ func (w *Workers) release(wk *worker) {
 // maxRetired is the number of replaced workers that are kept for their sessions.
 const maxRetired = 4
 
-// retire makes the next call start another worker. The caller must have retained wk.
-func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
-	w.drop(caller, f, wk)
+// retire makes the next call start another worker. wk must have a call under way.
+func (w *Workers) retire(wk *worker) {
+	w.drop(wk)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if wk.retired {
@@ -103,7 +88,7 @@ func (w *Workers) retire(caller string, f policy.Profile, wk *worker) {
 	w.retired = append(w.retired, wk)
 	if len(w.retired) > maxRetired {
 		oldest := w.retired[0]
-		oldest.open = nil
+		clear(oldest.open)
 		w.endIfIdle(oldest)
 	}
 }
@@ -118,7 +103,7 @@ func (w *Workers) endIfIdle(wk *worker) {
 }
 
 // recordSession records the session that call c left running, "" for none.
-func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, wk *worker) {
+func (w *Workers) recordSession(c gate.Call, session string, wk *worker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if session == "" {
@@ -126,12 +111,9 @@ func (w *Workers) recordSession(c gate.Call, session string, f policy.Profile, w
 		w.endIfIdle(wk)
 		return
 	}
-	if w.sessions == nil || len(w.sessions) >= maxSessions {
-		w.sessions = map[string]openSession{}
+	if len(w.sessions) >= maxSessions {
+		clear(w.sessions)
 	}
-	w.sessions[c.Caller+"\x00"+session] = openSession{f, wk}
-	if wk.open == nil {
-		wk.open = map[string]bool{}
-	}
+	w.sessions[c.Caller+"\x00"+session] = wk
 	wk.open[session] = true
 }

@@ -30,7 +30,7 @@ type bridge struct {
 	held       aggregator.Change // from before that
 	session    bool              // it was opened with initialize
 	level      string            // of log messages that the client wants; "": the default
-	subscribed map[string]bool   // URIs of resources
+	subscribed map[string]bool   // URIs of resources; nil after close
 }
 
 func newBridge(c *connection) *bridge {
@@ -44,7 +44,7 @@ func (b *bridge) close() {
 	b.mu.Lock()
 	remove := b.remove
 	uris := slices.Collect(maps.Keys(b.subscribed))
-	clear(b.subscribed)
+	b.subscribed = nil
 	b.mu.Unlock()
 	for _, f := range remove {
 		f()
@@ -59,6 +59,9 @@ func (b *bridge) close() {
 // initialized is called when a client has opened its session. A client that has
 // roots is asked for them when a downstream server wants to know them.
 func (b *bridge) initialized(p *mcp.InitializeParams) {
+	if b.conn.client == nil {
+		return
+	}
 	b.mu.Lock()
 	b.session = true
 	b.mu.Unlock()
@@ -192,18 +195,22 @@ const unsubscribe = "resources/unsubscribe"
 func (b *bridge) subscribe(ctx context.Context, r *request) error {
 	uri := r.params.Text("uri")
 	b.mu.Lock()
-	already := b.subscribed[uri]
-	b.mu.Unlock()
-	if already {
+	if b.subscribed == nil || b.subscribed[uri] {
+		b.mu.Unlock()
 		return nil
 	}
-	if _, err := r.forward(ctx); err != nil {
-		return err
-	}
+	b.subscribed[uri] = true // a second request does not subscribe again
+	b.mu.Unlock()
+	_, err := r.forward(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.subscribed[uri] = true
-	return nil
+	switch {
+	case err != nil:
+		delete(b.subscribed, uri)
+	case b.subscribed == nil: // closed meanwhile
+		go b.conn.s.opts.Downstreams.Unsubscribe(context.Background(), uri) // ends with the answer
+	}
+	return err
 }
 
 func (b *bridge) unsubscribe(ctx context.Context, uri string) error {

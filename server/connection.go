@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/rawjson"
+	"toolgate/internal/stdio"
 )
 
 // A connection is a client's stdio connection or its session over HTTP, or the
@@ -20,6 +21,8 @@ type connection struct {
 	client *client     // nil for stateless requests over HTTP
 	srv    *mcp.Server // answers what [connection.serves] does not name
 	bridge *bridge
+
+	pending pendingCalls // of stateless clients
 
 	mu      sync.Mutex
 	session *mcp.ServerSession // that initialize has opened
@@ -57,7 +60,10 @@ func (s *Server) connect(caller string, client *client) *connection {
 	return c
 }
 
-func (c *connection) close() { c.bridge.close() }
+func (c *connection) close() {
+	c.pending.close()
+	c.bridge.close()
+}
 
 // initialized returns what the client said in initialize, nil if it has not
 // opened a session.
@@ -124,7 +130,7 @@ type activeCalls struct {
 
 	mu      sync.Mutex
 	closed  bool
-	cancel  map[string]context.CancelCauseFunc // by the JSON of the request's id
+	cancel  map[string]context.CancelCauseFunc // by [stdio.IDKey] of the request's id
 	running sync.WaitGroup
 }
 
@@ -134,9 +140,10 @@ func newActiveCalls(ctx context.Context) *activeCalls {
 	return a
 }
 
-// start answers r in a goroutine and passes the answer to reply. It is false
-// after close.
-func (a *activeCalls) start(id string, r *request, reply func(json.RawMessage, error)) bool {
+// start answers the request r with this id in a goroutine, and passes the answer to
+// reply. It is false after close.
+func (a *activeCalls) start(id json.RawMessage, r *request, reply func(json.RawMessage, error)) bool {
+	key := stdio.IDKey(id)
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,12 +151,12 @@ func (a *activeCalls) start(id string, r *request, reply func(json.RawMessage, e
 		cancel(nil)
 		return false
 	}
-	a.cancel[id] = cancel
+	a.cancel[key] = cancel
 	a.running.Go(func() { // ends with the request, which close cancels
 		defer cancel(nil)
 		res, err := r.answer(ctx)
 		a.mu.Lock()
-		delete(a.cancel, id) // the client may use it again once it is answered
+		delete(a.cancel, key) // the client may use it again once it is answered
 		a.mu.Unlock()
 		reply(res, err)
 	})
@@ -159,12 +166,10 @@ func (a *activeCalls) start(id string, r *request, reply func(json.RawMessage, e
 // cancelled handles the params of notifications/cancelled. It reports whether
 // they are about one of these requests.
 func (a *activeCalls) cancelled(params json.RawMessage) bool {
-	o, err := rawjson.Parse(params)
-	if err != nil {
-		return false
-	}
+	o, _ := rawjson.Parse(params)
+	key := stdio.IDKey(o.Get("requestId"))
 	a.mu.Lock()
-	cancel, found := a.cancel[string(o.Get("requestId"))]
+	cancel, found := a.cancel[key]
 	a.mu.Unlock()
 	if found {
 		cancel(context.Canceled)

@@ -123,7 +123,6 @@ func (e *Endpoint) Close() {
 		ss.active.close(errEndpointClosed)
 	}
 	e.conn.close()
-	e.s.pending.close()
 	e.owed.Wait()
 	e.sweeper.Wait()
 }

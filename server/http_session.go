@@ -216,7 +216,7 @@ func (ss *httpSession) start(r *http.Request, s *stream, msg *jsonrpc.Request) b
 	}
 	req.id = r.Header.Get(RequestID)
 	req.write = func(_ context.Context, m jsonrpc.Message) error { return ss.writeTo(s, m) }
-	return ss.active.start(string(idJSON(msg.ID)), req, func(res json.RawMessage, err error) {
+	return ss.active.start(idJSON(msg.ID), req, func(res json.RawMessage, err error) {
 		ss.conn.client.notes.flush()
 		// An error means that the session is over.
 		_ = ss.writeTo(s, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})

@@ -12,37 +12,61 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// answerStateless answers a stateless request with a stream of events, the last
-// of which is the answer. Errors that have a status are answered without a
-// stream, unless it has begun.
-func answerStateless(ctx context.Context, w http.ResponseWriter, r *request, msg *jsonrpc.Request) {
-	var mu sync.Mutex
-	var events *eventConn
-	r.write = func(_ context.Context, m jsonrpc.Message) error {
-		data, err := encode(m)
-		if err != nil {
+// A statelessResponse is the response to one stateless request: a stream of events,
+// the last of which is the answer, or an error without a stream.
+type statelessResponse struct {
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	events *eventConn // nil before the first event
+	over   bool       // the answer is written, and the writer no longer ours
+}
+
+var errAnswered = errors.New("the request has its answer")
+
+// write sends a message that belongs to the request, or its answer. It is a [writeFunc].
+func (s *statelessResponse) write(_ context.Context, msg jsonrpc.Message) error {
+	data, err := encode(msg)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errAnswered
+	}
+	answer, isAnswer := msg.(*jsonrpc.Response)
+	s.over = isAnswer
+	if isAnswer && s.events == nil {
+		rpc, _ := errors.AsType[*jsonrpc.Error](answer.Error)
+		if status := statusOf(rpc); status != 0 {
+			s.w.Header().Set("Content-Type", "application/json")
+			s.w.WriteHeader(status)
+			_, err := s.w.Write(data)
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if events == nil {
-			events = newEventConn(w)
-		}
-		return events.write(fmt.Appendf(nil, "event: message\ndata: %s\n\n", data))
 	}
+	if s.events == nil {
+		s.events = newEventConn(s.w)
+	}
+	return s.events.write(fmt.Appendf(nil, "event: message\ndata: %s\n\n", data))
+}
+
+// answerStateless answers a stateless request.
+func answerStateless(ctx context.Context, w http.ResponseWriter, r *request, msg *jsonrpc.Request) {
+	response := &statelessResponse{w: w}
+	r.write = response.write
 	res, err := r.answer(ctx)
-	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok && events == nil && statusOf(rpc.Code) != 0 {
-		writeJSON(w, statusOf(rpc.Code), &jsonrpc.Response{ID: msg.ID, Error: rpc})
-		return
-	}
 	// An error means that the client has gone.
-	_ = r.write(ctx, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})
+	_ = response.write(ctx, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})
 }
 
 // statusOf returns the HTTP status of an error, 0 if it has none of its own
 // (specification 2026-07-28, streamable HTTP).
-func statusOf(code int64) int {
-	switch code {
+func statusOf(err *jsonrpc.Error) int {
+	if err == nil {
+		return 0
+	}
+	switch err.Code {
 	case jsonrpc.CodeMethodNotFound:
 		return http.StatusNotFound
 	case jsonrpc.CodeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities:
@@ -58,18 +82,9 @@ func encode(msg jsonrpc.Message) ([]byte, error) {
 	if !ok || resp.Error != nil {
 		return jsonrpc.EncodeMessage(msg)
 	}
-	b := make([]byte, 0, len(resp.Result)+64)
-	b = append(append(b, `{"jsonrpc":"2.0","id":`...), idJSON(resp.ID)...)
-	b = append(b, `,"result":`...)
-	return append(rawjson.AppendLine(b, resp.Result), '}'), nil
-}
-
-func writeJSON(w http.ResponseWriter, status int, msg jsonrpc.Message) {
-	b, err := encode(msg)
-	if err != nil {
-		b = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	w.Write(b)
+	return rawjson.Object{
+		{Key: "jsonrpc", Value: rawjson.Quote("2.0")},
+		{Key: "id", Value: idJSON(resp.ID)},
+		{Key: "result", Value: resp.Result},
+	}.Bytes(), nil
 }

@@ -13,6 +13,7 @@ type outbox struct {
 	changed sync.Cond
 	queue   []func()
 	sending bool
+	closed  bool
 	posted  int // so far
 	sent    int
 }
@@ -23,12 +24,16 @@ func newOutbox() *outbox {
 	return o
 }
 
-// post has send called once those posted before have returned.
+// post has send called once those posted before have returned. After close it
+// does nothing.
 func (o *outbox) post(send func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.queue) >= maxQueued {
+	for len(o.queue) >= maxQueued && !o.closed {
 		o.changed.Wait()
+	}
+	if o.closed {
+		return
 	}
 	o.queue = append(o.queue, send)
 	o.posted++
@@ -61,4 +66,14 @@ func (o *outbox) flush() {
 	for upTo := o.posted; o.sent < upTo; {
 		o.changed.Wait()
 	}
+}
+
+// close drops what is posted from now on, and returns when all that was posted
+// before has been sent.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.changed.Broadcast()
+	o.mu.Unlock()
+	o.flush()
 }

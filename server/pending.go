@@ -26,7 +26,6 @@ import (
 // multi round-trip requests). The call goes on in between; each retry takes it
 // up where it is.
 type pendingCall struct {
-	caller string
 	digest []byte // of the request without what a retry adds
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when result and err are set
@@ -36,6 +35,7 @@ type pendingCall struct {
 	mu     sync.Mutex
 	last   int                  // number of the last question of a server
 	open   map[string]*question // without an answer, by key in inputRequests
+	shown  map[string]*question // of those, the ones that the client has
 	asked  chan struct{}        // signalled when open has grown
 	expiry *time.Timer          // set between two requests
 
@@ -50,19 +50,17 @@ type question struct {
 	answer  chan json.RawMessage
 }
 
-// pendingCalls are the pending calls whose client has a question. They are keyed
-// by the requestState of the result that carries it, which is random, secret and
-// valid for one retry.
+// pendingCalls are a connection's pending calls whose client has a question. They
+// are keyed by the requestState of the result that carries it, which is random,
+// secret and valid for one retry.
 type pendingCalls struct {
-	mu    sync.Mutex
-	calls map[string]*pendingCall
+	mu     sync.Mutex
+	closed bool
+	calls  map[string]*pendingCall
 }
 
-// Limits of calls whose client has a question.
-const (
-	maxPending          = 256
-	maxPendingPerCaller = 32
-)
+// maxPending is how many calls of a connection may wait for answers.
+const maxPending = 32
 
 // afterExpiry is how long a pending call outlives the time for an answer, so that
 // it ends as a refusal.
@@ -102,7 +100,6 @@ func (s *pendingCalls) run(
 		return s.wait(ctx, p, timeout)
 	}
 	p = &pendingCall{
-		caller: r.conn.caller,
 		digest: digest(r),
 		done:   make(chan struct{}),
 		open:   map[string]*question{},
@@ -141,7 +138,7 @@ func (s *pendingCalls) run(
 // brings delivered; nil if r is no retry.
 func (s *pendingCalls) resume(r *request) (*pendingCall, error) {
 	value := r.params.Get("requestState")
-	if rawjson.Kind(value) != '"' {
+	if kind := rawjson.Kind(value); kind == 0 || kind == 'n' {
 		return nil, nil
 	}
 	state := rawjson.Text(value)
@@ -154,7 +151,7 @@ func (s *pendingCalls) resume(r *request) (*pendingCall, error) {
 	switch {
 	case p == nil:
 		return nil, errSpentState
-	case p.caller != r.conn.caller || !bytes.Equal(p.digest, digest(r)):
+	case !bytes.Equal(p.digest, digest(r)):
 		return nil, badState("belongs to another call")
 	}
 	delete(s.calls, state)
@@ -165,32 +162,38 @@ func (s *pendingCalls) resume(r *request) (*pendingCall, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range answers {
-		if q := p.open[a.Key]; q != nil {
+		// A key may be that of another question now, which nobody has seen.
+		if q := p.shown[a.Key]; q != nil && p.open[a.Key] == q {
 			q.answer <- a.Value
 			delete(p.open, a.Key)
 		}
 	}
+	p.shown = nil
 	return p, nil
 }
 
 // wait waits until the call is done or asks something.
 func (s *pendingCalls) wait(ctx context.Context, p *pendingCall, timeout time.Duration) (json.RawMessage, error) {
+	defer p.attach(gate.Call{})
 	for {
-		select {
-		case <-p.done:
+		switch {
+		case p.isDone():
 			return p.result, p.err
-		default:
+		case ctx.Err() != nil:
+			p.end(context.Cause(ctx))
+			return nil, ctx.Err()
 		}
-		if questions := p.questions(); questions != nil {
-			return s.suspend(p, questions, timeout)
+		if questions := p.show(); questions != nil {
+			res, err := s.suspend(p, questions, timeout)
+			if err != nil {
+				p.end(err)
+			}
+			return res, err
 		}
 		select {
 		case <-p.done:
 		case <-p.asked:
 		case <-ctx.Done():
-			p.cancel(context.Cause(ctx))
-			<-p.done
-			return nil, ctx.Err()
 		}
 	}
 }
@@ -204,14 +207,14 @@ func (s *pendingCalls) suspend(
 	state := newState()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := 0
-	for _, other := range s.calls {
-		if other.caller == p.caller {
-			own++
-		}
+	if s.closed {
+		return nil, errClientGone
 	}
-	if len(s.calls) >= maxPending || own >= maxPendingPerCaller {
-		p.cancel(errTooManyPending)
+	if len(s.calls) >= maxPending {
+		// Calls that were answered elsewhere and have ended need not wait.
+		maps.DeleteFunc(s.calls, func(_ string, other *pendingCall) bool { return other.isDone() })
+	}
+	if len(s.calls) >= maxPending {
 		return nil, errTooManyPending
 	}
 	if s.calls == nil {
@@ -231,12 +234,15 @@ func (s *pendingCalls) suspend(
 	}.Bytes(), nil
 }
 
-// close cancels all pending calls.
+// close cancels all pending calls, and those that are about to be.
 func (s *pendingCalls) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.calls {
-		p.cancel(errClientGone)
+	calls := s.calls
+	s.calls, s.closed = nil, true
+	s.mu.Unlock()
+	for _, p := range calls {
+		p.expiry.Stop()
+		p.end(errClientGone)
 	}
 }
 
@@ -322,16 +328,32 @@ func (p *pendingCall) askAll(ctx context.Context, questions rawjson.Object) (raw
 	return answers, nil
 }
 
-// questions returns the open questions in the order of their keys, nil if there are
-// none.
-func (p *pendingCall) questions() rawjson.Object {
+// show returns the open questions in the order of their keys, for the client; nil if
+// there are none.
+func (p *pendingCall) show() rawjson.Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all rawjson.Object
 	for _, key := range slices.Sorted(maps.Keys(p.open)) {
 		all = append(all, rawjson.Field{Key: key, Value: p.open[key].request})
 	}
+	p.shown = maps.Clone(p.open)
 	return all
+}
+
+func (p *pendingCall) isDone() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// end cancels the call and waits until it has ended.
+func (p *pendingCall) end(why error) {
+	p.cancel(why)
+	<-p.done
 }
 
 // attach makes the request that c belongs to get progress and log messages from now

@@ -114,7 +114,7 @@ func TestAPendingRequestIsItsCallers(t *testing.T) {
 		defer two.e.Close()
 		in := inquiryOf(t, one.modern(1, "resources/read", "raw://a", `"uri":"raw://a"`).next().line)
 		more := fmt.Sprintf(`"uri":"raw://a","requestState":%q,"inputResponses":{"q1":%s}`, in.State, answered)
-		require.Contains(t, two.modern(1, "resources/read", "raw://a", more).text(), "belongs to another call")
+		require.Contains(t, two.modern(1, "resources/read", "raw://a", more).text(), "was used before or has expired")
 		require.Contains(t, string(one.modern(2, "resources/read", "raw://a", more).next().Result), `"y":9007199254740993`)
 	})
 }

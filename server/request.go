@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -106,8 +107,11 @@ func (c *connection) serves(method string, stateless bool) bool {
 
 // answer answers the request: it returns the result, or a *[jsonrpc.Error].
 func (r *request) answer(ctx context.Context) (json.RawMessage, error) {
-	defer r.notes.flush()
+	defer r.notes.close() // nothing may follow the answer
 	res, err := r.result(ctx)
+	if err == nil && rawjson.Kind(res) != '{' {
+		err = fmt.Errorf("the answer of the server is %w", rawjson.ErrNotObject)
+	}
 	if err != nil {
 		return nil, r.clientError(err)
 	}
@@ -190,7 +194,7 @@ func (r *request) run(
 	ctx context.Context, call gate.Call, do func(context.Context, gate.Call) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	if r.stateless {
-		return r.conn.s.pending.run(ctx, r, call, do)
+		return r.conn.pending.run(ctx, r, call, do)
 	}
 	call.Client, call.Ask = r.ask, r.approver(r.ask)
 	return do(ctx, call)

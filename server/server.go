@@ -57,11 +57,10 @@ type Options struct {
 
 // A Server serves the tools to clients. It may be used concurrently.
 type Server struct {
-	opts    Options
-	log     *slog.Logger
-	tools   map[string]tools.Tool
-	info    json.RawMessage // what we call ourselves
-	pending pendingCalls
+	opts  Options
+	log   *slog.Logger
+	tools map[string]tools.Tool
+	info  json.RawMessage // what we call ourselves
 }
 
 // New returns a Server.

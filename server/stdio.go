@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -38,7 +39,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	ss.connection = s.connect(stdioCaller, newClient(lines.Write))
 	defer ss.close()
 	defer ss.calls.close(errClientGone)
-	defer s.pending.close()
 	err = ss.serve(ctx)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil {
 		return nil
@@ -70,7 +70,7 @@ func (ss *stdioServer) take(m *stdio.Request) (taken bool) {
 		return false
 	}
 	r.write = ss.client.write
-	return ss.calls.start(string(m.ID), r, func(res json.RawMessage, err error) {
+	return ss.calls.start(m.ID, r, func(res json.RawMessage, err error) {
 		ss.client.notes.flush()
 		if err == nil {
 			err = m.Answer(res)
@@ -93,10 +93,14 @@ type opening struct {
 	done chan struct{} // nil before initialize
 }
 
+// openingTimeout limits the wait for an initialize that gets no answer, because it is
+// no message to the SDK.
+const openingTimeout = 5 * time.Second
+
 func (o *opening) begin(id json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.done != nil {
+	if o.id != nil {
 		return // the SDK refuses a second one
 	}
 	if json.Unmarshal(id, &o.id) == nil {
@@ -111,8 +115,11 @@ func (o *opening) wait(ctx context.Context) {
 	if done == nil {
 		return
 	}
+	timeout := time.NewTimer(openingTimeout)
+	defer timeout.Stop()
 	select {
 	case <-done:
+	case <-timeout.C:
 	case <-ctx.Done():
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
 	"strings"
@@ -15,15 +16,6 @@ const DefaultNameBudget = 40
 // hashLength is the length of the hash in a name, in hex digits.
 const hashLength = 12
 
-// PublicNames returns the [PublicName] of each raw name.
-func PublicNames(server, prefix string, budget int, raw []string) map[string]string {
-	names := map[string]string{}
-	for _, r := range raw {
-		names[r] = PublicName(server, prefix, budget, r)
-	}
-	return names
-}
-
 // PublicName returns the name under which a tool is published: prefix and raw name if
 // no other tool can get that name, else a name that ends in a hash of server and raw
 // name. It is at most budget bytes long; 0 means [DefaultNameBudget].
@@ -32,12 +24,9 @@ func PublicNames(server, prefix string, budget int, raw []string) map[string]str
 // and servers there are. Names of two servers differ provided that their prefixes do
 // not overlap, which the config ensures.
 func PublicName(server, prefix string, budget int, raw string) string {
-	if budget == 0 {
-		budget = DefaultNameBudget
-	}
 	name := prefix + raw
-	ambiguous := endsInHash(name) || prefix == DefaultPrefix(server) && !dividesOnce(server)
-	if ambiguous || !policy.IsPlainTool(raw) || len(name) > budget {
+	ambiguous := endsInHash(name) || prefix == policy.ToolPrefix(server) && !dividesOnce(server)
+	if ambiguous || !policy.IsPlainTool(raw) || len(name) > cmp.Or(budget, DefaultNameBudget) {
 		return HashedName(server, prefix, budget, raw)
 	}
 	return name
@@ -45,11 +34,9 @@ func PublicName(server, prefix string, budget int, raw string) string {
 
 // HashedName returns the name of a tool with a hash, see [PublicName].
 func HashedName(server, prefix string, budget int, raw string) string {
-	if budget == 0 {
-		budget = DefaultNameBudget
-	}
 	name := prefix + policy.PlainName(raw)
-	return name[:min(len(name), budget-hashLength-1)] + "_" + NameHash(server, raw)
+	room := cmp.Or(budget, DefaultNameBudget) - hashLength - 1
+	return name[:min(len(name), room)] + "_" + NameHash(server, raw)
 }
 
 // dividesOnce reports whether mcp__SERVER__TOOL can be split into server and tool in one
@@ -64,9 +51,6 @@ func endsInHash(name string) bool {
 	i := len(name) - hashLength - 1
 	return i >= 0 && name[i] == '_' && strings.Trim(name[i+1:], "0123456789abcdef") == ""
 }
-
-// DefaultPrefix returns the prefix of a server's tool names if the config sets none.
-func DefaultPrefix(server string) string { return policy.ToolPrefix(server) }
 
 // NameHash returns the hash that Codex uses: SHA-1 over server, namespace, connector,
 // callable name and raw name, cut to 12 hex digits.

@@ -25,20 +25,13 @@ func (s namedServer) entry() config.MCPServer {
 	return m
 }
 
-// publicName returns the name of one tool, and requires that it is the same
-// beside other tools.
-func (s namedServer) publicName(t testing.TB, tool string) string {
-	t.Helper()
+// publicName returns the name of one tool.
+func (s namedServer) publicName(tool string) string {
 	prefix := s.prefix
 	if prefix == "-" {
-		prefix = schema.DefaultPrefix(s.name)
+		prefix = policy.ToolPrefix(s.name)
 	}
-	prefix = policy.PlainName(prefix)
-	alone := schema.PublicNames(s.name, prefix, 0, []string{tool})[tool]
-	folded := strings.NewReplacer("-", "_", ".", "_", "é", "_").Replace(tool)
-	beside := schema.PublicNames(s.name, prefix, 0, []string{folded, tool, tool + "_", "another"})[tool]
-	require.Equal(t, alone, beside, "%+v %q: the name depends on the server's other tools", s, tool)
-	return alone
+	return schema.PublicName(s.name, policy.PlainName(prefix), 0, tool)
 }
 
 // refused reports whether the config refuses the two servers side by side.
@@ -81,7 +74,7 @@ func TestPublishedNamesDiffer(t *testing.T) {
 	owner := map[string][]pair{}
 	for _, s := range servers {
 		for _, tool := range tools {
-			name := s.publicName(t, tool)
+			name := s.publicName(tool)
 			require.NotEmpty(t, name)
 			require.LessOrEqual(t, len(name), schema.DefaultNameBudget)
 			require.Empty(t, strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"))
@@ -111,13 +104,16 @@ func FuzzPublishedNamesDiffer(f *testing.F) {
 		if s1 != s2 && refused(a, b) {
 			t.Skip()
 		}
-		require.NotEqual(t, a.publicName(t, t1), b.publicName(t, t2))
+		require.NotEqual(t, a.publicName(t1), b.publicName(t2))
 	})
 }
 
 func TestPublicNames(t *testing.T) {
 	raw := []string{"dash-name", "dash_name", "plain", strings.Repeat("x", 60), "dotted.name/with-dash", "é", "_hidden", "two__words", "a_0123456789ab"}
-	names := schema.PublicNames("fake", "mcp__fake__", 0, raw)
+	names := map[string]string{}
+	for _, r := range raw {
+		names[r] = schema.PublicName("fake", "mcp__fake__", 0, r)
+	}
 	require.Equal(t, "mcp__fake__plain", names["plain"])
 	require.Equal(t, "mcp__fake__dash_name", names["dash_name"])
 	require.Equal(t, "mcp__fake__dash-name", names["dash-name"])
@@ -129,6 +125,6 @@ func TestPublicNames(t *testing.T) {
 	for r, n := range names {
 		require.LessOrEqual(t, len(n), schema.DefaultNameBudget, r)
 	}
-	require.Equal(t, map[string]string{"read-file": "read-file"}, schema.PublicNames("s", "", 0, []string{"read-file"}))
-	require.Equal(t, "mcp__a_b__", schema.DefaultPrefix("a.b"))
+	require.Equal(t, "read-file", schema.PublicName("s", "", 0, "read-file"))
+	require.Equal(t, "mcp__a_b__", policy.ToolPrefix("a.b"))
 }

@@ -61,12 +61,8 @@ func Adapt(schema json.RawMessage, p Profile) json.RawMessage {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	o.Set("type", json.RawMessage(`"object"`))
-	if o.Get("properties") == nil {
-		o.Set("properties", json.RawMessage("{}"))
-	}
-	for _, key := range []string{"anyOf", "nullable", "enum", "items"} {
-		o.Delete(key)
-	}
+	o.Default("properties", json.RawMessage("{}"))
+	o.Delete("anyOf", "nullable", "enum", "items")
 	return o.Bytes()
 }
 
@@ -98,9 +94,9 @@ var describedKeywords = []string{
 // maxDescribed is the longest value of a keyword in a description, in bytes.
 const maxDescribed = 200
 
-// anyValue is a schema that accepts any value, with a type at each branch.
-const anyValue = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},` +
-	`{"type":"object","properties":{}},{"type":"array","items":{"type":"string"}}]}`
+// anyValue lists schemas with a type each, which together accept any value.
+const anyValue = `[{"type":"string"},{"type":"number"},{"type":"boolean"},` +
+	`{"type":"object","properties":{}},{"type":"array","items":{"type":"string"}}]`
 
 // adapt returns schema v in the profile's form. within are the references that have
 // been followed to v.
@@ -116,18 +112,14 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 		if !ok || err != nil || hops > 8 || slices.Contains(within, ref) {
 			o.Delete("$ref")
 			for _, key := range []string{"type", "description"} {
-				if o.Get(key) == nil && inner.Get(key) != nil {
-					o.Set(key, inner.Get(key))
+				if v := inner.Get(key); v != nil {
+					o.Default(key, v)
 				}
 			}
 			return f.opaque(o)
 		}
 		within = append(slices.Clone(within), ref)
-		o.Delete("$ref")
-		for _, field := range o { // siblings of $ref apply too
-			inner.Set(field.Key, field.Value)
-		}
-		o = inner
+		o = withSiblings(inner, o)
 	}
 	f.mergeAllOf(&o)
 	if of := rawjson.List(o.Get("oneOf")); of != nil {
@@ -146,8 +138,7 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 		inferType(&o)
 	}
 	if o.Get("type") == nil {
-		all, _ := rawjson.Parse([]byte(anyValue))
-		return f.union(o, rawjson.List(all.Get("anyOf")), false, depth, within)
+		return f.union(o, rawjson.List(json.RawMessage(anyValue)), false, depth, within)
 	}
 	f.children(&o, depth, within)
 	f.dropKeywords(&o)
@@ -157,15 +148,14 @@ func (f *adapter) adapt(v json.RawMessage, depth int, within []string) json.RawM
 // opaque returns a schema with the type and description of o and nothing else. Without
 // a type it is an object.
 func (f *adapter) opaque(o rawjson.Object) json.RawMessage {
-	out := rawjson.Object{{Key: "type", Value: json.RawMessage(`"object"`)}}
+	out := rawjson.Object{{Key: "type", Value: o.Get("type")}}
 	switch o.Text("type") {
-	case "array":
-		out.Set("type", json.RawMessage(`"array"`))
-		out.Set("items", json.RawMessage(`{"type":"object","properties":{}}`))
 	case "string", "number", "integer", "boolean":
-		out = rawjson.Object{{Key: "type", Value: o.Get("type")}}
+	case "array":
+		out.Set("items", json.RawMessage(`{"type":"object","properties":{}}`))
 	default:
-		out = append(out, rawjson.Field{Key: "properties", Value: json.RawMessage("{}")})
+		out.Set("type", json.RawMessage(`"object"`))
+		out.Set("properties", json.RawMessage("{}"))
 	}
 	if d := o.Get("description"); rawjson.Kind(d) == '"' {
 		out.Set("description", d)
@@ -194,37 +184,20 @@ func (f *adapter) mergeAllOf(o *rawjson.Object) {
 				props, _ := rawjson.Parse(o.Get("properties"))
 				more, _ := rawjson.Parse(field.Value)
 				for _, p := range more {
-					if props.Get(p.Key) == nil {
-						props.Set(p.Key, p.Value)
-					}
+					props.Default(p.Key, p.Value)
 				}
 				o.Set("properties", props.Bytes())
 			case "required":
-				names := rawjson.Strings(o.Get("required"))
-				for _, n := range rawjson.Strings(field.Value) {
-					if !slices.Contains(names, n) {
-						names = append(names, n)
-					}
-				}
-				o.Set("required", arrayOfStrings(names))
+				names := appendMissing(rawjson.Strings(o.Get("required")), rawjson.Strings(field.Value))
+				o.Set("required", rawjson.StringArray(names))
 			default:
-				if o.Get(field.Key) == nil {
-					o.Set(field.Key, field.Value)
-				}
+				o.Default(field.Key, field.Value)
 			}
 		}
 	}
 	if len(branches) > 0 {
 		o.Delete("additionalProperties") // it excluded the properties of branches
 	}
-}
-
-func arrayOfStrings(names []string) json.RawMessage {
-	var list []json.RawMessage
-	for _, n := range names {
-		list = append(list, rawjson.Quote(n))
-	}
-	return rawjson.Array(list)
 }
 
 // splitTypes replaces a list of types by an anyOf with a branch for each.
@@ -237,7 +210,7 @@ func (f *adapter) splitTypes(o *rawjson.Object) {
 	var branches []json.RawMessage
 	for _, t := range list {
 		branch := rawjson.Object{{Key: "type", Value: rawjson.Quote(t)}}
-		for _, key := range keywordsOfType(t) {
+		for _, key := range keywordsOfType[t] {
 			if v := o.Get(key); v != nil {
 				branch.Set(key, v)
 			}
@@ -247,9 +220,7 @@ func (f *adapter) splitTypes(o *rawjson.Object) {
 		}
 	}
 	for _, t := range list {
-		for _, key := range keywordsOfType(t) {
-			o.Delete(key)
-		}
+		o.Delete(keywordsOfType[t]...)
 	}
 	if slices.Contains(list, "null") {
 		branches = append(branches, json.RawMessage(`{"type":"null"}`))
@@ -260,19 +231,13 @@ func (f *adapter) splitTypes(o *rawjson.Object) {
 // combining are the keywords that combine or refer to other schemas.
 var combining = []string{"$ref", "anyOf", "oneOf", "allOf"}
 
-// keywordsOfType returns the keywords that apply to values of type t only.
-func keywordsOfType(t string) []string {
-	switch t {
-	case "object":
-		return []string{"properties", "required", "additionalProperties"}
-	case "array":
-		return []string{"items", "minItems", "maxItems", "uniqueItems"}
-	case "string":
-		return []string{"minLength", "maxLength", "pattern", "format"}
-	case "number", "integer":
-		return []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-	}
-	return nil
+// keywordsOfType are the keywords that apply to values of one type only.
+var keywordsOfType = map[string][]string{
+	"object":  {"properties", "required", "additionalProperties"},
+	"array":   {"items", "minItems", "maxItems", "uniqueItems"},
+	"string":  {"minLength", "maxLength", "pattern", "format"},
+	"number":  {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+	"integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
 }
 
 // removeNull removes null from anyOf and reports whether it was there. A single branch
@@ -302,9 +267,7 @@ func (f *adapter) removeNull(o *rawjson.Object) (null bool) {
 			break
 		}
 		for _, field := range inner {
-			if o.Get(field.Key) == nil {
-				o.Set(field.Key, field.Value)
-			}
+			o.Default(field.Key, field.Value)
 		}
 	default:
 		o.Set("anyOf", rawjson.Array(branches))
@@ -369,15 +332,8 @@ func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
 			o.Delete("additionalProperties")
 		}
 	}
-	switch o.Text("type") {
-	case "array":
-		if o.Get("items") == nil {
-			o.Set("items", json.RawMessage(`{"type":"string"}`))
-		}
-	case "object":
-		if o.Get("properties") == nil {
-			o.Set("properties", json.RawMessage("{}"))
-		}
+	setDefaults(o)
+	if o.Text("type") == "object" {
 		sanitizeRequired(o)
 	}
 }
@@ -387,21 +343,18 @@ func (f *adapter) children(o *rawjson.Object, depth int, within []string) {
 func (f *adapter) dropKeywords(o *rawjson.Object) {
 	var words []string
 	keep := keptKeywords[f.profile]
-	for _, field := range slices.Clone(*o) {
+	*o = slices.DeleteFunc(*o, func(field rawjson.Field) bool {
 		ok := slices.Contains(keep, field.Key)
 		if field.Key == "enum" && f.profile == Gemini {
 			// "enum: possible values of the element of primitive type with enum format" are strings.
 			ok = !slices.ContainsFunc(rawjson.List(field.Value), isNoText)
 		}
-		if ok {
-			continue
-		}
-		o.Delete(field.Key)
 		short := rawjson.Kind(field.Value) != '{' && len(field.Value) <= maxDescribed
-		if short && slices.Contains(describedKeywords, field.Key) {
+		if !ok && short && slices.Contains(describedKeywords, field.Key) {
 			words = append(words, fmt.Sprintf("%s: %s", field.Key, field.Value))
 		}
-	}
+		return !ok
+	})
 	if len(words) == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,34 +53,23 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 		return nil, nil, fmt.Errorf("inputSchema: %w", err)
 	}
 	c := sanitizer{source: schema}
-	root, err = c.flattenRoot(root)
+	root, err = c.flattenRoot(root, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if t := root.Get("type"); t != nil && !allowsObject(t) {
+	t := root.Get("type")
+	if t != nil && root.Text("type") != "object" && !slices.Contains(rawjson.Strings(t), "object") {
 		return nil, nil, fmt.Errorf("inputSchema has type %s, not object", t)
 	}
 	root, err = c.object(root, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, key := range []string{"$schema", "$id", "id", "$anchor", "not", "if", "then", "else", "enum", "const"} {
-		root.Delete(key)
-	}
+	root.Delete("$schema", "$id", "id", "$anchor", "not", "if", "then", "else", "enum", "const")
 	root.Set("type", json.RawMessage(`"object"`))
-	if root.Get("properties") == nil {
-		root.Set("properties", json.RawMessage("{}"))
-	}
+	root.Default("properties", json.RawMessage("{}"))
 	renamed = renameProperties(&root)
 	return root.Bytes(), renamed, nil
-}
-
-// allowsObject reports whether t, a type or list of types, includes object.
-func allowsObject(t json.RawMessage) bool {
-	if rawjson.Text(t) == "object" {
-		return true
-	}
-	return slices.ContainsFunc(rawjson.List(t), func(v json.RawMessage) bool { return rawjson.Text(v) == "object" })
 }
 
 // A sanitizer sanitizes one schema.
@@ -87,23 +77,22 @@ type sanitizer struct {
 	source json.RawMessage // unchanged, to resolve references
 
 	// Totals of flattenRoot, see count.
-	depth, branches, bytes int
+	branches, bytes int
 }
 
 // count counts a branch of the root. It returns an error beyond the limits.
-func (c *sanitizer) count(branch json.RawMessage) error {
-	c.depth++
+func (c *sanitizer) count(branch json.RawMessage, depth int) error {
 	c.branches++
 	c.bytes += len(branch)
-	if c.depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
+	if depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
 		return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
 	}
 	return nil
 }
 
-// flattenRoot repositions a reference at the root and merges the branches of allOf, anyOf
+// flattenRoot resolves a reference at the root and merges the branches of allOf, anyOf
 // and oneOf into it.
-func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
+func (c *sanitizer) flattenRoot(root rawjson.Object, depth int) (rawjson.Object, error) {
 	for hops := 0; root.Get("$ref") != nil; hops++ {
 		target, ok := c.resolve(root.Text("$ref"))
 		if !ok || hops > 8 {
@@ -114,11 +103,7 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("inputSchema: %w", err)
 		}
-		root.Delete("$ref")
-		for _, f := range root { // siblings of $ref apply too
-			inner.Set(f.Key, f.Value)
-		}
-		root = inner
+		root = withSiblings(inner, root)
 	}
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
 		branches := rawjson.List(root.Get(key))
@@ -126,41 +111,42 @@ func (c *sanitizer) flattenRoot(root rawjson.Object) (rawjson.Object, error) {
 		if len(branches) == 0 {
 			continue
 		}
-		if err := c.mergeBranches(&root, branches, key == "allOf"); err != nil {
+		if err := c.mergeBranches(&root, branches, key == "allOf", depth+1); err != nil {
 			return nil, err
 		}
 	}
 	return root, nil
 }
 
+// withSiblings returns target with the members that stand beside $ref in o, which apply too.
+func withSiblings(target, o rawjson.Object) rawjson.Object {
+	o.Delete("$ref")
+	for _, f := range o {
+		target.Set(f.Key, f.Value)
+	}
+	return target
+}
+
 // mergeBranches merges the properties of branches into root. A property is required
 // if some branch requires it (all set), or every branch does.
-func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool) error {
-	props, err := rawjson.Parse(root.Get("properties"))
-	if err != nil {
-		props = nil
-	}
+func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessage, all bool, depth int) error {
+	props, _ := rawjson.Parse(root.Get("properties"))
 	required := rawjson.Strings(root.Get("required"))
 	var common []string
-	depth := c.depth
-	defer func() { c.depth = depth }()
 	for i, b := range branches {
-		c.depth = depth
-		if err := c.count(b); err != nil {
+		if err := c.count(b, depth); err != nil {
 			return err
 		}
 		branch, err := rawjson.Parse(b)
 		if err != nil {
 			continue // a boolean schema: nothing to merge
 		}
-		if branch, err = c.flattenRoot(branch); err != nil {
+		if branch, err = c.flattenRoot(branch, depth); err != nil {
 			return err
 		}
 		inner, _ := rawjson.Parse(branch.Get("properties"))
 		for _, f := range inner {
-			if props.Get(f.Key) == nil {
-				props.Set(f.Key, f.Value)
-			}
+			props.Default(f.Key, f.Value)
 		}
 		need := rawjson.Strings(branch.Get("required"))
 		if all || i == 0 {
@@ -169,15 +155,11 @@ func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessa
 			common = slices.DeleteFunc(common, func(s string) bool { return !slices.Contains(need, s) })
 		}
 	}
-	for _, name := range common {
-		if !slices.Contains(required, name) {
-			required = append(required, name)
-		}
-	}
+	required = appendMissing(required, common)
 	root.Set("properties", props.Bytes())
 	root.Delete("additionalProperties") // it excluded the properties of branches
 	if len(required) > 0 {
-		root.Set("required", arrayOfStrings(required))
+		root.Set("required", rawjson.StringArray(required))
 	}
 	return nil
 }
@@ -209,21 +191,24 @@ func (c *sanitizer) schema(v json.RawMessage, depth int) (clean json.RawMessage,
 		return nil, false, err
 	}
 	inferType(&o)
-	if o.Text("type") == "array" && o.Get("items") == nil {
-		o.Set("items", json.RawMessage(`{"type":"string"}`))
-	}
-	if o.Text("type") == "object" && o.Get("properties") == nil {
-		o.Set("properties", json.RawMessage("{}"))
-	}
+	setDefaults(&o)
 	return o.Bytes(), true, nil
+}
+
+// setDefaults gives an array its items and an object its properties.
+func setDefaults(o *rawjson.Object) {
+	switch o.Text("type") {
+	case "array":
+		o.Default("items", json.RawMessage(`{"type":"string"}`))
+	case "object":
+		o.Default("properties", json.RawMessage("{}"))
+	}
 }
 
 // object sanitizes the keywords of o and the schemas in them.
 func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) {
-	if rawjson.Kind(o.Get("const")) != 0 {
-		if o.Get("enum") == nil {
-			o.Set("enum", rawjson.Array([]json.RawMessage{o.Get("const")}))
-		}
+	if v := o.Get("const"); v != nil {
+		o.Default("enum", rawjson.Array([]json.RawMessage{v}))
 		o.Delete("const")
 	}
 	sanitizeType(&o)
@@ -232,78 +217,44 @@ func (c *sanitizer) object(o rawjson.Object, depth int) (rawjson.Object, error) 
 			o.Delete(key)
 		}
 	}
-	for _, key := range []string{
-		"$schema", "nullable", "not", "if", "then", "else",
-		"unevaluatedProperties", "unevaluatedItems", "contentSchema",
-	} {
-		o.Delete(key)
-	}
+	o.Delete("$schema", "nullable", "not", "if", "then", "else",
+		"unevaluatedProperties", "unevaluatedItems", "contentSchema")
 	for _, key := range []string{"description", "title"} {
 		if v := o.Get(key); v != nil && rawjson.Kind(v) != '"' {
 			o.Delete(key)
 		}
 	}
-	if err := c.tuples(&o); err != nil {
-		return nil, err
-	}
-	for _, key := range []string{"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"} {
-		if err := c.schemaMap(&o, key, depth); err != nil {
-			return nil, err
-		}
-	}
-	for _, key := range []string{"items", "additionalProperties", "contains", "propertyNames"} {
-		if err := c.single(&o, key, depth); err != nil {
-			return nil, err
-		}
-	}
-	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
-		if err := c.union(&o, key, depth); err != nil {
-			return nil, err
-		}
-	}
+	tuples(&o)
+	o, err := mapSubschemas(o, func(v json.RawMessage) (json.RawMessage, bool, error) { return c.schema(v, depth+1) })
 	sanitizeRequired(&o)
-	return o, nil
+	return o, err
 }
 
 // sanitizeType removes unknown types. A list of one type becomes that type.
 func sanitizeType(o *rawjson.Object) {
+	types := rawjson.Strings(o.Get("type"))
+	if name := o.Text("type"); name != "" {
+		types = []string{name}
+	}
 	known := []string{"string", "number", "integer", "boolean", "array", "object", "null"}
-	t := o.Get("type")
-	switch rawjson.Kind(t) {
+	types = slices.DeleteFunc(types, func(name string) bool { return !slices.Contains(known, name) })
+	switch len(types) {
 	case 0:
-	case '"':
-		if !slices.Contains(known, rawjson.Text(t)) {
-			o.Delete("type")
-		}
-	case '[':
-		var types []json.RawMessage
-		for _, name := range rawjson.Strings(t) {
-			if slices.Contains(known, name) {
-				types = append(types, rawjson.Quote(name))
-			}
-		}
-		switch len(types) {
-		case 0:
-			o.Delete("type")
-		case 1:
-			o.Set("type", types[0])
-		default:
-			o.Set("type", rawjson.Array(types))
-		}
-	default:
 		o.Delete("type")
+	case 1:
+		o.Set("type", rawjson.Quote(types[0]))
+	default:
+		o.Set("type", rawjson.StringArray(types))
 	}
 }
 
 // inferType sets the type of o if its other keywords imply one, as Codex does.
 func inferType(o *rawjson.Object) {
-	for _, key := range []string{"type", "$ref", "anyOf", "oneOf", "allOf"} {
-		if o.Get(key) != nil {
-			return
-		}
-	}
 	has := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return o.Get(k) != nil })
+	}
+	if has("type") || has(combining...) {
+		return
 	}
 	name := ""
 	switch {
@@ -325,25 +276,12 @@ func inferType(o *rawjson.Object) {
 
 // typeOfAll returns the JSON Schema type that all values have, "" for none.
 func typeOfAll(values []json.RawMessage) string {
+	types := map[byte]string{'"': "string", 't': "boolean", 'f': "boolean", 'n': "null", '{': "object", '[': "array"}
 	name := ""
 	for _, v := range values {
-		var n string
-		switch k := rawjson.Kind(v); k {
-		case '"':
-			n = "string"
-		case 't', 'f':
-			n = "boolean"
-		case 'n':
-			n = "null"
-		case '{':
-			n = "object"
-		case '[':
-			n = "array"
-		default:
-			n = "number"
-			if !bytes.ContainsAny(v, ".eE") {
-				n = "integer"
-			}
+		n := cmp.Or(types[rawjson.Kind(v)], "number")
+		if n == "number" && !bytes.ContainsAny(v, ".eE") {
+			n = "integer"
 		}
 		if name != "" && n != name {
 			return ""
@@ -353,108 +291,102 @@ func typeOfAll(values []json.RawMessage) string {
 	return name
 }
 
-// tuples repositions a tuple, an array with a schema for each position, by an array whose
+// tuples replaces a tuple, an array with a schema for each position, by an array whose
 // elements may match any of these schemas.
-func (c *sanitizer) tuples(o *rawjson.Object) error {
+func tuples(o *rawjson.Object) {
 	positions := rawjson.List(o.Get("prefixItems"))
-	if rawjson.Kind(o.Get("items")) == '[' {
-		positions = rawjson.List(o.Get("items"))
+	if list := rawjson.List(o.Get("items")); list != nil {
+		positions = list
 		o.Delete("items")
 	}
-	o.Delete("prefixItems")
-	o.Delete("additionalItems")
+	o.Delete("prefixItems", "additionalItems")
 	if k := rawjson.Kind(o.Get("items")); k == 't' || k == 'f' {
 		o.Delete("items")
 	}
 	if len(positions) == 0 {
-		return nil
+		return
 	}
 	if rest := o.Get("items"); rest != nil {
 		positions = append(positions, rest)
 	}
-	same := !slices.ContainsFunc(positions, func(v json.RawMessage) bool { return !bytes.Equal(v, positions[0]) })
-	if same {
-		o.Set("items", positions[0])
-		return nil
+	items := positions[0]
+	if slices.ContainsFunc(positions, func(v json.RawMessage) bool { return !bytes.Equal(v, items) }) {
+		items = rawjson.Object{{Key: "anyOf", Value: rawjson.Array(positions)}}.Bytes()
 	}
-	o.Set("items", rawjson.Object{{Key: "anyOf", Value: rawjson.Array(positions)}}.Bytes())
-	return nil
+	o.Set("items", items)
 }
 
-// schemaMap sanitizes a keyword that maps names to schemas.
-func (c *sanitizer) schemaMap(o *rawjson.Object, key string, depth int) error {
-	v := o.Get(key)
-	if v == nil {
-		return nil
-	}
-	if rawjson.Kind(v) != '{' {
-		o.Delete(key)
-		return nil
-	}
-	in, err := rawjson.Parse(v)
-	if err != nil {
-		return fmt.Errorf("inputSchema: %w", err)
-	}
-	out := rawjson.Object{}
-	for _, f := range in {
-		clean, ok, err := c.schema(f.Value, depth+1)
+// A subschemaFunc returns a schema in another form. ok is false for one that is to be
+// dropped.
+type subschemaFunc func(v json.RawMessage) (clean json.RawMessage, ok bool, err error)
+
+// mapSubschemas returns o with do applied to its direct subschemas. Keywords whose values
+// are not schemas are removed.
+func mapSubschemas(o rawjson.Object, do subschemaFunc) (rawjson.Object, error) {
+	out := make(rawjson.Object, 0, len(o))
+	for _, f := range o {
+		var err error
+		switch kind := rawjson.Kind(f.Value); f.Key {
+		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
+			f.Value, err = mapNamed(f, do)
+		case "items", "additionalProperties", "contains", "propertyNames":
+			if kind == '{' {
+				f.Value, _, err = do(f.Value)
+			} else if f.Key != "additionalProperties" || kind != 't' && kind != 'f' {
+				f.Value = nil
+			}
+		case "anyOf", "oneOf", "allOf":
+			f.Value, err = mapList(f.Value, do)
+		}
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if f.Value != nil {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// mapNamed is [mapSubschemas] for a keyword that maps names to schemas. Only a property
+// can be dropped: elsewhere a reference may lead to it.
+func mapNamed(f rawjson.Field, do subschemaFunc) (json.RawMessage, error) {
+	in, err := rawjson.Parse(f.Value)
+	if err != nil {
+		return nil, nil // not a map: the keyword is removed
+	}
+	out := make(rawjson.Object, 0, len(in))
+	for _, e := range in {
+		clean, ok, err := do(e.Value)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			clean = json.RawMessage("{}")
+		}
+		if ok || f.Key != "properties" {
+			out = append(out, rawjson.Field{Key: e.Key, Value: clean})
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// mapList is [mapSubschemas] for a keyword that is a list of schemas.
+func mapList(v json.RawMessage, do subschemaFunc) (json.RawMessage, error) {
+	var out []json.RawMessage
+	for _, e := range rawjson.List(v) {
+		clean, ok, err := do(e)
+		if err != nil {
+			return nil, err
 		}
 		if ok {
-			out = append(out, rawjson.Field{Key: f.Key, Value: clean})
-		} else if key != "properties" {
-			out = append(out, rawjson.Field{Key: f.Key, Value: json.RawMessage("{}")})
+			out = append(out, clean)
 		}
 	}
-	o.Set(key, out.Bytes())
-	return nil
-}
-
-// single sanitizes a keyword that is one schema. additionalProperties may be a boolean.
-func (c *sanitizer) single(o *rawjson.Object, key string, depth int) error {
-	v := o.Get(key)
-	if v == nil {
-		return nil
+	if out == nil {
+		return nil, nil
 	}
-	switch k := rawjson.Kind(v); {
-	case k == '{':
-	case key == "additionalProperties" && (k == 't' || k == 'f'):
-		return nil
-	default:
-		o.Delete(key)
-		return nil
-	}
-	clean, _, err := c.schema(v, depth+1)
-	if err != nil {
-		return err
-	}
-	o.Set(key, clean)
-	return nil
-}
-
-// union sanitizes a keyword that is a list of schemas.
-func (c *sanitizer) union(o *rawjson.Object, key string, depth int) error {
-	v := o.Get(key)
-	if v == nil {
-		return nil
-	}
-	var branches []json.RawMessage
-	for _, b := range rawjson.List(v) {
-		clean, ok, err := c.schema(b, depth+1)
-		if err != nil {
-			return err
-		}
-		if ok {
-			branches = append(branches, clean)
-		}
-	}
-	if len(branches) == 0 {
-		o.Delete(key)
-		return nil
-	}
-	o.Set(key, rawjson.Array(branches))
-	return nil
+	return rawjson.Array(out), nil
 }
 
 // sanitizeRequired removes duplicates and names without a property.
@@ -464,17 +396,23 @@ func sanitizeRequired(o *rawjson.Object) {
 		return
 	}
 	props, _ := rawjson.Parse(o.Get("properties"))
-	var names []string
-	for _, name := range rawjson.Strings(v) {
-		if props.Get(name) != nil && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names := appendMissing(nil, rawjson.Strings(v))
+	names = slices.DeleteFunc(names, func(name string) bool { return props.Get(name) == nil })
 	if len(names) == 0 {
 		o.Delete("required")
 		return
 	}
-	o.Set("required", arrayOfStrings(names))
+	o.Set("required", rawjson.StringArray(names))
+}
+
+// appendMissing appends to names those of more that it lacks.
+func appendMissing(names, more []string) []string {
+	for _, n := range more {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // resolve returns the target of a reference into the schema itself. ok is false for any
@@ -533,7 +471,7 @@ func renameProperties(root *rawjson.Object) map[string]string {
 	}
 	root.Set("properties", props.Bytes())
 	if len(required) > 0 {
-		root.Set("required", arrayOfStrings(required))
+		root.Set("required", rawjson.StringArray(required))
 	}
 	return renamed
 }

@@ -20,83 +20,56 @@ func Shrink(schema json.RawMessage, limit int) (small json.RawMessage, removed s
 	if schema = without(withoutRefs(schema), "$defs", "definitions"); len(schema) <= limit {
 		return schema, "descriptions and definitions"
 	}
-	if schema = truncate(schema, 0); len(schema) <= limit {
+	if schema = truncate(schema); len(schema) <= limit {
 		return schema, "descriptions, definitions and everything below two levels"
 	}
 	return json.RawMessage(`{"type":"object","properties":{}}`), "everything"
 }
 
-// mapSubschemas returns schema v with do applied to its direct subschemas.
-func mapSubschemas(v json.RawMessage, do func(json.RawMessage) json.RawMessage) json.RawMessage {
+// rewrite returns schema v with each schema in it, v itself first, replaced by what do
+// returns for it. depth is that of v.
+func rewrite(v json.RawMessage, depth int, do func(o rawjson.Object, depth int) rawjson.Object) json.RawMessage {
 	o, err := rawjson.Parse(v)
 	if err != nil {
 		return v
 	}
-	for i, f := range o {
-		switch f.Key {
-		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
-			in, err := rawjson.Parse(f.Value)
-			if err != nil {
-				continue
-			}
-			for j := range in {
-				in[j].Value = do(in[j].Value)
-			}
-			o[i].Value = in.Bytes()
-		case "items", "additionalProperties", "contains", "propertyNames":
-			if rawjson.Kind(f.Value) == '{' {
-				o[i].Value = do(f.Value)
-			}
-		case "anyOf", "oneOf", "allOf":
-			list := rawjson.List(f.Value)
-			for j := range list {
-				list[j] = do(list[j])
-			}
-			o[i].Value = rawjson.Array(list)
-		}
-	}
+	o, _ = mapSubschemas(do(o, depth), func(in json.RawMessage) (json.RawMessage, bool, error) {
+		return rewrite(in, depth+1, do), true, nil
+	})
 	return o.Bytes()
 }
 
 // without returns schema v without the given keywords at any level.
 func without(v json.RawMessage, keys ...string) json.RawMessage {
-	o, err := rawjson.Parse(v)
-	if err != nil {
-		return v
-	}
-	for _, key := range keys {
-		o.Delete(key)
-	}
-	return mapSubschemas(o.Bytes(), func(in json.RawMessage) json.RawMessage { return without(in, keys...) })
+	return rewrite(v, 0, func(o rawjson.Object, _ int) rawjson.Object {
+		o.Delete(keys...)
+		return o
+	})
 }
 
 // withoutRefs returns schema v with each reference replaced by a schema that accepts
 // any value.
 func withoutRefs(v json.RawMessage) json.RawMessage {
-	o, err := rawjson.Parse(v)
-	if err != nil {
-		return v
-	}
-	if o.Get("$ref") != nil {
-		return json.RawMessage("{}")
-	}
-	return mapSubschemas(v, withoutRefs)
+	return rewrite(v, 0, func(o rawjson.Object, _ int) rawjson.Object {
+		if o.Get("$ref") != nil {
+			return nil
+		}
+		return o
+	})
 }
 
 // truncate returns schema v with each nested schema below two levels replaced by one
 // that accepts any value.
-func truncate(v json.RawMessage, depth int) json.RawMessage {
-	o, err := rawjson.Parse(v)
-	if err != nil {
-		return v
-	}
-	keywords := []string{"properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties"}
-	nested := slices.ContainsFunc(keywords, func(k string) bool {
-		b := rawjson.Kind(o.Get(k))
-		return b == '{' || b == '['
+func truncate(v json.RawMessage) json.RawMessage {
+	return rewrite(v, 0, func(o rawjson.Object, depth int) rawjson.Object {
+		keywords := []string{"properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties"}
+		nested := slices.ContainsFunc(keywords, func(k string) bool {
+			b := rawjson.Kind(o.Get(k))
+			return b == '{' || b == '['
+		})
+		if depth > 2 && nested {
+			return nil
+		}
+		return o
 	})
-	if depth > 2 && nested {
-		return json.RawMessage("{}")
-	}
-	return mapSubschemas(v, func(in json.RawMessage) json.RawMessage { return truncate(in, depth+1) })
 }

@@ -202,6 +202,9 @@ func (g *Gate) askHook(ctx context.Context, c Call, q Question, ev *Event) (answ
 // d says to ask about, and returns the answer. If err is nil the answer is yes;
 // for the session it covers the host, port and protocol. C is the call as it
 // was passed to [Gate.Run].
+//
+// A stateless client is not asked: it may never come back, and the command holds up
+// others while it waits. The question goes to the approval queue.
 func (g *Gate) AskHost(
 	ctx context.Context, c Call, t policy.HostTarget, d policy.HostDecision,
 ) (answer string, err error) {
@@ -217,6 +220,9 @@ func (g *Gate) AskHost(
 		return "", &RefusedError{Reason: asked.Reason}
 	}
 	asked.Keys = []string{policy.Key("host", t.Host, t.Port, t.Protocol)}
+	if c.Stateless {
+		c.Ask = nil
+	}
 	var ev Event
 	err = g.ask(ctx, c, Question{Stage: Reach, Action: c.Action, Host: &t, Reason: d.Reason}, asked, &ev)
 	return ev.Asked, err

@@ -1,8 +1,8 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,28 +23,25 @@ type discovery struct {
 	as       *oauthex.AuthServerMeta
 }
 
-// discover finds the authorization server of s. probe sends a request without a token to
-// s and returns the WWW-Authenticate headers of the response.
-func discover(
-	ctx context.Context, s Server, c *http.Client, probe func(context.Context) ([]string, error),
-) (*discovery, error) {
-	headers, err := probe(ctx)
+// discover finds the authorization server of s.
+func discover(ctx context.Context, s Server, o Options) (*discovery, error) {
+	headers, err := probe(ctx, s, o)
 	if err != nil {
 		return nil, fmt.Errorf("probing the server %s: %w", s.Name, err)
 	}
-	said := parseChallenges(headers)
-	look := metadataClient(ctx, s, c)
-	prm, err := protectedResource(ctx, s, said.metadata, look)
+	u, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	f := &discovery{resource: s.resource(), scopes: said.scopes}
+	challenges := parseChallenges(headers)
+	client := metadataClient(ctx, u)
+	prm, err := protectedResource(ctx, s, u, challenges.metadata, client)
+	if err != nil {
+		return nil, err
+	}
+	f := &discovery{resource: s.resource(), scopes: challenges.scopes}
 	issuer := ""
 	if prm == nil { // before RFC 9728 a server was its own authorization server
-		u, err := url.Parse(s.URL)
-		if err != nil {
-			return nil, err
-		}
 		issuer = u.Scheme + "://" + u.Host
 	} else {
 		if s.Resource == "" {
@@ -65,7 +62,7 @@ func discover(
 	if issuer == "" {
 		return nil, fmt.Errorf("the server %s names no authorization server", s.Name)
 	}
-	f.as, err = auth.GetAuthServerMetadata(ctx, issuer, look)
+	f.as, err = auth.GetAuthServerMetadata(ctx, issuer, client)
 	if err != nil {
 		return nil, fmt.Errorf("the authorization server of %s: %w", s.Name, err)
 	}
@@ -95,7 +92,9 @@ func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string,
 	if prm == nil {
 		return s.Issuer, nil
 	}
-	i := slices.IndexFunc(prm.AuthorizationServers, func(a string) bool { return sameIssuer(a, s.Issuer) })
+	i := slices.IndexFunc(prm.AuthorizationServers, func(a string) bool {
+		return strings.TrimSuffix(a, "/") == strings.TrimSuffix(s.Issuer, "/")
+	})
 	if i < 0 {
 		return "", fmt.Errorf("the server %s names the authorization servers %q, but the config requires %q",
 			s.Name, prm.AuthorizationServers, s.Issuer)
@@ -103,19 +102,11 @@ func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string,
 	return prm.AuthorizationServers[i], nil
 }
 
-func sameIssuer(a, b string) bool {
-	return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
-}
-
 // protectedResource returns the server's metadata, or nil if it has none. Metadata for
 // another resource is an error, because its tokens would not be meant for s.
 func protectedResource(
-	ctx context.Context, s Server, named string, c *http.Client,
+	ctx context.Context, s Server, u *url.URL, named string, c *http.Client,
 ) (*oauthex.ProtectedResourceMetadata, error) {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, err
-	}
 	origin := u.Scheme + "://" + u.Host
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	type place struct{ at, of string }
@@ -142,10 +133,10 @@ func protectedResource(
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		says := func(text string) bool { return strings.Contains(err.Error(), text) }
-		if says("got metadata resource") || says("authorization_servers") {
+		mentions := func(text string) bool { return strings.Contains(err.Error(), text) }
+		if mentions("got metadata resource") || mentions("authorization_servers") {
 			wrong = err // there is metadata, but it cannot be trusted
-		} else if !says("bad status 4") && !says("bad content type") {
+		} else if !mentions("bad status 4") && !mentions("bad content type") {
 			broken = err // there may be metadata
 		}
 	}
@@ -161,28 +152,21 @@ func protectedResource(
 // metadataClient returns the client for URLs in a server's metadata. Unless the server
 // itself has a private address, the client does not connect to private addresses, so that
 // a server on the internet cannot make us send requests to the local network.
-func metadataClient(ctx context.Context, s Server, c *http.Client) *http.Client {
-	look := &http.Client{Timeout: timeout}
-	if c != nil {
-		look.Transport = c.Transport
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil || c != nil && c.Transport != nil {
-		return look
-	}
+func metadataClient(ctx context.Context, u *url.URL) *http.Client {
+	c := &http.Client{Timeout: timeout}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	private := func(a netip.Addr) bool { return a.Unmap().IsPrivate() || a.Unmap().IsLinkLocalUnicast() }
 	if err == nil && slices.ContainsFunc(addrs, private) {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		own.DialContext = (&net.Dialer{Timeout: timeout}).DialContext
-		look.Transport = own
+		c.Transport = own
 	}
-	return look
+	return c
 }
 
 // register sets g's client: the one from the config, an earlier registration with the same
 // redirect URI, or a new registration.
-func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMeta, kept *Grant, c *http.Client) error {
+func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMeta, kept *Grant) error {
 	if s.ClientID != "" {
 		g.ClientID, g.ClientSecret = s.ClientID, s.ClientSecret
 		g.ClientAuth = authMethod(s.ClientAuth, s.ClientSecret, as.TokenEndpointAuthMethodsSupported)
@@ -207,12 +191,12 @@ func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMe
 		ApplicationType:         "native",
 		TokenEndpointAuthMethod: registrationMethod(as.TokenEndpointAuthMethodsSupported),
 	}
-	reg, err := oauthex.RegisterClient(ctx, as.RegistrationEndpoint, meta, noRedirects(c))
+	reg, err := oauthex.RegisterClient(ctx, as.RegistrationEndpoint, meta, noRedirects(nil))
 	if err != nil {
 		return fmt.Errorf("registering at %s: %w", as.Issuer, err)
 	}
 	g.ClientID, g.ClientSecret, g.SecretExpires = reg.ClientID, reg.ClientSecret, reg.ClientSecretExpiresAt
-	asked := or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod)
+	asked := cmp.Or(reg.TokenEndpointAuthMethod, meta.TokenEndpointAuthMethod)
 	g.ClientAuth = authMethod(asked, reg.ClientSecret, as.TokenEndpointAuthMethodsSupported)
 	return nil
 }
@@ -266,5 +250,3 @@ func scopesFor(s Server, given []string, f *discovery, kept *Grant) []string {
 	}
 	return scopes
 }
-
-var errNoCode = errors.New("the authorization server sent no code")

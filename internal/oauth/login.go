@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -19,7 +22,6 @@ import (
 // Options configure [Login].
 type Options struct {
 	Scopes []string           // requested scopes; nil: those of the config or the server
-	Client *http.Client       // nil: a default client
 	Header func() http.Header // of the request that discovers the authorization server; may be nil
 
 	// OpenURL opens a URL in the user's browser, or shows it.
@@ -39,9 +41,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 	if err := checkAddress(s.URL); err != nil {
 		return nil, err
 	}
-	f, err := discover(ctx, s, o.Client, func(ctx context.Context) ([]string, error) {
-		return probe(ctx, s, o)
-	})
+	f, err := discover(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		RevocationEndpoint: f.as.RevocationEndpoint,
 		RedirectURI:        redirect,
 	}
-	if err := g.register(ctx, s, f.as, kept, o.Client); err != nil {
+	if err := g.register(ctx, s, f.as, kept); err != nil {
 		return nil, err
 	}
 	g.Scopes = scopesFor(s, o.Scopes, f, kept)
@@ -76,7 +76,7 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 		"redirect_uri":  {redirect},
 		"code_verifier": {verifier},
 	}
-	if err := g.requestTokens(ctx, o.Client, form); err != nil {
+	if err := g.requestTokens(ctx, nil, form); err != nil {
 		return nil, fmt.Errorf("exchanging the code for a token: %w", err)
 	}
 	unlock, err := store.lock(ctx, s.Name)
@@ -113,13 +113,11 @@ func probe(ctx context.Context, s Server, o Options) ([]string, error) {
 		return nil, err
 	}
 	if o.Header != nil {
-		for key, v := range o.Header() {
-			req.Header[key] = v
-		}
+		maps.Copy(req.Header, o.Header())
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := noRedirects(o.Client).Do(req)
+	resp, err := noRedirects(nil).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -176,17 +174,13 @@ func (g *Grant) authorize(
 		return "", "", err
 	}
 	q := u.Query()
-	for key, v := range map[string]string{
-		"response_type":         "code",
-		"client_id":             g.ClientID,
-		"redirect_uri":          g.RedirectURI,
-		"state":                 state,
-		"resource":              g.Resource,
-		"code_challenge":        base64.RawURLEncoding.EncodeToString(sum[:]),
-		"code_challenge_method": "S256",
-	} {
-		q.Set(key, v)
-	}
+	q.Set("response_type", "code")
+	q.Set("client_id", g.ClientID)
+	q.Set("redirect_uri", g.RedirectURI)
+	q.Set("state", state)
+	q.Set("resource", g.Resource)
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
+	q.Set("code_challenge_method", "S256")
 	if len(g.Scopes) > 0 {
 		q.Set("scope", strings.Join(g.Scopes, " "))
 	}
@@ -277,7 +271,7 @@ func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	case q.Get("error") != "":
 		a.err = &errorResponse{Code: q.Get("error"), Description: q.Get("error_description")}
 	case a.code == "":
-		a.err = errNoCode
+		a.err = errors.New("the authorization server sent no code")
 	}
 	if a.err != nil {
 		a.code = ""
@@ -309,7 +303,7 @@ func Logout(ctx context.Context, s Server, store Store, c *http.Client) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if err := store.remove(s.Name); err != nil {
+	if err := os.Remove(store.file(s.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	if g == nil || g.AccessToken == "" && g.RefreshToken == "" {

@@ -14,9 +14,11 @@
 package oauth
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -40,17 +42,17 @@ type Server struct {
 	CallbackURL  string // redirect URI, if not on the loopback
 }
 
-// loginCommand returns the command that the user logs in with.
-func (s Server) loginCommand() string {
-	return or(s.LoginCommand, "toolgate mcp login "+s.Name)
+// resource returns the resource that tokens are requested for.
+func (s Server) resource() string { return cmp.Or(s.Resource, s.URL) }
+
+// loginError returns the error that asks for a login.
+func (s Server) loginError(why string) error {
+	return &LoginError{Server: s.Name, Command: s.LoginCommand, Why: why}
 }
 
-// resource returns the resource that tokens are requested for.
-func (s Server) resource() string {
-	if s.Resource != "" {
-		return s.Resource
-	}
-	return s.URL
+// loginCommand returns the command that logs in to the server, if command is not given.
+func loginCommand(command, server string) string {
+	return cmp.Or(command, "toolgate mcp login "+server)
 }
 
 // A LoginError means that the user must log in.
@@ -61,7 +63,7 @@ type LoginError struct {
 }
 
 func (e *LoginError) Error() string {
-	s := "login needed: run " + Server{Name: e.Server, LoginCommand: e.Command}.loginCommand()
+	s := "login needed: run " + loginCommand(e.Command, e.Server)
 	if e.Why != "" {
 		s += " (" + e.Why + ")"
 	}
@@ -76,21 +78,16 @@ type ScopeError struct {
 }
 
 func (e *ScopeError) Error() string {
-	command := Server{Name: e.Server, LoginCommand: e.Command}.loginCommand()
+	scopes := "more than was granted"
+	if len(e.Scopes) > 0 {
+		var quoted []string // because a server chose them
+		for _, s := range e.Scopes {
+			quoted = append(quoted, strconv.Quote(s))
+		}
+		scopes = strings.Join(quoted, ", ")
+	}
 	return fmt.Sprintf("insufficient scope: the server %s asks for %s; run %s, which asks for it too",
-		e.Server, scopeList(e.Scopes), command)
-}
-
-// scopeList formats scopes. They are quoted, because a server chose them.
-func scopeList(scopes []string) string {
-	if len(scopes) == 0 {
-		return "more than was granted"
-	}
-	var words []string
-	for _, s := range scopes {
-		words = append(words, fmt.Sprintf("%q", s))
-	}
-	return strings.Join(words, ", ")
+		e.Server, scopes, loginCommand(e.Command, e.Server))
 }
 
 // union returns the elements of both lists without duplicates.

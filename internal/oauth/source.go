@@ -1,12 +1,15 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +26,8 @@ type Source struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	grant *Grant // nil: not logged in
-	seen  stamp  // of the file that grant was read from
+	grant *Grant      // nil: not logged in
+	seen  os.FileInfo // of the file that grant was read from
 	read  bool
 }
 
@@ -47,11 +50,9 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	if err != nil || g == nil {
 		return "", err
 	}
-	if g.AccessToken == "" || g.Expires.IsZero() || time.Until(g.Expires) > renewBefore {
+	renewable := g.AccessToken != "" && g.RefreshToken != "" // else the server decides
+	if !renewable || g.Expires.IsZero() || time.Until(g.Expires) > renewBefore {
 		return g.AccessToken, nil
-	}
-	if g.RefreshToken == "" {
-		return g.AccessToken, nil // let the server decide
 	}
 	token, err := s.Renew(ctx, g.AccessToken, nil)
 	if _, login := errors.AsType[*LoginError](err); err != nil && !login && time.Now().Before(g.Expires) {
@@ -66,7 +67,7 @@ func (s *Source) current() (*Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.store.stamp(s.server.Name)
-	if s.read && now.same(s.seen) {
+	if s.read && sameStamp(now, s.seen) {
 		return s.grant, nil
 	}
 	g, err := s.store.Load(s.server)
@@ -130,7 +131,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 		return "", s.loginNeeded(&g, why, needs)
 	}
 	err = g.requestTokens(ctx, s.client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}})
-	if no, ok := errors.AsType[*errorResponse](err); ok && no.final() {
+	if no, ok := errors.AsType[*errorResponse](err); ok && slices.Contains(finalErrors, no.Code) {
 		return "", s.loginNeeded(&g, no.Error(), needs)
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Source) Spent(ctx context.Context, refused string, challenges []string)
 		return err
 	}
 	if g == nil || g.AccessToken != refused {
-		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why} // removed in the meantime
+		return s.server.loginError(why) // removed in the meantime
 	}
 	return s.loginNeeded(g, why, parseChallenges(challenges).scopes)
 }
@@ -171,13 +172,12 @@ func (s *Source) loginNeeded(g *Grant, why string, needs []string) error {
 		len(union(g.Needs, needs)) == len(g.Needs)
 	g.AccessToken, g.RefreshToken, g.Expires = "", "", time.Time{}
 	g.Why, g.Needs = why, union(g.Needs, needs)
-	if same {
-		return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
+	if !same {
+		if err := s.store.save(s.server.Name, g); err != nil {
+			s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
+		}
 	}
-	if err := s.store.save(s.server.Name, g); err != nil {
-		s.log.Warn("saving that a login is needed", "downstream", s.server.Name, "err", err)
-	}
-	return &LoginError{Server: s.server.Name, Command: s.server.LoginCommand, Why: why}
+	return s.server.loginError(why)
 }
 
 // Forbidden returns the reason for a 403 response: a *[ScopeError] if scopes are missing,
@@ -210,7 +210,7 @@ func (s *Source) Changed(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if !s.store.stamp(s.server.Name).same(was) {
+			if !sameStamp(s.store.stamp(s.server.Name), was) {
 				return
 			}
 		case <-ctx.Done():
@@ -237,19 +237,12 @@ func parseChallenges(headers []string) challenge {
 			if one.Scheme != "bearer" {
 				continue
 			}
-			c.metadata = or(c.metadata, one.Params["resource_metadata"])
-			c.err = or(c.err, one.Params["error"])
+			c.metadata = cmp.Or(c.metadata, one.Params["resource_metadata"])
+			c.err = cmp.Or(c.err, one.Params["error"])
 			if c.scopes == nil && one.Params["scope"] != "" {
 				c.scopes = strings.Fields(one.Params["scope"])
 			}
 		}
 	}
 	return c
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"toolgate/internal/atomicfile"
 )
 
 // A Grant is the stored state of one server: the client registration and the tokens.
@@ -87,55 +89,23 @@ func (s Store) save(server string, g *Grant) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(s.Dir, ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(b, '\n'))
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), s.file(server))
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return atomicfile.Write(s.file(server), append(b, '\n'))
 }
 
-// remove deletes the grant of the server.
-func (s Store) remove(server string) error {
-	err := os.Remove(s.file(server))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// A stamp identifies a version of a server's file.
-type stamp struct{ info os.FileInfo }
-
-func (s Store) stamp(server string) stamp {
+// stamp identifies the version of a server's file; nil means that it is missing.
+func (s Store) stamp(server string) os.FileInfo {
 	info, err := os.Stat(s.file(server))
 	if err != nil {
-		return stamp{} // missing
+		return nil
 	}
-	return stamp{info}
+	return info
 }
 
-func (a stamp) same(b stamp) bool {
-	if a.info == nil || b.info == nil {
-		return a.info == nil && b.info == nil
+func sameStamp(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return os.SameFile(a.info, b.info) &&
-		a.info.ModTime().Equal(b.info.ModTime()) && a.info.Size() == b.info.Size()
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // lock locks the server's file across processes until unlock is called. A refresh token is

@@ -44,14 +44,8 @@ func printable(s string) string {
 	return s[:min(len(s), 300)]
 }
 
-// final reports whether retrying with the same token is pointless.
-func (e *errorResponse) final() bool {
-	switch e.Code {
-	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target":
-		return true
-	}
-	return false
-}
+// finalErrors are the codes after which retrying with the same token is pointless.
+var finalErrors = []string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target"}
 
 // A tokenResponse is a response of the token endpoint (RFC 6749, section 5.1).
 type tokenResponse struct {
@@ -64,13 +58,11 @@ type tokenResponse struct {
 
 // post sends a form to an endpoint of the authorization server, authenticated as g's client.
 func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form url.Values) ([]byte, error) {
-	switch g.ClientAuth {
-	case authBasic:
-	case authPost:
+	if g.ClientAuth != authBasic {
 		form.Set("client_id", g.ClientID)
+	}
+	if g.ClientAuth == authPost {
 		form.Set("client_secret", g.ClientSecret)
-	default:
-		form.Set("client_id", g.ClientID)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -90,12 +82,12 @@ func (g *Grant) post(ctx context.Context, c *http.Client, endpoint string, form 
 	if err != nil {
 		return nil, err
 	}
-	var no errorResponse
-	switch {
-	case resp.StatusCode == http.StatusOK:
+	if resp.StatusCode == http.StatusOK {
 		return b, nil
-	case json.Unmarshal(b, &no) == nil && no.Code != "":
-		return nil, &no
+	}
+	var refused errorResponse
+	if json.Unmarshal(b, &refused) == nil && refused.Code != "" {
+		return nil, &refused
 	}
 	return nil, fmt.Errorf("the authorization server answered %s", resp.Status)
 }

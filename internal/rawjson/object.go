@@ -13,9 +13,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -51,10 +49,7 @@ func Parse(b []byte) (Object, error) {
 		at = make(map[string]int, len(members))
 	}
 	for _, m := range members {
-		key := string(m.Key)
-		if strings.IndexByte(key, '\\') >= 0 {
-			key = Text(json.RawMessage(`"` + key + `"`))
-		}
+		key := m.Name()
 		if at == nil {
 			o.Set(key, m.Value)
 		} else if i, twice := at[key]; twice {
@@ -89,25 +84,48 @@ func (o *Object) Set(key string, v json.RawMessage) {
 	*o = append(*o, Field{key, v})
 }
 
-// Delete removes key, if present.
-func (o *Object) Delete(key string) {
-	*o = slices.DeleteFunc(*o, func(f Field) bool { return f.Key == key })
+// SetObject sets key to v, or removes key if v is empty.
+func (o *Object) SetObject(key string, v Object) {
+	if len(v) == 0 {
+		o.Delete(key)
+		return
+	}
+	o.Set(key, v.Bytes())
+}
+
+// Default appends the member unless o has the key.
+func (o *Object) Default(key string, v json.RawMessage) {
+	if o.index(key) < 0 {
+		*o = append(*o, Field{key, v})
+	}
+}
+
+// Delete removes the members with these keys, as far as they are present.
+func (o *Object) Delete(keys ...string) {
+	*o = slices.DeleteFunc(*o, func(f Field) bool { return slices.Contains(keys, f.Key) })
 }
 
 // Text returns the string value of key, "" when it is absent or not a string.
 func (o Object) Text(key string) string { return Text(o.Get(key)) }
 
 // Bytes returns the object as JSON on one line. A value without line breaks is
-// copied as is.
+// copied as is, and a field without a value is left out.
 func (o Object) Bytes() json.RawMessage {
-	b := []byte{'{'}
+	size := 2
 	for _, f := range o {
+		size += len(f.Key) + len(f.Value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{')
+	for _, f := range o {
+		if len(f.Value) == 0 {
+			continue
+		}
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(b, Quote(f.Key)...)
 		b = append(b, ':')
-		b = AppendLine(b, f.Value)
+		b = appendLine(b, f.Value)
 	}
 	return append(b, '}')
 }
@@ -138,13 +156,13 @@ func Kind(v json.RawMessage) byte {
 // List returns the elements of the array v as slices of v, nil when v is
 // not an array.
 func List(v json.RawMessage) []json.RawMessage {
-	elements, err := elements(v, MaxDepth, nil)
-	if err != nil {
+	s := Scanner{Depth: MaxDepth}
+	if s.begin(v); s.peek() != '[' {
 		return nil
 	}
-	list := make([]json.RawMessage, len(elements))
-	for i, e := range elements {
-		list[i] = e
+	list := []json.RawMessage{}
+	if s.array(func(e json.RawMessage) { list = append(list, e) }) != nil || s.end() != nil {
+		return nil
 	}
 	return list
 }
@@ -167,32 +185,23 @@ func Array(list []json.RawMessage) json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendLine(b, v)
+		b = appendLine(b, v)
 	}
 	return append(b, ']')
 }
 
-// A Map is a JSON object whose values are written unchanged, where
-// encoding/json would escape and compact them.
-type Map map[string]json.RawMessage
-
-// Bytes returns the object as JSON on one line, with sorted keys.
-func (o Map) Bytes() []byte {
-	b := []byte{'{'}
-	for _, k := range slices.Sorted(maps.Keys(o)) {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, Quote(k)...)
-		b = append(b, ':')
-		b = AppendLine(b, o[k])
+// StringArray returns a JSON array of the strings in list.
+func StringArray(list []string) json.RawMessage {
+	elements := make([]json.RawMessage, len(list))
+	for i, s := range list {
+		elements[i] = Quote(s)
 	}
-	return append(b, '}')
+	return Array(elements)
 }
 
-// AppendLine appends v to b, without the line breaks of pretty-printed JSON.
+// appendLine appends v to b, without the line breaks of pretty-printed JSON.
 // It appends null when v has line breaks and is not valid.
-func AppendLine(b []byte, v json.RawMessage) []byte {
+func appendLine(b []byte, v json.RawMessage) []byte {
 	if !bytes.ContainsAny(v, "\r\n") {
 		return append(b, v...)
 	}

@@ -26,19 +26,6 @@ func Members(b []byte, depth int, into []Member) ([]Member, error) {
 	return s.Members(b, into)
 }
 
-// elements is [Members] for the elements of a JSON array.
-func elements(b []byte, depth int, into [][]byte) ([][]byte, error) {
-	s := scanner{b: b, deepest: depth}
-	s.space()
-	if s.peek() != '[' {
-		return into, errors.New("not a JSON array")
-	}
-	if err := s.array(func(e []byte) { into = append(into, e) }); err != nil {
-		return into, err
-	}
-	return into, s.end()
-}
-
 // DefaultDepth is how deep a value may nest where the caller does not say.
 const DefaultDepth = 512
 
@@ -47,8 +34,8 @@ const DefaultDepth = 512
 // value. Its error for a repeated name is a *[DuplicateNameError]. The value may
 // nest [DefaultDepth] deep.
 func Unique(b []byte) error {
-	s := scanner{b: b, deepest: DefaultDepth, unique: true}
-	s.space()
+	s := Scanner{Depth: DefaultDepth, Unique: true}
+	s.begin(b)
 	if err := s.value(); err != nil {
 		return err
 	}
@@ -60,7 +47,10 @@ type Scanner struct {
 	Depth  int  // how deep an object may nest
 	Unique bool // refuse an object that has a name twice, as [Unique] does
 
-	names [][]byte // room for the scanner's
+	b     []byte
+	at    int
+	depth int
+	names [][]byte // if Unique: those of the objects being read, unescaped, the outermost first
 }
 
 // maxNamesKept is how many names of one object there is room for in the next.
@@ -68,15 +58,24 @@ const maxNamesKept = 1 << 10
 
 // Members appends the members of the JSON object b to into.
 func (s *Scanner) Members(b []byte, into []Member) ([]Member, error) {
-	sc := scanner{b: b, deepest: s.Depth, unique: s.Unique, names: s.names[:0]}
-	into, err := sc.whole(into)
+	s.begin(b)
+	if s.peek() != '{' {
+		return into, errors.New("not a JSON object")
+	}
+	err := s.object(func(m Member) { into = append(into, m) })
+	if cap(s.names) > maxNamesKept {
+		s.names = nil // give the memory back
+	}
 	if err != nil {
 		return into, err
 	}
-	if s.names = sc.names; cap(s.names) > maxNamesKept {
-		s.names = nil // give the memory back
-	}
-	return into, nil
+	return into, s.end()
+}
+
+// begin makes b what is read, from its first value on.
+func (s *Scanner) begin(b []byte) {
+	s.b, s.at, s.depth, s.names = b, 0, 0, s.names[:0]
+	s.space()
 }
 
 // maxName is how many bytes of a name an error repeats.
@@ -92,31 +91,8 @@ func (e *DuplicateNameError) Error() string {
 // errDeep is the scanner's error for what nests too deep.
 var errDeep = errors.New("nested too deep")
 
-// A scanner reads JSON without keeping anything of it.
-type scanner struct {
-	b       []byte
-	at      int
-	depth   int
-	deepest int
-
-	unique bool     // a name that an object has twice is an error
-	names  [][]byte // those of the objects being read, unescaped, the outermost first
-}
-
-func (s *scanner) whole(into []Member) ([]Member, error) {
-	s.space()
-	if s.peek() != '{' {
-		return into, errors.New("not a JSON object")
-	}
-	err := s.object(func(m Member) { into = append(into, m) })
-	if err != nil {
-		return into, err
-	}
-	return into, s.end()
-}
-
 // end checks that nothing follows, and that what was read is UTF-8.
-func (s *scanner) end() error {
+func (s *Scanner) end() error {
 	if s.space(); s.at < len(s.b) {
 		return s.unexpected()
 	}
@@ -126,7 +102,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-func (s *scanner) unexpected() error {
+func (s *Scanner) unexpected() error {
 	if s.at >= len(s.b) {
 		return errors.New("JSON ends too early")
 	}
@@ -134,14 +110,14 @@ func (s *scanner) unexpected() error {
 }
 
 // peek returns the next byte, 0 at the end.
-func (s *scanner) peek() byte {
+func (s *Scanner) peek() byte {
 	if s.at < len(s.b) {
 		return s.b[s.at]
 	}
 	return 0
 }
 
-func (s *scanner) space() {
+func (s *Scanner) space() {
 	for s.at < len(s.b) {
 		switch s.b[s.at] {
 		case ' ', '\t', '\n', '\r':
@@ -152,16 +128,16 @@ func (s *scanner) space() {
 	}
 }
 
-func (s *scanner) enter() error {
+func (s *Scanner) enter() error {
 	s.at++
-	if s.depth++; s.depth > s.deepest {
+	if s.depth++; s.depth > s.Depth {
 		return errDeep
 	}
 	return nil
 }
 
-// object reads an object and tells of its members, unless each is nil.
-func (s *scanner) object(each func(Member)) error {
+// object reads an object and passes its members to each, unless that is nil.
+func (s *Scanner) object(each func(Member)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -179,7 +155,7 @@ func (s *scanner) object(each func(Member)) error {
 			return err
 		}
 		key := s.b[start : s.at-1]
-		if s.unique {
+		if s.Unique {
 			s.names = append(s.names, unescaped(key))
 		}
 		if s.space(); s.peek() != ':' {
@@ -210,7 +186,7 @@ func (s *scanner) object(each func(Member)) error {
 	}
 }
 
-// unescaped returns the name that stands between its quotes as key.
+// unescaped returns the name that is written as key between quotes.
 func unescaped(key []byte) []byte {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return key
@@ -243,8 +219,8 @@ func distinct(names [][]byte) error {
 	return nil
 }
 
-// array reads an array and tells of its elements, unless each is nil.
-func (s *scanner) array(each func([]byte)) error {
+// array reads an array and passes its elements to each, unless that is nil.
+func (s *Scanner) array(each func(json.RawMessage)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -272,13 +248,13 @@ func (s *scanner) array(each func([]byte)) error {
 	}
 }
 
-func (s *scanner) leave() error {
+func (s *Scanner) leave() error {
 	s.at++
 	s.depth--
 	return nil
 }
 
-func (s *scanner) value() error {
+func (s *Scanner) value() error {
 	switch c := s.peek(); {
 	case c == '{':
 		return s.object(nil)
@@ -298,7 +274,7 @@ func (s *scanner) value() error {
 	return s.unexpected()
 }
 
-func (s *scanner) word(w string) error {
+func (s *Scanner) word(w string) error {
 	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
 		return s.unexpected()
 	}
@@ -306,7 +282,7 @@ func (s *scanner) word(w string) error {
 	return nil
 }
 
-// plain tells the bytes that mean nothing special in a string.
+// plain holds the bytes without a special meaning in a string.
 var plain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= ' ' && c != '"' && c != '\\'
@@ -314,7 +290,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-func (s *scanner) text() error {
+func (s *Scanner) text() error {
 	b := s.b
 	for i := s.at + 1; i < len(b); i++ {
 		if plain[b[i]] {
@@ -362,7 +338,7 @@ func escape(b []byte) int {
 	return 0
 }
 
-func (s *scanner) number() error {
+func (s *Scanner) number() error {
 	if s.peek() == '-' {
 		s.at++
 	}
@@ -388,7 +364,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-func (s *scanner) digits() bool {
+func (s *Scanner) digits() bool {
 	start := s.at
 	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
 		s.at++

@@ -6,15 +6,14 @@ import (
 	"github.com/segmentio/encoding/json"
 )
 
-// Unmarshal is json.Unmarshal but for names: a struct's field is set by its name
-// alone, in the case that it has. encoding/json takes a name in any case, so
-// that it reads another value than a hook, a rule, the record or the SDK, which
-// decodes what a client sends by the same package as this.
+// Unmarshal is json.Unmarshal with case-sensitive names. encoding/json ignores case, so it
+// could read another value than a hook, a rule, the audit log or the SDK, which decodes
+// messages with the same package as this.
 //
-// A type's own UnmarshalJSON sees to its names itself.
+// It does not apply within a type that has its own UnmarshalJSON.
 func Unmarshal(b []byte, v any) error { return unmarshal(b, v, 0) }
 
-// UnmarshalKnown is [Unmarshal] that refuses names which have no field.
+// UnmarshalKnown is [Unmarshal], except that unknown names are an error.
 func UnmarshalKnown(b []byte, v any) error { return unmarshal(b, v, json.DisallowUnknownFields) }
 
 func unmarshal(b []byte, v any, flags json.ParseFlags) error {

@@ -2,8 +2,8 @@ package stdio
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -46,7 +46,7 @@ func (c *conn) offer(r *Reader) (taken bool, err error) {
 	if !version || req.Method == "" || !isID {
 		return false, nil
 	}
-	key := string(req.ID)
+	key := IDKey(req.ID)
 	if req.ID != nil {
 		if err := c.owe(key); err != nil {
 			return false, err
@@ -56,7 +56,7 @@ func (c *conn) offer(r *Reader) (taken bool, err error) {
 	if c.t.Handle(req) {
 		return true, nil
 	}
-	c.disown(key) // the decoder has its own form of the id
+	c.disown(key) // the decoder notes it again
 	return false, nil
 }
 
@@ -73,46 +73,75 @@ var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); retur
 // buffer with its envelope. A longer one is written by itself.
 const maxJoined = 64 << 10
 
+// IDKey returns the id of a request in the form that all its encodings share, "" for
+// what is no id. Numbers are compared as float64, as the SDK does.
+func IDKey(id json.RawMessage) string {
+	if isPlainID(id) {
+		return string(id)
+	}
+	var v any
+	if json.Unmarshal(id, &v) != nil {
+		return string(id)
+	}
+	made, err := jsonrpc.MakeID(v)
+	if err != nil {
+		return ""
+	}
+	return idKey(made)
+}
+
+// isPlainID reports whether id has only one encoding: it is a whole number, or a
+// string without characters that an encoder escapes.
+func isPlainID(id json.RawMessage) bool {
+	if len(id) > 1 && id[0] == '"' {
+		return bytes.IndexFunc(id[1:len(id)-1], func(r rune) bool {
+			return r < ' ' || r > '~' || r == '\\' || r == '<' || r == '>' || r == '&'
+		}) < 0
+	}
+	return len(id) > 0 && len(id) <= 15 && (id[0] != '0' || len(id) == 1) && len(bytes.Trim(id, "0123456789")) == 0
+}
+
 // Answer writes result, a JSON value, as the answer. Its bytes stay as they are,
 // unless it spans several lines: then it is compacted.
 func (r *Request) Answer(result json.RawMessage) error {
-	return r.conn.answer(r.ID, string(r.ID), result)
+	return r.conn.answer(r.ID, "result", result)
 }
 
-// answer writes a result, as [Request.Answer] does. The id is owed under key.
-func (c *conn) answer(id []byte, key string, result json.RawMessage) error {
-	if bytes.IndexByte(result, '\n') >= 0 {
+// Fail writes err as the answer: a [*jsonrpc.Error], or the message of an internal
+// error.
+func (r *Request) Fail(err error) error {
+	rpc, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok {
+		rpc = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+	}
+	b, merr := json.Marshal(rpc)
+	if merr != nil {
+		return merr
+	}
+	return r.conn.answer(r.ID, "error", b)
+}
+
+// answer writes the answer to the request with this id: its result or error.
+func (c *conn) answer(id json.RawMessage, member string, value json.RawMessage) error {
+	if bytes.IndexByte(value, '\n') >= 0 {
 		var line bytes.Buffer
-		if err := json.Compact(&line, result); err != nil {
+		if err := json.Compact(&line, value); err != nil {
 			return err
 		}
-		result = line.Bytes()
+		value = line.Bytes()
 	}
-	c.answering(key)
+	c.answering(IDKey(id))
 	defer c.answered()
 	buf := lineBuffers.Get().(*[]byte)
 	defer lineBuffers.Put(buf)
 	b := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
 	b = append(b, id...)
-	b = append(b, `,"result":`...)
-	if len(result) > maxJoined {
-		return c.writeParts(b, result, []byte("}\n"))
+	b = append(append(append(b, `,"`...), member...), `":`...)
+	if len(value) > maxJoined {
+		return c.writeParts(b, value, []byte("}\n"))
 	}
-	b = append(b, result...)
+	b = append(b, value...)
 	b = append(b, "}\n"...)
 	*buf = b
 	return c.writeParts(b)
-}
-
-// Fail writes err as the answer.
-func (r *Request) Fail(err error) error {
-	var id any
-	if uerr := json.Unmarshal(r.ID, &id); uerr != nil {
-		return uerr
-	}
-	made, merr := jsonrpc.MakeID(id)
-	if merr != nil {
-		return merr
-	}
-	return r.conn.Write(context.Background(), &jsonrpc.Response{ID: made, Error: err})
 }

@@ -286,7 +286,7 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(id, idKey(resp.ID), resp.Result)
+		return c.answer(id, "result", resp.Result)
 	}
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {

@@ -8,6 +8,7 @@
 package oauthtest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -57,7 +58,6 @@ type Server struct {
 type client struct {
 	redirects []string
 	secret    string
-	auth      string
 }
 
 type code struct {
@@ -89,14 +89,22 @@ func New(t testing.TB) *Server {
 		Lifetime: time.Hour,
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", s.resource)
-	mux.HandleFunc("/.well-known/oauth-authorization-server", s.metadata)
-	mux.HandleFunc("/.well-known/openid-configuration", s.metadata)
-	mux.HandleFunc("/authorize", s.authorize)
-	mux.HandleFunc("/token", s.token)
-	mux.HandleFunc("/register", s.register)
-	mux.HandleFunc("/revoke", s.revoke)
-	mux.HandleFunc("/mcp", s.mcp)
+	for path, handle := range map[string]http.HandlerFunc{
+		"/.well-known/oauth-protected-resource/mcp": s.resource,
+		"/.well-known/oauth-authorization-server":   s.metadata,
+		"/.well-known/openid-configuration":         s.metadata,
+		"/authorize":                                s.authorize,
+		"/token":                                    s.token,
+		"/register":                                 s.register,
+		"/revoke":                                   s.revoke,
+		"/mcp":                                      s.mcp,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			handle(w, r)
+		})
+	}
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -112,7 +120,7 @@ func (s *Server) Endpoint() string { return s.URL + "/mcp" }
 func (s *Server) AddClient(id, secret, redirect string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clients[id] = &client{redirects: []string{redirect}, secret: secret, auth: "client_secret_basic"}
+	s.clients[id] = &client{redirects: []string{redirect}, secret: secret}
 }
 
 // Browse follows address as a browser does, the person having said yes, and
@@ -149,10 +157,10 @@ func (s *Server) RevokeAll() {
 func (s *Server) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var live []*family
+	live := map[*family]bool{}
 	for _, f := range s.refresh {
-		if !f.revoked && !slices.Contains(live, f) {
-			live = append(live, f)
+		if !f.revoked {
+			live[f] = true
 		}
 	}
 	return len(live)
@@ -187,9 +195,9 @@ func (s *Server) Count(word string) int {
 func (s *Server) note(word string) { s.log = append(s.log, word) }
 
 func (s *Server) fault(w http.ResponseWriter, code, format string, args ...any) {
-	s.faults = append(s.faults, fmt.Sprintf(format, args...))
-	writeJSON(w, http.StatusBadRequest,
-		map[string]any{"error": code, "error_description": fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	s.faults = append(s.faults, text)
+	writeJSON(w, http.StatusBadRequest, map[string]any{"error": code, "error_description": text})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -204,12 +212,8 @@ func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	resource := s.Endpoint()
-	if s.WrongResource != "" {
-		resource = s.WrongResource
-	}
 	writeJSON(w, 200, map[string]any{
-		"resource":              resource,
+		"resource":              cmp.Or(s.WrongResource, s.Endpoint()),
 		"authorization_servers": []string{s.URL},
 		"scopes_supported":      []string{"read"},
 	})
@@ -221,7 +225,7 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := map[string]any{
-		"issuer":                                s.URL,
+		"issuer":                                cmp.Or(s.WrongIssuer, s.URL),
 		"authorization_endpoint":                s.URL + "/authorize?tenant=1",
 		"token_endpoint":                        s.URL + "/token",
 		"revocation_endpoint":                   s.URL + "/revoke",
@@ -229,9 +233,6 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		"code_challenge_methods_supported":      []string{"S256"},
 		"scopes_supported":                      []string{"read", "write", "offline_access"},
 		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "client_secret_post"},
-	}
-	if s.WrongIssuer != "" {
-		m["issuer"] = s.WrongIssuer
 	}
 	if s.NoPKCE {
 		delete(m, "code_challenge_methods_supported")
@@ -249,8 +250,6 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.note("register")
 	var in struct {
 		Redirects []string `json:"redirect_uris"`
@@ -269,7 +268,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c, id := &client{redirects: in.Redirects, auth: in.Auth}, rand.Text()
+	c, id := &client{redirects: in.Redirects}, rand.Text()
 	out := map[string]any{"client_id": id, "redirect_uris": in.Redirects, "token_endpoint_auth_method": in.Auth}
 	if s.Secrets {
 		c.secret = rand.Text() + "%+/"
@@ -280,8 +279,6 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.note("authorize")
 	q := r.URL.Query()
 	c := s.clients[q.Get("client_id")]
@@ -300,15 +297,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	back, _ := url.Parse(q.Get("redirect_uri"))
 	out := back.Query()
-	out.Set("state", q.Get("state"))
-	if s.State != "" {
-		out.Set("state", s.State)
-	}
+	out.Set("state", cmp.Or(s.State, q.Get("state")))
 	if s.NameItself || s.Iss != "" {
-		out.Set("iss", s.URL)
-	}
-	if s.Iss != "" {
-		out.Set("iss", s.Iss)
+		out.Set("iss", cmp.Or(s.Iss, s.URL))
 	}
 	if s.Deny {
 		out.Set("error", "access_denied")
@@ -346,8 +337,6 @@ func (s *Server) who(r *http.Request) string {
 }
 
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.TokenRedirect != "" {
 		http.Redirect(w, r, s.TokenRedirect, http.StatusTemporaryRedirect)
 		return
@@ -424,8 +413,6 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 }
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	r.ParseForm()
 	s.note("revoke")
 	if s.who(r) == "" {
@@ -442,8 +429,6 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 
 // mcp is a session-based MCP server with one tool that requires a token.
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	metadata := fmt.Sprintf(`resource_metadata="%s/.well-known/oauth-protected-resource/mcp"`, s.URL)
 	if s.NoMetadata {
 		metadata = `realm="mcp"`
