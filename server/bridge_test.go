@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -511,6 +512,54 @@ func TestOnlyWhatIsServedIsDeclared(t *testing.T) {
 				require.NotContains(t, got, `"resources"`)
 				require.NotContains(t, got, `"logging"`)
 			})
+		})
+	}
+}
+
+// counting is a server that takes a second over everything, and notes what it is asked.
+func counting(seen *[]string) func(func(string, ...any), line) {
+	var mu sync.Mutex
+	return func(write func(string, ...any), m line) {
+		if legacyBack(write, m) || len(m.ID) == 0 {
+			return
+		}
+		mu.Lock()
+		*seen = append(*seen, m.Method)
+		mu.Unlock()
+		<-time.After(time.Second)
+		write(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+	}
+}
+
+func TestASubscriptionIsMadeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		f := newFront(t, policy.ApproveAlways, counting(&seen))
+		defer f.close()
+		f.initialize()
+		f.send(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"raw://a"}}`)
+		f.send(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"raw://a"}}`)
+		f.next()
+		<-time.After(3 * time.Second)
+		f.next()
+		f.send(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"raw://a"}}`)
+		<-time.After(3 * time.Second)
+		require.Equal(t, []string{"resources/subscribe", "resources/unsubscribe"}, seen)
+	})
+}
+
+func TestSubscriptionsEndWithTheirSession(t *testing.T) {
+	for _, whileSubscribing := range []bool{false, true} {
+		var seen []string
+		web(t, server.EndpointOptions{}, counting(&seen), func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
+			c.initialize()
+			c.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"raw://a"}}`).status()
+			if !whileSubscribing {
+				<-time.After(3 * time.Second)
+			}
+			require.Equal(t, http.StatusNoContent, c.do("DELETE", "").status())
+			<-time.After(5 * time.Second)
+			require.Equal(t, []string{"resources/subscribe", "resources/unsubscribe"}, seen)
 		})
 	}
 }

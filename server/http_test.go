@@ -625,3 +625,36 @@ func TestHTTPProgressGoesWithItsCall(t *testing.T) {
 		require.Equal(t, "1", string(x.next().ID))
 	})
 }
+
+func TestHTTPCancelsIDsOfEveryForm(t *testing.T) {
+	for _, id := range []string{`7`, `"a<b"`, `"\u0061"`, `1.0`, `1e2`} {
+		gated(t, server.EndpointOptions{}, untilEnd, func(t *testing.T, c *webClient, _ *server.Server) {
+			c.initialize()
+			x := c.post(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"look","arguments":{}}}`, id)
+			require.False(t, x.ended(), id)
+			c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+			require.True(t, x.ended(), id)
+		})
+	}
+}
+
+// A response is not written to after its answer: it is somebody else's then.
+func TestHTTPSendsNothingAfterTheAnswer(t *testing.T) {
+	var call gate.Call
+	run := func(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
+		call = c
+		c.Progress(json.RawMessage(`{"progress":1}`))
+		return ran(ctx, c, f)
+	}
+	gated(t, server.EndpointOptions{}, run, func(t *testing.T, c *webClient, _ *server.Server) {
+		meta := modernCaps + `,"progressToken":"p","io.modelcontextprotocol/logLevel":"debug"`
+		x := c.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","_meta":{%s}}}`, meta),
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "look")
+		require.Equal(t, "notifications/progress", x.next().Method)
+		require.NotEmpty(t, x.next().Result)
+		require.True(t, x.ended())
+		call.Progress(json.RawMessage(`{"progress":2}`))
+		call.Log(json.RawMessage(`{"level":"error","data":1}`))
+		x.quiet()
+	})
+}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/server"
+	"toolgate/tools"
 )
 
 // askingWhile is a server of the older era that asks the client something
@@ -178,5 +181,117 @@ func TestAnOlderClientBringsNoState(t *testing.T) {
 		f.initialize()
 		f.send(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"mcp__raw__ask_me","requestState":"forged"}}`)
 		require.Contains(t, string(f.next().Error), "-32602")
+	})
+}
+
+// askingGate is a gate that asks before every call, also elsewhere, where everybody
+// is answered as parallel does.
+func askingGate(run gate.RunFunc, parallel func(context.Context, gate.QueuedQuestion) (gate.Answer, error)) *gate.Gate {
+	return &gate.Gate{Run: run, AskInParallel: parallel, Policy: &policy.Policy{
+		Approval:      policy.Untrusted,
+		Mode:          policy.WorkspaceWrite,
+		Workspace:     "/w",
+		WritableRoots: []string{"/w"},
+		Confines:      func() bool { return true },
+	}}
+}
+
+const changeCall = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"change","arguments":{"path":"a"},"_meta":{%s}%s}}`
+
+// An answer is for the question that the client was shown, not for a later one that
+// nobody has seen.
+func TestALateAnswerApprovesNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var modes []policy.Mode
+		run := func(_ context.Context, _ gate.Call, f policy.Profile) (gate.Outcome, error) {
+			modes = append(modes, f.Mode)
+			out := gate.Outcome{Result: json.RawMessage(`{"content":[]}`)}
+			if f.Mode != policy.DangerFullAccess {
+				out.Denied = &policy.Denial{Op: "write", Path: "denied"}
+			}
+			return out, nil
+		}
+		f := stdio(t, server.New(server.Options{
+			Version: "1",
+			Catalog: []tools.Tool{change, look},
+			Gate: askingGate(run, func(ctx context.Context, q gate.QueuedQuestion) (gate.Answer, error) {
+				if q.Question.Stage == gate.BeforeRun {
+					return gate.Once, nil
+				}
+				<-ctx.Done()
+				return gate.No, ctx.Err()
+			}),
+		}))
+		defer f.close()
+		f.send(changeCall, 1, modernCaps, "")
+		first := inquiryOf(t, f.next())
+		require.NotContains(t, string(first.Requests["approval"]), "outside the sandbox")
+		<-time.After(2 * time.Second) // it is answered elsewhere, and the call is denied
+		require.Equal(t, []policy.Mode{policy.WorkspaceWrite}, modes)
+
+		yes := `,"requestState":%q,"inputResponses":{"approval":{"action":"accept","content":{"decision":"once"}}}`
+		f.send(changeCall, 2, modernCaps, fmt.Sprintf(yes, first.State))
+		second := inquiryOf(t, f.next())
+		require.Contains(t, string(second.Requests["approval"]), "outside the sandbox")
+		require.Equal(t, []policy.Mode{policy.WorkspaceWrite}, modes)
+		f.send(changeCall, 3, modernCaps, fmt.Sprintf(yes, second.State))
+		f.next()
+		require.Equal(t, []policy.Mode{policy.WorkspaceWrite, policy.DangerFullAccess}, modes)
+	})
+}
+
+func TestCallsThatHaveEndedDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := stdio(t, server.New(server.Options{
+			Version: "1",
+			Catalog: []tools.Tool{change, look},
+			Gate:    askingGate(ran, func(context.Context, gate.QueuedQuestion) (gate.Answer, error) { return gate.Once, nil }),
+		}))
+		defer f.close()
+		for i := range 40 {
+			f.send(changeCall, i, modernCaps, "")
+			require.NotContains(t, f.next().Raw, "too many calls wait", "%d", i)
+			<-time.After(time.Second) // it is answered elsewhere
+		}
+	})
+}
+
+func TestARequestStateIsAString(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
+			require.NotEqual(t, "tools/call", m.Method)
+			askingModern(write, m)
+		})
+		defer f.close()
+		f.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp__raw__do_it","_meta":{%s},"requestState":5,"inputResponses":{"who":{}}}}`, modernCaps)
+		require.Contains(t, string(f.next().Error), "not one that this server gave out")
+	})
+}
+
+// A person may take longer over a question than the server's tool may take.
+func TestNoTimeLimitRunsWhileAStatelessClientIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, policy.ApproveAlways, askingModern)
+		defer f.close()
+		const call = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"mcp__raw__do_it","_meta":{%s}%s}}`
+		f.send(call, 1, modernCaps, "")
+		in := inquiryOf(t, f.next())
+		<-time.After(2 * time.Minute)
+		f.send(call, 2, modernCaps, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"who":%s}`, in.State, answered))
+		require.Contains(t, f.next().Raw, `"state":"theirs"`)
+	})
+}
+
+func TestCallsEndWithTheirConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outcomes []string
+		g := askingGate(ran, nil)
+		g.Record = func(e gate.Event) { outcomes = append(outcomes, e.Outcome) }
+		e := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: g}).NewEndpoint(server.EndpointOptions{Caller: "t"})
+		c := &webClient{t: t, e: e}
+		inquiryOf(t, c.modern(1, "tools/call", "change", `"name":"change","arguments":{"path":"a"}`).next().line)
+		require.Empty(t, outcomes)
+		e.Close()
+		require.Equal(t, []string{"refused"}, outcomes)
 	})
 }

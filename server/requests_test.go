@@ -551,3 +551,27 @@ func TestARequestIsApprovedOnceForAllRounds(t *testing.T) {
 		require.Contains(t, got[1], `"inputResponses":{"who":`+answered+`},"requestState":"theirs"`)
 	})
 }
+
+// A server whose answer has no result, or one that is no object.
+func TestAResultIsAnObject(t *testing.T) {
+	const params = `"name":"mcp__raw__ask_me","uri":"raw://a","ref":{"type":"ref/prompt","name":"mcp__raw__ask_me"},"argument":{"name":"a","value":"x"}`
+	for _, member := range []string{"", `,"result":null`, `,"result":[]`, `,"result":5`, `,"result":""`} {
+		for _, method := range []string{"prompts/get", "resources/read", "completion/complete"} {
+			for _, meta := range []string{"", modernCaps} {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) {
+						if m.Method == "initialize" {
+							write(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}}}}`, m.ID)
+						} else if !legacyBack(write, m) && len(m.ID) > 0 {
+							write(`{"jsonrpc":"2.0","id":%s%s}`, m.ID, member)
+						}
+					})
+					defer f.close()
+					f.initialize()
+					f.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%s}}}`, method, params, meta)
+					require.NotEmpty(t, f.next().Error, "%s%s", method, member)
+				})
+			}
+		}
+	}
+}

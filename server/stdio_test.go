@@ -196,3 +196,57 @@ func TestTheEndOfInputWaitsForCalls(t *testing.T) {
 		})
 	}
 }
+
+// An answer carries the id as it came, and frees it.
+func TestIDsOfEveryForm(t *testing.T) {
+	for _, id := range []string{`7`, `"a<b"`, `"\u0061"`, `1.5`, `1.0`, `9007199254740993`, `1e999`} {
+		t.Run(id, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) { legacyBack(write, m) })
+				f.initialize()
+				for range 2 {
+					f.send(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"nope"}}`, id)
+					m := f.next()
+					require.Equal(t, id, string(m.ID))
+					require.Contains(t, string(m.Error), "unknown tool")
+				}
+				began := time.Now()
+				f.close()
+				require.Zero(t, time.Since(began), "no answer is owed")
+			})
+		})
+	}
+}
+
+const goodInitialize = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+func TestRequestsRightAfterInitialize(t *testing.T) {
+	for _, before := range []string{"", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":5}`} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) { legacyBack(write, m) })
+			defer f.close()
+			if before != "" {
+				f.send("%s", before)
+				require.NotEmpty(t, f.next().Error)
+			}
+			f.send("%s\n%s", goodInitialize, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+			for range 2 {
+				require.NotEmpty(t, f.next().Result)
+			}
+		})
+	}
+}
+
+// An initialize that is refused before the SDK sees it holds nobody up.
+func TestAnInitializeWithAnUsedID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, policy.ApproveAlways, func(write func(string, ...any), m line) { legacyBack(write, m) })
+		defer f.close()
+		f.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{%s}}}`, modernCaps)
+		f.next()
+		f.send("%s", strings.Replace(goodInitialize, `"i"`, "1.0", 1))
+		require.Contains(t, string(f.next().Error), "still being answered")
+		f.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{%s}}}`, modernCaps)
+		require.NotEmpty(t, f.next().Result)
+	})
+}
