@@ -154,7 +154,7 @@ func TestLogin(t *testing.T) {
 	out, code = d.run("call", "mcp__guarded__hello")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "hello from behind")
-	as.Needs = []string{"write"}
+	as.Need("write")
 	out, code = d.run("call", "mcp__guarded__hello")
 	require.Equal(t, 3, code)
 	require.Contains(t, out, `insufficient scope: the server guarded asks for "write"`)
@@ -205,7 +205,7 @@ func TestLoginWithoutABrowser(t *testing.T) {
 	var address string
 	for b := make([]byte, 4096); address == ""; {
 		n, err := out.Read(b)
-		require.NoError(t, err, "%s", talk.String())
+		require.NoError(t, err)
 		seen.Write(b[:n])
 		address = regexp.MustCompile(`http\S+authorize\S+\n`).FindString(seen.String())
 	}

@@ -44,13 +44,13 @@ type Server struct {
 	TokenRedirect  string // where the token endpoint sends clients
 	NoRotation     bool   // refresh tokens stay
 	Lifetime       time.Duration
-	Needs          []string // scopes that each call of a tool needs
 
 	mu      sync.Mutex
 	clients map[string]*client
 	codes   map[string]*code
 	tokens  map[string]*token // access tokens
 	refresh map[string]*family
+	needs   []string           // scopes that each call of a tool needs
 	faults  []string
 	log     []string
 }
@@ -115,6 +115,13 @@ func New(t testing.TB) *Server {
 
 // Endpoint is the address of the MCP server.
 func (s *Server) Endpoint() string { return s.URL + "/mcp" }
+
+// Need makes each call of a tool need these scopes.
+func (s *Server) Need(scopes ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.needs = scopes
+}
 
 // AddClient registers a client as its user would.
 func (s *Server) AddClient(id, secret, redirect string) {
@@ -464,12 +471,12 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 			"inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}]}`,
 		"tools/call": `{"content":[{"type":"text","text":"hello from behind the login"}]}`,
 	}[m.Method]
-	missing := slices.ContainsFunc(s.Needs, func(n string) bool { return !slices.Contains(t.of.scopes, n) })
+	missing := slices.ContainsFunc(s.needs, func(n string) bool { return !slices.Contains(t.of.scopes, n) })
 	switch {
 	case m.Method == "tools/call" && missing:
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(
 			`Bearer error="insufficient_scope", scope="%s", %s, error_description="more"`,
-			strings.Join(s.Needs, " "), metadata))
+			strings.Join(s.needs, " "), metadata))
 		w.WriteHeader(http.StatusForbidden)
 	case len(m.ID) == 0:
 		w.WriteHeader(http.StatusAccepted)
