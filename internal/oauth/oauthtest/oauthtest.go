@@ -50,7 +50,7 @@ type Server struct {
 	codes   map[string]*code
 	tokens  map[string]*token // access tokens
 	refresh map[string]*family
-	needs   []string           // scopes that each call of a tool needs
+	needs   []string // scopes that each call of a tool needs
 	faults  []string
 	log     []string
 }
