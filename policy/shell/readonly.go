@@ -48,13 +48,13 @@ var onlyRead = map[string]bool{
 // readOnlyIf are the commands that only read with some arguments.
 var readOnlyIf = map[string]func(args []string) bool{
 	"base64": func(args []string) bool {
-		return !hasFlag(args, 'o', "output")
+		return !hasFlag(args, "o", "output")
 	},
 	"command": func(args []string) bool {
 		return len(args) > 1 && (args[0] == "-v" || args[0] == "-V")
 	},
 	"date": func(args []string) bool {
-		return !hasFlag(args, 's', "set") &&
+		return !hasFlag(args, "s", "set") &&
 			!slices.ContainsFunc(args, func(a string) bool { return a != "" && strings.Trim(a, "0123456789.") == "" })
 	},
 	"diff": func(args []string) bool {
@@ -65,7 +65,7 @@ var readOnlyIf = map[string]func(args []string) bool{
 	"rg":     rgReads,
 	"sed":    sedReads,
 	"sort": func(args []string) bool {
-		return !hasFlag(args, 'o', "output") && !hasFlag(args, 'T', "temporary-directory") &&
+		return !hasFlag(args, "o", "output") && !hasFlag(args, "T", "temporary-directory") &&
 			!slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--c") })
 	},
 	"uniq": func(args []string) bool {
