@@ -74,13 +74,13 @@ func (f *finder) alias(sc scope, words []word) {
 // option.
 func (f *finder) builtinOption(sc scope, name string, words []word) {
 	g := map[string]wrapper{
-		"complete":  {flags: "abcdefgjksuvprDEI", values: "oAGWFCXPS", script: "C"},
-		"compgen":   {flags: "abcdefgjksuv", values: "oAGWFCXPSV", script: "C"},
-		"mapfile":   {flags: "t", values: "dnOsuCc", script: "C"},
-		"readarray": {flags: "t", values: "dnOsuCc", script: "C"},
-		"bind":      {flags: "lpsvPSVX", values: "mqurfx", script: "x"},
-		"enable":    {flags: "adnps", values: "f"},
-		"hash":      {flags: "ldtr", values: "p"},
+		"complete":  {short: "abcdefgjksuvprDEIo:A:G:W:F:C:X:P:S:", script: "C"},
+		"compgen":   {short: "abcdefgjksuvo:A:G:W:F:C:X:P:S:V:", script: "C"},
+		"mapfile":   {short: "td:n:O:s:u:C:c:", script: "C"},
+		"readarray": {short: "td:n:O:s:u:C:c:", script: "C"},
+		"bind":      {short: "lpsvPSVXm:q:u:r:f:x:", script: "x"},
+		"enable":    {short: "adnpsf:"},
+		"hash":      {short: "ldtrp:"},
 	}[name]
 	o := g.parse(words[1:])
 	if text, ok := o.get(g.script); ok {

@@ -9,8 +9,7 @@ import (
 
 // gitGlobals are the options before the subcommand of git.
 var gitGlobals = wrapper{
-	flags:  "pPvh",
-	values: "Cc",
+	short: "pPvhC:c:",
 	long: "paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs " +
 		"icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path " +
 		"exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",

@@ -213,28 +213,26 @@ func (g wrapper) shortOptions(o *options, args []word) []word {
 	cluster, rest := args[0].text, args[1:]
 	for i := 1; i < len(cluster); i++ {
 		name := cluster[i : i+1]
+		_, after, known := strings.Cut(g.short, name)
+		opt := option{name: name}
 		switch {
-		case strings.Contains(g.values, name):
-			if i+1 < len(cluster) {
-				o.list = append(o.list, option{name, cutWord(args[0], i+1)})
-				return rest
-			}
-			if len(rest) == 0 {
-				return rest
-			}
-			o.list = append(o.list, option{name, rest[0]})
-			return rest[1:]
-		case strings.Contains(g.attached, name):
-			o.list = append(o.list, option{name, cutWord(args[0], i+1)})
-			return rest
-		case strings.Contains(g.flags, name):
-			o.list = append(o.list, option{name: name})
-		default:
+		case !known || name == ":":
 			if o.unknown == "" {
 				o.unknown = "-" + name
 			}
 			return rest
+		case !strings.HasPrefix(after, ":"):
+			o.list = append(o.list, opt)
+			continue
+		case i+1 < len(cluster) || strings.HasPrefix(after, "::"):
+			opt.value = cutWord(args[0], i+1)
+		case len(rest) == 0:
+			return rest
+		default:
+			opt.value, rest = rest[0], rest[1:]
 		}
+		o.list = append(o.list, opt)
+		return rest
 	}
 	return rest
 }

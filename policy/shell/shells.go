@@ -173,9 +173,7 @@ func piped(from []string) string {
 // su follows su to the shell that gets the arguments after the user. It reports
 // false for runuser -u, which starts a command instead.
 func (f *finder) su(sc scope, name string, words []word) bool {
-	g := wrappers()["su"]
-	g.values += "u"
-	g.long += " user="
+	g := wrappers()["runuser"]
 	o := g.parse(words[1:])
 	if _, ok := o.get("u user"); ok && name == "runuser" {
 		return false
