@@ -52,20 +52,13 @@ func (f *finder) trap(sc scope, words []word) {
 	f.script(sc.in("trap"), rest[0], syntax.LangBash, sc.args)
 }
 
-func (f *finder) defineAlias(name, value string) {
-	if f.aliases == nil {
-		f.aliases = make(map[string]string)
-	}
-	f.aliases[name] = value
-}
-
 func (f *finder) alias(sc scope, words []word) {
 	for _, w := range words[1:] {
 		name, value, ok := strings.Cut(w.text, "=")
 		if !ok {
 			continue
 		}
-		f.defineAlias(name, value)
+		f.aliases[name] = value
 		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
@@ -96,7 +89,7 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 	if w, ok := o.get("p"); ok && name == "hash" {
 		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)
 		for _, n := range o.rest {
-			f.defineAlias(n.text, w.text)
+			f.aliases[n.text] = w.text
 		}
 	}
 }

@@ -39,6 +39,18 @@ type finder struct {
 	input     input           // standard input set by exec < file
 }
 
+func newFinder() *finder {
+	return &finder{
+		seen:    make(map[string]bool),
+		parsers: make(map[syntax.LangVariant]*syntax.Parser),
+		vars:    make(map[string][]string),
+		unsure:  make(map[string]bool),
+		funcs:   make(map[string]*function),
+		aliases: make(map[string]string),
+		files:   make(map[string]word),
+	}
+}
+
 // A function is a shell function and the scope that defines it.
 type function struct {
 	bodies []*syntax.Stmt
@@ -50,6 +62,7 @@ type function struct {
 // A scope is the finder's position in the call. It is copied, not shared.
 type scope struct {
 	at        *pathStep
+	depth     int
 	src       string // text of the script, to quote parts of it
 	args      []word // positional parameters from $0 on; nil if not known
 	stdin     input
@@ -66,7 +79,6 @@ type scope struct {
 type pathStep struct {
 	up    *pathStep
 	label string
-	depth int
 	text  string
 }
 
@@ -85,15 +97,12 @@ func (p *pathStep) String() string {
 
 // in returns the scope one step further in.
 func (sc scope) in(label string) scope {
-	depth := 1
-	if sc.at != nil {
-		depth = sc.at.depth + 1
-	}
-	sc.at = &pathStep{up: sc.at, label: label, depth: depth}
+	sc.at = &pathStep{up: sc.at, label: label}
+	sc.depth++
 	return sc
 }
 
-func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptDepth }
+func (sc scope) tooDeep() bool { return sc.depth > maxScriptDepth }
 
 // opaque adds an [Opaque].
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
@@ -216,8 +225,9 @@ func (f *finder) emit(sc scope, words []word) int {
 		Derived: sc.derived,
 		danger:  sc.danger,
 		Origin:  sc.Origin,
+
+		Elsewhere: sc.elsewhere,
 	}
-	c.Elsewhere = sc.elsewhere
 	for i, w := range words {
 		c.Argv[i] = w.text
 		if w.hole {
@@ -243,8 +253,9 @@ func (f *finder) programName(sc scope, words []word) (string, bool) {
 		}
 		return name, true
 	}
-	if name, ok := shellVariable(w.text); ok {
-		f.dispatch(sc, name, words, -1)
+	switch strings.Trim(w.text, `${}"`) {
+	case "SHELL", "BASH", "0": // these commonly name a shell
+		f.dispatch(sc, "sh", words, -1)
 	}
 	if !w.many {
 		// "$dir/bin/git" runs a program called git.
@@ -313,7 +324,6 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 	body := sc.in(words[0].text + "()")
 	body.src = fn.scope.src
 	body.args = words
-	body.argsMoved = false
 	for _, s := range fn.bodies {
 		body.argsMoved = movesArgs(body.source(s))
 		f.stmt(body, s)
@@ -328,12 +338,8 @@ func (f *finder) callAlias(sc scope, words []word) {
 	if !ok || words[0].hole || !f.firstTime("alias", words[0].text, sc) {
 		return
 	}
-	tail := make([]string, 0, len(words))
-	for _, w := range words[1:] {
-		tail = append(tail, w.code())
-	}
-	aliased := word{text: text + " " + strings.Join(tail, " ")}
-	f.script(sc.reinterpreted("alias "+words[0].text), aliased, syntax.LangBash, nil)
+	text += " " + concat(words[1:], " ").code()
+	f.script(sc.reinterpreted("alias "+words[0].text), word{text: text}, syntax.LangBash, nil)
 }
 
 // firstTime reports whether text is analyzed for the first time in an equal scope.
@@ -352,26 +358,9 @@ func (f *finder) firstTime(kind, text string, sc scope) bool {
 	if f.seen[key.String()] {
 		return false
 	}
-	if f.seen == nil {
-		f.seen = make(map[string]bool)
-	}
 	f.seen[key.String()] = true
 	return true
 }
 
-// shellVariable returns the shell that a variable commonly names.
-func shellVariable(text string) (string, bool) {
-	switch strings.Trim(text, `${}"`) {
-	case "SHELL", "BASH", "0":
-		return "sh", true
-	}
-	return "", false
-}
-
-func texts(words []word) string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = w.text
-	}
-	return strings.Join(list, " ")
-}
+// texts returns the words as one line.
+func texts(words []word) string { return strings.Join(textsOf(words), " ") }

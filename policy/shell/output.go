@@ -21,7 +21,8 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 		return pipe
 	}
 	for _, r := range s.Redirs {
-		quiet := finder{steps: f.steps} // its commands are listed already
+		quiet := newFinder() // its commands are listed already
+		quiet.steps = f.steps
 		quiet.redirect(&sc, r)
 		f.steps = quiet.steps
 	}

@@ -110,9 +110,6 @@ func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, err
 	p := f.parsers[lang]
 	if p == nil {
 		p = syntax.NewParser(syntax.Variant(lang))
-		if f.parsers == nil {
-			f.parsers = make(map[syntax.LangVariant]*syntax.Parser)
-		}
 		f.parsers[lang] = p
 	}
 	var stmts []*syntax.Stmt
@@ -263,7 +260,7 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		value = f.word(*sc, a.Value)
 		f.script(sc.in(name), value, syntax.LangBash, nil)
 		if w, ok := a.Index.(*syntax.Word); ok {
-			f.defineAlias(f.word(*sc, w).text, value.text)
+			f.aliases[f.word(*sc, w).text] = value.text
 		}
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)
@@ -299,9 +296,6 @@ func isAliasTable(name string) bool {
 
 // remember adds a possible value of a variable.
 func (f *finder) remember(name string, value word, more bool) {
-	if f.vars == nil {
-		f.vars, f.unsure = make(map[string][]string), make(map[string]bool)
-	}
 	if value.hole {
 		f.unsure[name] = true
 		for _, g := range value.guesses {
@@ -371,9 +365,6 @@ func (f *finder) funcDecl(sc scope, c *syntax.FuncDecl) {
 	if len(names) == 0 { // zsh runs a function without a name at once
 		f.stmt(sc.in("()"), c.Body)
 		return
-	}
-	if f.funcs == nil {
-		f.funcs = make(map[string]*function)
 	}
 	for _, n := range names {
 		name := unescape(n.Value, "")
