@@ -8,19 +8,23 @@ import (
 )
 
 func (f *finder) eval(sc scope, words []word, i int) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
+	rest := withoutDashes(words[1:])
 	if len(rest) == 0 {
 		return
 	}
 	text := concat(rest, " ")
-	in := sc.in("eval")
-	f.script(in, text, syntax.LangBash, sc.args)
+	f.script(sc.in("eval"), text, syntax.LangBash, sc.args)
 	if !text.hole && len(sc.assigns) == 0 {
 		f.markThrough(i)
 	}
+}
+
+// withoutDashes returns words without a -- at their start.
+func withoutDashes(words []word) []word {
+	if len(words) > 0 && isDashes(words[0]) {
+		return words[1:]
+	}
+	return words
 }
 
 // sourceFile follows source to the text that it reads, if that is in the call.
@@ -30,8 +34,7 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 	}
 	switch w := words[1]; {
 	case w.proc != nil:
-		sc.stdin = f.outputOf(sc, w.proc.Stmts)
-		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
+		f.procScript(sc, w, name, syntax.LangBash, words[1:])
 	case isStdin(w):
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
 	default:
@@ -42,10 +45,7 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 }
 
 func (f *finder) trap(sc scope, words []word) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
+	rest := withoutDashes(words[1:])
 	if len(rest) < 2 || strings.HasPrefix(rest[0].text, "-") {
 		return
 	}

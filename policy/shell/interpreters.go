@@ -100,9 +100,16 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			return
 		}
 	}
-	if in.stdin {
-		f.codeFromInput(sc, name, words, rest)
+	if !in.stdin || len(rest) > 0 && !isStdin(rest[0]) && rest[0].proc == nil {
+		return
 	}
+	if len(rest) > 0 && rest[0].proc != nil {
+		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
+	}
+	f.runInput(sc, name, words, func(sc scope) {
+		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
+		f.shellLike(sc.in(name), name, sc.stdin.word)
+	})
 }
 
 // isInterpreterOption reports whether a word is an option, or a hole that begins like
@@ -116,21 +123,6 @@ func isInterpreterOption(w word) bool {
 func (f *finder) opaqueCode(sc, inner scope, name, text string) {
 	f.opaque(sc, text, "%s code is not looked into", name)
 	f.code(inner, text)
-}
-
-// codeFromInput follows an interpreter that reads its code from standard input or a
-// process substitution, judging by its operands.
-func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
-	if len(operands) > 0 {
-		first := operands[0]
-		if !isStdin(first) && first.proc == nil {
-			return
-		}
-		if first.proc != nil {
-			sc.stdin = f.outputOf(sc, first.proc.Stmts)
-		}
-	}
-	f.codeInput(sc, name, words)
 }
 
 // codeOf returns the code that is the value of an option.
@@ -166,25 +158,6 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 		}
 	}
 	return word{}, false
-}
-
-// codeInput analyzes the code that an interpreter reads from standard input.
-func (f *finder) codeInput(sc scope, name string, words []word) {
-	if sc.stdin.kind == inputNone {
-		sc.stdin = f.input
-	}
-	switch sc.stdin.kind {
-	case inputNone:
-		f.opaque(sc, texts(words), "%s runs what it is given later", name)
-	case inputText:
-		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
-		f.shellLike(sc.in(name), name, sc.stdin.word)
-	case inputPipe:
-		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
-		f.endanger(sc, sc.stdin.from)
-	case inputFile:
-		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
-	}
 }
 
 // shellLike parses code for a shell of another language as bash, to find at least

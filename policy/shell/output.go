@@ -107,9 +107,7 @@ func echoOutput(args []word) word {
 
 // printfOutput returns what printf prints, for formats that pass text unchanged.
 func printfOutput(args []word) word {
-	if len(args) > 0 && args[0].text == "--" {
-		args = args[1:]
-	}
+	args = withoutDashes(args)
 	if len(args) == 0 || args[0].hole || strings.HasPrefix(args[0].text, "-v") {
 		return word{text: "printf", hole: true, script: unknownVar}
 	}

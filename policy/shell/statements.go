@@ -193,27 +193,20 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 // compound analyzes a command that is made of others.
 func (f *finder) compound(sc scope, cmd syntax.Command) {
 	switch c := cmd.(type) {
+	case *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.TimeClause:
+		f.walk(sc, c)
 	case *syntax.BinaryCmd:
-		f.binary(sc, c)
-	case *syntax.Block:
-		f.stmts(sc, c.Stmts)
+		f.stmt(sc, c.X)
+		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+			sc.stdin = f.output(sc, c.X)
+		}
+		f.stmt(sc, c.Y)
 	case *syntax.Subshell:
 		f.stmts(sc.in("( )"), c.Stmts)
-	case *syntax.IfClause:
-		f.ifClause(sc, c)
-	case *syntax.WhileClause:
-		f.stmts(sc, c.Cond)
-		f.stmts(sc, c.Do)
 	case *syntax.ForClause:
 		f.forClause(sc, c)
-	case *syntax.CaseClause:
-		f.caseClause(sc, c)
 	case *syntax.FuncDecl:
 		f.funcDecl(sc, c)
-	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			f.stmt(sc, c.Stmt)
-		}
 	case *syntax.CoprocClause:
 		f.substitutionsIn(sc, c.Name)
 		f.stmt(sc.in("coproc"), c.Stmt)
@@ -312,27 +305,10 @@ func (f *finder) remember(name string, value word, more bool) {
 	}
 }
 
-func (f *finder) binary(sc scope, c *syntax.BinaryCmd) {
-	f.stmt(sc, c.X)
-	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-		sc.stdin = f.output(sc, c.X)
-	}
-	f.stmt(sc, c.Y)
-}
-
-func (f *finder) ifClause(sc scope, c *syntax.IfClause) {
-	for ; c != nil; c = c.Else {
-		f.stmts(sc, c.Cond)
-		f.stmts(sc, c.Then)
-	}
-}
-
 func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
-		for _, w := range l.Items {
-			f.substitutionsIn(sc, w)
-		}
+		f.walk(sc, l)
 		for _, w := range f.words(sc, l.Items) {
 			f.remember(l.Name.Value, w, false)
 		}
@@ -343,16 +319,6 @@ func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 		}
 	}
 	f.stmts(sc, c.Do)
-}
-
-func (f *finder) caseClause(sc scope, c *syntax.CaseClause) {
-	f.substitutionsIn(sc, c.Word)
-	for _, item := range c.Items {
-		for _, p := range item.Patterns {
-			f.substitutionsIn(sc, p)
-		}
-		f.stmts(sc, item.Stmts)
-	}
 }
 
 // funcDecl adds a function. Its body is analyzed for each call, with the arguments
@@ -392,14 +358,12 @@ func bomb(body syntax.Node, name string) bool {
 		c, ok := s.Cmd.(*syntax.CallExpr)
 		return ok && len(c.Args) > 0 && c.Args[0].Lit() == name
 	}
-	found := false
-	syntax.Walk(body, func(n syntax.Node) bool {
+	for n := range syntax.Preorder(body) {
 		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && is(b.X) && is(b.Y) {
-			found = true
+			return true
 		}
-		return !found
-	})
-	return found
+	}
+	return false
 }
 
 // declClause analyzes export, local, declare and similar commands.

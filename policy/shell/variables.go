@@ -20,8 +20,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 		}
 		f.expanded(sc.in(name+"="), value.text)
 	case (name == "BASH_ENV" || name == "ENV") && value.proc != nil:
-		sc.stdin = f.outputOf(sc, value.proc.Stmts)
-		f.stdinScript(sc, name, syntax.LangBash, nil, -1)
+		f.procScript(sc, value, name, syntax.LangBash, nil)
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
 	case loadsCode(name):
