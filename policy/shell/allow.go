@@ -45,10 +45,9 @@ func TooBroad(prefix []string) bool {
 			return true
 		}
 	}
-	if _, ok := shells[name]; ok {
-		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
-	}
-	if in, ok := interpreters()[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
+	_, isShell := shells[name]
+	in := interpreters()[languageName(name)]
+	if isShell || in.code != "" || in.long != "" || in.stdin {
 		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
 	}
 	if g, ok := wrappers()[name]; ok {

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -97,12 +98,16 @@ func echoOutput(args []word) word {
 		escapes = escapes || strings.Contains(args[0].text, "e")
 		args = args[1:]
 	}
-	return concatWith(args, "\n", func(s string) string {
-		if escapes {
-			return ansiC(s)
+	args = slices.Clone(args)
+	for i, a := range args {
+		if escapes && !a.hole {
+			args[i].text = ansiC(a.text)
 		}
-		return s
-	})
+	}
+	line := concat(args, " ")
+	line.text += "\n"
+	line.script += "\n"
+	return line
 }
 
 // printfOutput returns what printf prints, for formats that pass text unchanged.

@@ -234,33 +234,32 @@ func (f *finder) parallel(sc scope, words []word) {
 		}
 	}
 	text := texts(command)
-	marked := false
-	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}", "{#}", "{%}"} {
-		marked = marked || strings.Contains(text, mark)
-	}
-	if !marked {
+	if fillMarks(text) == text && !strings.Contains(text, "{#}") && !strings.Contains(text, "{%}") {
 		command = append(command[:end:end], word{text: "{}"})
 	}
 	for _, g := range guesses {
 		f.source(in.reinterpreted("arguments"), strings.ReplaceAll(texts(command), "{}", g), syntax.LangBash, nil)
 	}
 	script := concat(command, " ")
-	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"} {
-		script.text = strings.ReplaceAll(script.text, mark, unknownVar)
-		script.script = strings.ReplaceAll(script.script, mark, unknownVar)
-	}
+	script.text, script.script = fillMarks(script.text), fillMarks(script.script)
 	f.script(in, script, syntax.LangBash, nil)
+}
+
+// fillMarks puts unknown text in place of the marks of parallel.
+func fillMarks(text string) string {
+	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"} {
+		text = strings.ReplaceAll(text, mark, unknownVar)
+	}
+	return text
 }
 
 // afterDashes follows programs that start the words after --.
 func (f *finder) afterDashes(sc scope, name string, words []word) {
-	end := slices.IndexFunc(words, isDashes)
-	if end < 0 {
-		return
+	if end := slices.IndexFunc(words, isDashes); end >= 0 {
+		in := sc.in(name)
+		in.elsewhere = true
+		f.call(in, words[end+1:])
 	}
-	in := sc.in(name)
-	in.elsewhere = true
-	f.call(in, words[end+1:])
 }
 
 // unknownWrapper follows an unknown program whose arguments look like those of a
@@ -274,23 +273,15 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 		return
 	}
 	for i := 1; i < min(len(words), 8); i++ {
-		switch words[i].text {
-		case "run", "exec", "shell", "exec-env":
-		case "-E":
-			if name != "cmake" {
-				continue
-			}
-		case "--args":
-			if name != "gdb" {
-				continue
-			}
-		default:
+		t := words[i].text
+		needsDashes := t == "run" || t == "exec" || t == "shell"
+		if !needsDashes && t != "exec-env" && (t != "-E" || name != "cmake") && (t != "--args" || name != "gdb") {
 			continue
 		}
 		rest := words[i+1:]
 		if end := slices.IndexFunc(rest, isDashes); end >= 0 {
 			rest = rest[end+1:]
-		} else if words[i].text == "run" || words[i].text == "exec" || words[i].text == "shell" {
+		} else if needsDashes {
 			return
 		}
 		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
@@ -303,9 +294,6 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 // guessCommandStart follows wrappers with too many options to know: any argument
 // that is not an option may be the command.
 func (f *finder) guessCommandStart(sc scope, name string, words []word) {
-	if len(words) < 2 {
-		return
-	}
 	tried := 0
 	for i := 1; i < len(words) && tried < 3; i++ {
 		if strings.HasPrefix(words[i].text, "-") {

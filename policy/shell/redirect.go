@@ -89,14 +89,9 @@ func isDescriptor(s string) bool {
 
 // write adds a file that a redirection opens for writing.
 func (f *finder) write(sc *scope, w word, more bool) {
-	if !w.hole {
-		switch w.text {
-		case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
-			return
-		}
-		if strings.HasPrefix(w.text, "/dev/fd/") {
-			return
-		}
+	harmless := []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
+	if !w.hole && (slices.Contains(harmless, w.text) || strings.HasPrefix(w.text, "/dev/fd/")) {
+		return
 	}
 	if w.proc != nil { // > >(tee …): its command is analyzed already
 		return

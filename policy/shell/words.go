@@ -170,8 +170,11 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	if source == unknownVar {
 		source = "…"
 	}
+	if !b.cur.hole {
+		b.guesses = []string{b.text.String()}
+	}
 	var all []string
-	for _, before := range prefixes(b.guesses, b.cur.hole, b.text.String()) {
+	for _, before := range b.guesses {
 		for _, g := range guesses {
 			if len(all) < 4 && len(before)+len(g) <= maxGuess {
 				all = append(all, before+g)
@@ -186,14 +189,6 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.cur.many = b.cur.many || many
 	b.text.WriteString(cut(source))
 	b.code.WriteString(unknownVar)
-}
-
-// prefixes returns the possible values of a field so far.
-func prefixes(guesses []string, hole bool, text string) []string {
-	if hole {
-		return guesses
-	}
-	return []string{text}
 }
 
 func (b *builder) part(p syntax.WordPart) {
@@ -418,20 +413,6 @@ func globAt(s string) int {
 		}
 	}
 	return -1
-}
-
-// concatWith is concat with fn applied to each known text and end appended.
-func concatWith(list []word, end string, fn func(string) string) word {
-	list = append([]word(nil), list...)
-	for i := range list {
-		if !list[i].hole {
-			list[i].text = fn(list[i].text)
-		}
-	}
-	w := concat(list, " ")
-	w.text += end
-	w.script += end
-	return w
 }
 
 // concat joins words to one, as eval, watch and ssh do.

@@ -77,17 +77,11 @@ func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word
 	if g.extraArgs {
 		words = f.xargs(sc, o, words)
 	}
-	if g.joined && !runsWords(o) {
+	if _, asWords := o.get("x exec"); g.joined && !asWords { // watch -x starts its words as they are
 		f.script(in, concat(words, " "), syntax.LangBash, nil)
 		return
 	}
 	f.call(in, words)
-}
-
-// runsWords reports whether watch has the option to start its words as they are.
-func runsWords(o options) bool {
-	_, ok := o.get("x exec")
-	return ok
 }
 
 // xargs returns the command that xargs starts, with holes for its input.
