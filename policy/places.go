@@ -101,7 +101,8 @@ func patternRules(escaped, dir, sub string, access Access) ([]PathRule, error) {
 	}
 	glob := strings.TrimSuffix(escaped, "/") + "/" + sub
 	if access != NoAccess {
-		return nil, &GlobError{glob, "a pattern can only be denied; name a path, or a folder with /** after it"}
+		return nil, fmt.Errorf("pattern %q: a pattern can only be denied; name a path, or a folder with /** after it",
+			glob)
 	}
 	if err := CheckGlob(glob); err != nil {
 		return nil, err
