@@ -69,33 +69,34 @@ type Rules struct {
 	tools    []toolRule
 }
 
-// A position is where a rule is defined.
-type position struct {
-	File string
-	Line int
-}
-
-type prefixRule struct {
-	position
-	pattern       [][]string // the words in order, each with its alternatives
-	unless        [][][]string
+// An effect is what a rule decides, why, and where the rule is defined.
+type effect struct {
+	File          string
+	Line          int
 	decision      Decision
 	justification string
 }
 
+// match returns the match of the rule for what prefix says.
+func (e effect) match(prefix ...string) Match {
+	return Match{Decision: e.decision, Prefix: prefix, Justification: e.justification, File: e.File, Line: e.Line}
+}
+
+type prefixRule struct {
+	effect
+	pattern [][]string // the words in order, each with its alternatives
+	unless  [][][]string
+}
+
 type networkRule struct {
-	position
+	effect
 	host, protocol string
-	decision       Decision
-	justification  string
 }
 
 type toolRule struct {
-	position
+	effect
 	servers, tools []string // * matches any text
 	args           map[string]argPattern
-	decision       Decision
-	justification  string
 }
 
 // A Match is a rule that applies to a command, a host or a tool.
@@ -266,10 +267,8 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 			return Match{}, false
 		}
 	}
-	m := Match{
-		Decision: p.decision, Justification: p.justification,
-		File: p.File, Line: p.Line, Possible: fit == mayFit,
-	}
+	m := p.effect.match()
+	m.Possible = fit == mayFit
 	if fit == fits {
 		m.Prefix = slices.Clone(c.Argv[:len(p.pattern)])
 		if byName {
@@ -335,8 +334,7 @@ func (r *Rules) Network(host, protocol string) Evaluation {
 	protocol, _ = parseProtocol(protocol)
 	for _, n := range r.networks {
 		if n.host == host && n.protocol == protocol {
-			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host},
-				Justification: n.justification, File: n.File, Line: n.Line})
+			out.add(n.match(n.protocol, n.host))
 		}
 	}
 	return out
@@ -351,12 +349,8 @@ func (r *Rules) Tool(server, tool string, args json.RawMessage) Evaluation {
 		return out
 	}
 	for _, t := range r.tools {
-		if !anyGlob(t.servers, server) || !anyGlob(t.tools, tool) {
-			continue
-		}
-		if t.fits(args) {
-			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification,
-				File: t.File, Line: t.Line})
+		if anyGlob(t.servers, server) && anyGlob(t.tools, tool) && t.fits(args) {
+			out.add(t.match(server, tool))
 		}
 	}
 	return out
