@@ -227,8 +227,7 @@ func (p *ruleParser) effect(
 	e := effect{File: p.file, Line: a.line, decision: fallback}
 	if !isNone(decision) {
 		s := a.text("decision", decision)
-		var ok bool
-		if e.decision, ok = parseDecision(s); !ok {
+		if e.decision = Decision(slices.Index(decisionNames, s)); e.decision <= NoDecision {
 			a.fail("invalid decision: %s", s)
 		}
 	} else if fallback == NoDecision {

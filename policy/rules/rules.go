@@ -29,33 +29,12 @@ const (
 	Forbidden                  // do not run it
 )
 
-func (r Decision) String() string {
-	switch r {
-	case Allow:
-		return "allow"
-	case Prompt:
-		return "prompt"
-	case Forbidden:
-		return "forbidden"
-	}
-	return ""
-}
+var decisionNames = []string{NoDecision: "", Allow: "allow", Prompt: "prompt", Forbidden: "forbidden"}
+
+func (r Decision) String() string { return decisionNames[r] }
 
 // MarshalText returns the word that rule files use.
 func (r Decision) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// parseDecision returns the decision named s.
-func parseDecision(s string) (Decision, bool) {
-	switch s {
-	case "allow":
-		return Allow, true
-	case "prompt":
-		return Prompt, true
-	case "forbidden":
-		return Forbidden, true
-	}
-	return NoDecision, false
-}
 
 // Rules are the rules of one or more rule files. A nil *Rules has none.
 type Rules struct {
@@ -173,7 +152,7 @@ func (r *Rules) command(c shell.Command) Evaluation {
 	}
 	exact := false
 	for _, rule := range r.prefixes {
-		if m, ok := rule.match(c, c.Argv[0], false); ok {
+		if m, ok := rule.match(c, c.Argv[0]); ok {
 			exact = exact || !m.Possible
 			out.add(m)
 		}
@@ -191,7 +170,7 @@ func (r *Rules) command(c shell.Command) Evaluation {
 		if rule.decision == Allow && !trusted {
 			continue
 		}
-		if m, ok := rule.match(c, name, true); ok {
+		if m, ok := rule.match(c, name); ok {
 			if _, unknown := c.Hole(0); !unknown {
 				m.Program = c.Argv[0]
 			}
@@ -214,7 +193,7 @@ func (r *Rules) byPath(c shell.Command, name string, out *Evaluation) {
 			if path == c.Argv[0] || !strings.Contains(path, "/") || shell.ProgramName(path) != name {
 				continue
 			}
-			if m, ok := rule.match(c, path, true); ok {
+			if m, ok := rule.match(c, path); ok {
 				m.Possible = path != r.home(c.Argv[0])
 				out.add(m)
 			}
@@ -239,7 +218,7 @@ func (r *Rules) otherCase(c shell.Command, name string, out *Evaluation) {
 	}
 	for _, rule := range r.prefixes {
 		if rule.decision > Allow {
-			if m, ok := rule.match(c, lower, true); ok {
+			if m, ok := rule.match(c, lower); ok {
 				out.add(m)
 			}
 		}
@@ -257,7 +236,7 @@ func (r *Rules) standsFor(path, name string) bool {
 }
 
 // match reports whether the rule applies to a command of the program name.
-func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, bool) {
+func (p prefixRule) match(c shell.Command, name string) (Match, bool) {
 	fit := matchPrefix(p.pattern, c, name)
 	if fit == fitsNot || fit == mayFit && p.decision == Allow {
 		return Match{}, false
@@ -271,9 +250,7 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 	m.Possible = fit == mayFit
 	if fit == fits {
 		m.Prefix = slices.Clone(c.Argv[:len(p.pattern)])
-		if byName {
-			m.Prefix[0] = name
-		}
+		m.Prefix[0] = name
 	} else {
 		for _, alternatives := range p.pattern {
 			m.Prefix = append(m.Prefix, strings.Join(alternatives, "|"))
