@@ -6,11 +6,31 @@ import (
 	"sync"
 )
 
-// approvals holds the answers that are valid for a caller's session.
-type approvals struct {
-	mu      sync.Mutex
-	granted map[string]map[string]bool // caller → key
-	refused map[string]map[string]bool // caller → key of a wider run
+// callerKeys holds keys of approvals for each caller's session.
+type callerKeys struct {
+	mu   sync.Mutex
+	keys map[string]map[string]bool // caller → key
+}
+
+// cover reports whether all of the keys are held for the caller.
+func (k *callerKeys) cover(caller string, keys []string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool { return !k.keys[caller][key] })
+}
+
+func (k *callerKeys) add(caller string, keys []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys == nil {
+		k.keys = map[string]map[string]bool{}
+	}
+	if k.keys[caller] == nil {
+		k.keys[caller] = map[string]bool{}
+	}
+	for _, key := range keys {
+		k.keys[caller][key] = true
+	}
 }
 
 // A SessionApproval is a yes that holds until the caller's session ends.
@@ -21,10 +41,10 @@ type SessionApproval struct {
 
 // Remembered returns the approvals that hold for the callers' sessions, sorted.
 func (g *Gate) Remembered() []SessionApproval {
-	g.approvals.mu.Lock()
-	defer g.approvals.mu.Unlock()
+	g.granted.mu.Lock()
+	defer g.granted.mu.Unlock()
 	var list []SessionApproval
-	for caller, keys := range g.approvals.granted {
+	for caller, keys := range g.granted.keys {
 		for k := range keys {
 			list = append(list, SessionApproval{caller, k})
 		}
@@ -37,57 +57,9 @@ func (g *Gate) Remembered() []SessionApproval {
 
 // Forget revokes an approval and reports whether it existed.
 func (g *Gate) Forget(s SessionApproval) bool {
-	g.approvals.mu.Lock()
-	defer g.approvals.mu.Unlock()
-	found := g.approvals.granted[s.Caller][s.Key]
-	delete(g.approvals.granted[s.Caller], s.Key)
+	g.granted.mu.Lock()
+	defer g.granted.mu.Unlock()
+	found := g.granted.keys[s.Caller][s.Key]
+	delete(g.granted.keys[s.Caller], s.Key)
 	return found
-}
-
-// covers reports whether the caller has approved all of the keys.
-func (a *approvals) covers(caller string, keys []string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return hasKeys(a.granted, caller, keys)
-}
-
-func (a *approvals) remember(caller string, keys []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	setKeys(&a.granted, caller, keys)
-}
-
-// wasRefused reports whether the caller has refused a wider run for all of
-// the keys.
-func (a *approvals) wasRefused(caller string, keys []string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return hasKeys(a.refused, caller, keys)
-}
-
-func (a *approvals) refuse(caller string, keys []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	setKeys(&a.refused, caller, keys)
-}
-
-func setKeys(m *map[string]map[string]bool, caller string, keys []string) {
-	if *m == nil {
-		*m = map[string]map[string]bool{}
-	}
-	if (*m)[caller] == nil {
-		(*m)[caller] = map[string]bool{}
-	}
-	for _, k := range keys {
-		(*m)[caller][k] = true
-	}
-}
-
-func hasKeys(m map[string]map[string]bool, caller string, keys []string) bool {
-	for _, k := range keys {
-		if !m[caller][k] {
-			return false
-		}
-	}
-	return len(keys) > 0
 }

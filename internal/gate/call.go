@@ -79,15 +79,10 @@ type Call struct {
 
 // traceParent returns the W3C trace context from the call's _meta.
 func (c Call) traceParent() string {
-	if len(c.Meta) == 0 {
-		return ""
-	}
 	var meta map[string]json.RawMessage // a struct would match the name in any case
 	var parent string
-	if json.Unmarshal(c.Meta, &meta) != nil || json.Unmarshal(meta["traceparent"], &parent) != nil {
-		return ""
-	}
-	if len(parent) > 64 {
+	if json.Unmarshal(c.Meta, &meta) != nil || json.Unmarshal(meta["traceparent"], &parent) != nil ||
+		len(parent) > 64 {
 		return ""
 	}
 	return parent
@@ -258,7 +253,7 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 	}
 	d.Profile = policy.NoSandbox
 	d.Keys = policy.Keys(c.Action, d.Profile)
-	if g.approvals.wasRefused(c.Caller, d.Keys) {
+	if g.refused.cover(c.Caller, d.Keys) {
 		return out, nil // the same question is not asked twice
 	}
 	q := Question{

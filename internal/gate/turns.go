@@ -7,18 +7,6 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// turn waits until the call may use the workspace, and returns the function
-// that ends its turn. A call of a downstream server needs no turn: it does not
-// work on the workspace, and it may wait for a person. A call that continues a
-// session needs none either: its command runs anyway, and waiting for it must
-// not block other calls.
-func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
-	if c.Action.Server != "" || c.Action.Session != "" {
-		return func() {}, nil
-	}
-	return g.turns.enter(ctx, c.Action.ReadOnly)
-}
-
 // turnLock is a fair read/write lock whose wait can be cancelled: calls that
 // only read share it, any other call holds it alone.
 type turnLock struct {
@@ -28,14 +16,22 @@ type turnLock struct {
 
 const maxParallel = 1 << 10 // calls at once
 
-func (t *turnLock) enter(ctx context.Context, readOnly bool) (leave func(), err error) {
-	t.once.Do(func() { t.sem = semaphore.NewWeighted(maxParallel) })
+// turn waits until the call may use the workspace, and returns the function
+// that ends its turn. A call of a downstream server needs no turn: it does not
+// work on the workspace, and it may wait for a person. A call that continues a
+// session needs none either: its command runs anyway, and waiting for it must
+// not block other calls.
+func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
+	if c.Action.Server != "" || c.Action.Session != "" {
+		return func() {}, nil
+	}
+	g.turns.once.Do(func() { g.turns.sem = semaphore.NewWeighted(maxParallel) })
 	n := int64(maxParallel)
-	if readOnly {
+	if c.Action.ReadOnly {
 		n = 1
 	}
-	if err := t.sem.Acquire(ctx, n); err != nil {
+	if err := g.turns.sem.Acquire(ctx, n); err != nil {
 		return nil, err
 	}
-	return func() { t.sem.Release(n) }, nil
+	return func() { g.turns.sem.Release(n) }, nil
 }
