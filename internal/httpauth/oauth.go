@@ -1,6 +1,7 @@
 package httpauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,10 +50,7 @@ type verifier struct {
 }
 
 func newVerifier(o OAuth) *verifier {
-	client := o.Client
-	if client == nil {
-		client = &http.Client{Timeout: 10 * time.Second}
-	}
+	client := cmp.Or(o.Client, &http.Client{Timeout: 10 * time.Second})
 	// A token with an unknown key ID causes the keys to be fetched again. Anyone can
 	// send such tokens, so the requests to the issuer are limited.
 	fetches := *client
@@ -71,11 +69,7 @@ func (s *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error
 	if !s.limiter.Allow() {
 		return nil, errors.New("too many requests to the authorization server")
 	}
-	next := s.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	return next.RoundTrip(r)
+	return cmp.Or(s.next, http.DefaultTransport).RoundTrip(r)
 }
 
 // A scopeError reports a valid token without the required scopes.
