@@ -61,7 +61,7 @@ type function struct {
 
 // A scope is the finder's position in the call. It is copied, not shared.
 type scope struct {
-	at        *pathStep
+	path      string // as in [Command.Path]
 	depth     int
 	src       string // text of the script, to quote parts of it
 	args      []word // positional parameters from $0 on; nil if not known
@@ -75,29 +75,12 @@ type scope struct {
 	Origin
 }
 
-// A pathStep is one step of a command's path.
-type pathStep struct {
-	up    *pathStep
-	label string
-	text  string
-}
-
-func (p *pathStep) String() string {
-	if p == nil {
-		return ""
-	}
-	if p.text == "" {
-		p.text = p.label
-		if up := p.up.String(); up != "" {
-			p.text = up + " > " + p.label
-		}
-	}
-	return p.text
-}
-
 // in returns the scope one step further in.
 func (sc scope) in(label string) scope {
-	sc.at = &pathStep{up: sc.at, label: label}
+	if sc.path != "" {
+		label = sc.path + " > " + label
+	}
+	sc.path = label
 	sc.depth++
 	return sc
 }
@@ -106,14 +89,14 @@ func (sc scope) tooDeep() bool { return sc.depth > maxScriptDepth }
 
 // opaque adds an [Opaque].
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.path,
 		Origin: sc.Origin})
 }
 
 // blockAllow adds an [Opaque] that hides no command but keeps an allow from covering
 // the call.
 func (f *finder) blockAllow(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.path,
 		NoAllow: true, Origin: sc.Origin})
 }
 
@@ -219,7 +202,7 @@ func (f *finder) emit(sc scope, words []word) int {
 	}
 	c := Command{
 		Argv:    make([]string, len(words)),
-		Path:    sc.at.String(),
+		Path:    sc.path,
 		Assigns: sc.assigns,
 		Writes:  sc.writes,
 		Derived: sc.derived,

@@ -83,12 +83,7 @@ func (f *finder) awk(sc scope, name string, words []word) {
 	if !isFile && len(o.rest) > 0 {
 		programs = append(programs, o.rest[0])
 	}
-	for _, opt := range o.list {
-		if opt.name == "e" || opt.name == "source" {
-			programs = append(programs, opt.value)
-		}
-	}
-	for _, p := range programs {
+	for _, p := range append(programs, o.all("e source")...) {
 		if p.hole {
 			f.opaque(sc, p.text, "the %s program is not known before it runs", name)
 		}
@@ -148,12 +143,7 @@ func (f *finder) sed(sc scope, name string, words []word) {
 	if _, ok := o.get("sandbox"); ok {
 		return
 	}
-	var programs []word
-	for _, opt := range o.list {
-		if opt.name == "e" || opt.name == "expression" {
-			programs = append(programs, opt.value)
-		}
-	}
+	programs := o.all("e expression")
 	if _, ok := o.get("e expression f file"); !ok && len(o.rest) > 0 {
 		programs = append(programs, o.rest[0])
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -82,15 +83,7 @@ var commandOptions = map[string]string{
 
 // sshOption analyzes -o Name=command.
 func (f *finder) sshOption(sc scope, words []word, i int) {
-	w := words[i]
-	switch {
-	case w.text == "-o" && i+1 < len(words):
-		w = words[i+1]
-	case strings.HasPrefix(w.text, "-o"):
-		w = cutWord(w, 2)
-	default:
-		return
-	}
+	w, _ := optionValue(words, i, "-o", true)
 	name, _, ok := strings.Cut(w.text, "=")
 	if !ok {
 		if name, _, ok = strings.Cut(w.text, " "); !ok {
@@ -118,14 +111,22 @@ type options struct {
 
 // get returns the value of the last option that has one of the names.
 func (o options) get(names string) (word, bool) {
-	for i := len(o.list) - 1; i >= 0; i-- {
-		for name := range strings.FieldsSeq(names) {
-			if o.list[i].name == name {
-				return o.list[i].value, true
-			}
+	values := o.all(names)
+	if len(values) == 0 {
+		return word{}, false
+	}
+	return values[len(values)-1], true
+}
+
+// all returns the values of all options that have one of the names.
+func (o options) all(names string) []word {
+	var values []word
+	for _, opt := range o.list {
+		if slices.Contains(strings.Fields(names), opt.name) {
+			values = append(values, opt.value)
 		}
 	}
-	return word{}, false
+	return values
 }
 
 // parse splits args into options and other words.

@@ -143,12 +143,7 @@ func isDashes(w word) bool { return w.text == "--" }
 func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	g := wrappers()[name]
 	o := g.parse(words[1:])
-	for _, opt := range o.list {
-		if strings.Contains(" "+g.script+" ", " "+opt.name+" ") {
-			o.rest = append(o.rest, opt.value)
-		}
-	}
-	for _, w := range o.rest {
+	for _, w := range append(o.rest, o.all(g.script)...) {
 		f.script(sc.in(name), w, syntax.LangBash, nil)
 	}
 }

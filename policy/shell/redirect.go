@@ -97,7 +97,7 @@ func (f *finder) write(sc *scope, w word, more bool) {
 		return
 	}
 	sc.writes = append(sc.writes, w.text)
-	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.at.String()})
+	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.path})
 }
 
 // heredoc returns the text of a heredoc after expansions.
