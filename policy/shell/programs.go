@@ -18,7 +18,7 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	if f.runsScripts(sc, name, words, i) {
 		return
 	}
-	if !f.builtin(sc, name, words, i) && !f.starter(sc, name, words, i) && !f.language(sc, name, words) {
+	if !f.evaluator(sc, name, words, i) && !f.starter(sc, name, words, i) {
 		f.unknownWrapper(sc, name, words)
 	}
 	f.optionCommands(sc, name, words)
@@ -52,8 +52,9 @@ func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	return false
 }
 
-// builtin follows shell builtins. It reports whether name is one of them.
-func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
+// evaluator follows shell builtins, and programs whose own language can start
+// commands. It reports whether name is one of them.
+func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 	switch name {
 	case "eval":
 		f.eval(sc, words, i)
@@ -69,6 +70,17 @@ func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
 		f.evaluatedIndexes(sc, name, words)
 	case "set":
 		f.set(words)
+	case "make", "gmake", "nmake", "bmake":
+		f.makeTool(sc, name, words)
+	case "awk", "gawk", "mawk", "nawk", "original-awk":
+		f.awk(sc, name, words)
+	case "sed", "gsed":
+		f.sed(sc, name, words)
+	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
+		f.editor(sc, name, words)
+	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
+		f.shellEscapes(sc, name, words)
+		f.unknownWrapper(sc, name, words)
 	default:
 		return false
 	}
@@ -110,27 +122,6 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 		f.deferred(sc, name, words)
 	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
 		f.guessCommandStart(sc, name, words)
-	default:
-		return false
-	}
-	return true
-}
-
-// language follows programs whose own language can start commands. It reports
-// whether name is one of them.
-func (f *finder) language(sc scope, name string, words []word) bool {
-	switch name {
-	case "make", "gmake", "nmake", "bmake":
-		f.makeTool(sc, name, words)
-	case "awk", "gawk", "mawk", "nawk", "original-awk":
-		f.awk(sc, name, words)
-	case "sed", "gsed":
-		f.sed(sc, name, words)
-	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
-		f.editor(sc, name, words)
-	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
-		f.shellEscapes(sc, name, words)
-		f.unknownWrapper(sc, name, words)
 	default:
 		return false
 	}

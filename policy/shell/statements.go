@@ -78,12 +78,8 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 // readDifferently reports whether a script contains text that a plain POSIX shell
 // and bash both accept but interpret differently: [[ is a command to the former.
 func readDifferently(src string) bool {
-	for _, s := range []string{"[[", "$'", "$\"", "$[", "&>", "|&"} {
-		if strings.Contains(src, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"[[", "$'", "$\"", "$[", "&>", "|&"},
+		func(s string) bool { return strings.Contains(src, s) })
 }
 
 // nestsDeep reports whether brackets are nested so deeply that parsing would take

@@ -56,9 +56,8 @@ func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(nam
 var codeVars = map[string][]string{
 	"PERL5OPT": nil, "PERL5DB": nil, "RUBYOPT": nil, "LUA_INIT": nil, "NODE_OPTIONS": {"data:", "eval"},
 	"GIT_CONFIG_PARAMETERS": nil, "GIT_CONFIG_COUNT": nil,
-	"MAKEFLAGS": {
-		"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec",
-		"vettool"}, "RUSTFLAGS": {"linker"},
+	"MAKEFLAGS": {"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"},
+	"GOFLAGS": {"exec", "vettool"}, "RUSTFLAGS": {"linker"},
 	"TAR_OPTIONS": {"exec", "command", "-I", "-F"}, "SHELLOPTS": {"xtrace"},
 }
 
@@ -66,7 +65,7 @@ var codeVars = map[string][]string{
 func holdsCode(name string, value word) bool {
 	parts, ok := codeVars[name]
 	if !ok {
-		return strings.HasPrefix(name, "BASH_FUNC_") || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
+		return hasPrefix(name, "BASH_FUNC_", "GIT_CONFIG_VALUE_")
 	}
 	return value.hole || len(parts) == 0 ||
 		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
@@ -86,10 +85,5 @@ func loadsCode(name string) bool {
 		"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL":
 		return true
 	}
-	for _, prefix := range []string{"LD_", "DYLD_", "GIT_CONFIG_KEY_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_")
 }

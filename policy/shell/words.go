@@ -249,9 +249,7 @@ func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 		b.addHole(source, false)
 	case *syntax.ProcSubst:
 		b.addHole(source, len(p.Stmts) == 0)
-	case *syntax.ExtGlob:
-		b.addHole(source, true)
-	case *syntax.BraceExp:
+	case *syntax.ExtGlob, *syntax.BraceExp:
 		b.addHole(source, true)
 	default:
 		b.addHole(source, !quoted)
@@ -272,7 +270,10 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 		b.end()
 		return
 	}
-	many := !quoted || name == "@" || p.Names != 0 || isAll(p.Index)
+	many := !quoted || name == "@" || p.Names != 0
+	if index, ok := p.Index.(*syntax.Word); ok {
+		many = many || index.Lit() == "@" || index.Lit() == "*"
+	}
 	b.addHole(source, many, b.f.values(b.sc, p, name)...)
 }
 
@@ -315,20 +316,20 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 // movedArg adds a positional parameter after shift or set, when it is not known which
 // argument it is.
 func (b *builder) movedArg(name string, quoted bool) bool {
-	n := 1
-	if name != "@" && name != "*" {
-		var err error
-		if n, err = strconv.Atoi(name); err != nil || n < 1 {
-			return false
-		}
+	all := name == "@" || name == "*"
+	n, err := strconv.Atoi(name)
+	if all {
+		n = 1
+	} else if err != nil || n < 1 {
+		return false
 	}
 	var guesses []string
 	for i := n; i < len(b.sc.args) && len(guesses) < 4; i++ {
-		if g := b.sc.args[i].text; name != "@" && name != "*" {
-			guesses = append(guesses, g)
-			continue
+		guess := b.sc.args[i].text
+		if all {
+			guess = texts(b.sc.args[i:])
 		}
-		guesses = append(guesses, texts(b.sc.args[i:]))
+		guesses = append(guesses, guess)
 	}
 	b.addHole("$"+name, name == "@" || !quoted, append(guesses, b.f.vars["@"]...)...)
 	return true
@@ -352,16 +353,6 @@ func (b *builder) addWord(a word) {
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil &&
 		p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
-}
-
-// isAll reports whether an index is @ or *.
-func isAll(x syntax.ArithmExpr) bool {
-	w, ok := x.(*syntax.Word)
-	if !ok {
-		return false
-	}
-	lit := w.Lit()
-	return lit == "@" || lit == "*"
 }
 
 // values returns the possible values of a variable: from assignments so far and from

@@ -44,6 +44,13 @@ func byName[V any](table map[string]V) map[string]V {
 // do not need it.
 var wrappers = sync.OnceValue(func() map[string]wrapper {
 	return byName(map[string]wrapper{
+		"nohup builtin catchsegv toybox torsocks tsocks winpty": {through: true},
+		"noglob nocorrect -":       {through: true}, // zsh
+		"repeat":                   {operands: 1},   // zsh
+		"coreutils pnpx":           {},
+		"gosu su-exec":             {operands: 1},
+		"proxychains proxychains4": {short: "qf:"},
+
 		"env": {
 			short: "i0vu:C:a:S:P:",
 			long: "ignore-environment null unset= chdir= split-string= block-signal default-signal ignore-signal " +
@@ -73,14 +80,8 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 				"whitelist-environment=",
 			script: "c command session-command",
 		},
-		"nohup builtin catchsegv toybox torsocks tsocks winpty": {through: true},
-		"noglob nocorrect -":       {through: true}, // zsh
-		"repeat":                   {operands: 1},   // zsh
-		"coreutils pnpx":           {},
-		"gosu su-exec":             {operands: 1},
-		"proxychains proxychains4": {short: "qf:"},
-		"sg":                       {short: "c:", operands: 1, script: "c", joined: true},
-		"wsl":                      {short: "ed:u:", long: "distribution= user= cd= exec system"},
+		"sg":  {short: "c:", operands: 1, script: "c", joined: true},
+		"wsl": {short: "ed:u:", long: "distribution= user= cd= exec system"},
 		"concurrently": {
 			short: "krgn:c:l:p:s:",
 			long: "names= prefix= prefix-colors= success= kill-others kill-others-on-fail raw group " +
@@ -131,10 +132,12 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"stdbuf":   {short: "i:o:e:", long: "input= output= error=", through: true},
 		"unbuffer": {short: "p", through: true},
 		"rlwrap":   {short: "acinNrRvAb:B:C:D:f:F:g:H:I:l:m:M:o:p:P:q:s:S:t:w:z:"},
-		"time":     {short: "apqvVlhf:o:", long: "append format= output= portability quiet verbose version", through: true},
-		"command":  {short: "pvV", noCommand: "v V", through: true},
-		"exec":     {short: "cla:", through: true},
-		"chroot":   {long: "userspec= groups= skip-chdir", operands: 1},
+
+		"time": {short: "apqvVlhf:o:", long: "append format= output= portability quiet verbose version", through: true},
+
+		"command": {short: "pvV", noCommand: "v V", through: true},
+		"exec":    {short: "cla:", through: true},
+		"chroot":  {long: "userspec= groups= skip-chdir", operands: 1},
 		"unshare": {
 			short: "cfrimnpuUCThR:w:S:G:l:",
 			long: "mount uts ipc net pid user cgroup time fork map-user= map-group= map-users= map-groups= " +
@@ -263,6 +266,9 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 // subcommands are the subcommands that start other programs.
 var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 	return byName(map[string]map[string]wrapper{
+		"poetry pipenv pdm hatch rye":    {"run": {}},
+		"bundle asdf pyenv rbenv nodenv": {"exec": {}},
+
 		"adb": {"shell": {joined: true, elsewhere: true}},
 		"npm": byName(map[string]wrapper{"exec x": wrappers()["npx"]}),
 		"pnpm": {
@@ -278,11 +284,9 @@ var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 					"locked isolated",
 			},
 		},
-		"conda":                          {"run": {short: "vn:p:", long: "name= prefix= cwd= no-capture-output live-stream"}},
-		"mamba":                          {"run": {short: "vn:p:", long: "name= prefix= cwd="}},
-		"poetry pipenv pdm hatch rye":    {"run": {}},
-		"bundle asdf pyenv rbenv nodenv": {"exec": {}},
-		"direnv":                         {"exec": {operands: 1}},
+		"conda":  {"run": {short: "vn:p:", long: "name= prefix= cwd= no-capture-output live-stream"}},
+		"mamba":  {"run": {short: "vn:p:", long: "name= prefix= cwd="}},
+		"direnv": {"exec": {operands: 1}},
 		"mise": byName(map[string]wrapper{
 			"exec x": {short: "c:C:j:", long: "command= cd= jobs=", script: "c command"},
 		}),
@@ -305,27 +309,26 @@ var subcommands = sync.OnceValue(func() map[string]map[string]wrapper {
 			"run-shell run":   {short: "bCc:d:t:", joined: true},
 			"if-shell":        {short: "bFt:", joined: true},
 		}),
-		"docker podman nerdctl": {"exec": dockerExec, "run": dockerRun},
+		"docker podman nerdctl": {
+			"exec": {
+				short:     "dite:u:w:",
+				long:      "detach interactive tty privileged env= env-file= user= workdir= detach-keys=",
+				operands:  1,
+				elsewhere: true,
+			},
+			"run": {
+				short: "ditPqa:c:e:H:h:l:m:p:u:v:w:",
+				long: "rm detach interactive tty privileged init read-only no-healthcheck publish-all quiet " +
+					"add-host= annotation= attach= blkio-weight= cap-add= cap-drop= cgroup-parent= cgroupns= " +
+					"cidfile= cpu-period= cpu-quota= cpu-shares= cpus= cpuset-cpus= cpuset-mems= device= dns= " +
+					"entrypoint= env= env-file= expose= gpus= group-add= health-cmd= hostname= ip= ipc= label= " +
+					"link= log-driver= log-opt= mac-address= memory= memory-swap= mount= name= network= net= " +
+					"oom-score-adj= pid= pids-limit= platform= publish= pull= restart= runtime= security-opt= " +
+					"shm-size= stop-signal= stop-timeout= storage-opt= sysctl= tmpfs= ulimit= user= userns= uts= " +
+					"volume= volume-driver= volumes-from= workdir=",
+				operands:  1,
+				elsewhere: true,
+			},
+		},
 	})
 })
-
-var (
-	dockerExec = wrapper{
-		short:     "dite:u:w:",
-		long:      "detach interactive tty privileged env= env-file= user= workdir= detach-keys=",
-		operands:  1,
-		elsewhere: true,
-	}
-	dockerRun = wrapper{
-		short: "ditPqa:c:e:H:h:l:m:p:u:v:w:",
-		long: "rm detach interactive tty privileged init read-only no-healthcheck publish-all quiet add-host= " +
-			"annotation= attach= blkio-weight= cap-add= cap-drop= cgroup-parent= cgroupns= cidfile= cpu-period= " +
-			"cpu-quota= cpu-shares= cpus= cpuset-cpus= cpuset-mems= device= dns= entrypoint= env= env-file= expose= " +
-			"gpus= group-add= health-cmd= hostname= ip= ipc= label= link= log-driver= log-opt= mac-address= memory= " +
-			"memory-swap= mount= name= network= net= oom-score-adj= pid= pids-limit= platform= publish= pull= " +
-			"restart= runtime= security-opt= shm-size= stop-signal= stop-timeout= storage-opt= sysctl= tmpfs= " +
-			"ulimit= user= userns= uts= volume= volume-driver= volumes-from= workdir=",
-		operands:  1,
-		elsewhere: true,
-	}
-)
