@@ -205,41 +205,29 @@ func (a *Authenticator) MountMetadata(mux *http.ServeMux) {
 		return
 	}
 	o := a.oauth.o
-	h := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+	metadata := &oauthex.ProtectedResourceMetadata{
 		Resource:               o.Resource,
 		AuthorizationServers:   []string{o.Issuer},
 		ScopesSupported:        o.Scopes,
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           "toolgate",
-	})
-	noCORS := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(&sameOrigin{w}, r)
-	})
-	mux.Handle(metadataPath, noCORS)
-	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
-		mux.Handle(metadataPath+strings.TrimSuffix(u.Path, "/"), noCORS)
 	}
-}
-
-// A sameOrigin removes the CORS headers, which would let pages of other origins
-// read the response.
-type sameOrigin struct{ http.ResponseWriter }
-
-func (s *sameOrigin) WriteHeader(status int) {
-	s.drop()
-	s.ResponseWriter.WriteHeader(status)
-}
-
-func (s *sameOrigin) Write(b []byte) (int, error) {
-	s.drop()
-	return s.ResponseWriter.Write(b)
-}
-
-func (s *sameOrigin) drop() {
-	for name := range s.Header() {
-		if strings.HasPrefix(name, "Access-Control-") {
-			s.Header().Del(name)
+	// Unlike the SDK's handler, this one sets no CORS headers, which would let pages of
+	// other origins read the response.
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(metadata)
+		case http.MethodOptions:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			http.Error(w, "Method not allowed", http.StatusMethodNotAllowed)
 		}
+	}
+	mux.HandleFunc(metadataPath, serve)
+	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
+		mux.HandleFunc(metadataPath+strings.TrimSuffix(u.Path, "/"), serve)
 	}
 }
 
