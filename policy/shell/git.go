@@ -117,19 +117,8 @@ func gitCommandKey(key string) bool {
 // gitSub analyzes the subcommands of git that start commands.
 func (f *finder) gitSub(sc scope, words []word) {
 	sub := words[0].text
+	f.optionCommands(sc, "git "+sub, words)
 	in := sc.in("git " + sub)
-	for i := 1; i < len(words); i++ {
-		f.gitTransport(in, words[i])
-		for opt := range strings.FieldsSeq(gitOptions[sub]) {
-			if value, ok := optionValue(words, i, opt, true); ok {
-				f.script(in, value, syntax.LangBash, nil)
-			}
-		}
-		t := words[i].text
-		if sub == "clone" && (t == "-c" || t == "--config") && i+1 < len(words) {
-			f.gitConfig(sc, words[i+1], map[string]word{})
-		}
-	}
 	switch {
 	case sub == "bisect" && len(words) > 2 && words[1].text == "run":
 		f.call(in, words[2:])
@@ -176,23 +165,4 @@ func (f *finder) gitSet(sc scope, words []word) {
 	}
 	key, value := plain[len(plain)-2], plain[len(plain)-1]
 	f.gitConfig(sc, concat([]word{key, {text: "="}, value}, ""), map[string]word{})
-}
-
-// gitOptions are the options of git's subcommands whose value is a command.
-var gitOptions = map[string]string{
-	"rebase":     "-x --exec",
-	"grep":       "-O --open-files-in-pager",
-	"difftool":   "-x --extcmd",
-	"clone":      "-u --upload-pack",
-	"fetch":      "--upload-pack",
-	"pull":       "--upload-pack",
-	"fetch-pack": "--upload-pack --exec",
-	"ls-remote":  "--upload-pack --exec",
-	"push":       "--receive-pack --exec",
-	"send-pack":  "--receive-pack --exec",
-	"archive":    "--exec",
-	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
-		"--msg-filter --commit-filter --tag-name-filter",
-	"send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
-	"daemon":     "--access-hook",
 }

@@ -10,11 +10,15 @@ import (
 // optionCommands analyzes the options by which common programs start another.
 func (f *finder) optionCommands(sc scope, name string, words []word) {
 	names := commandOptions[name]
-	if names == "" && name != "ssh" {
+	isGit := strings.HasPrefix(name, "git ")
+	if names == "" && name != "ssh" && !isGit {
 		return
 	}
 	in := sc.in(name)
 	for i := 1; i < len(words); i++ {
+		if isGit {
+			f.gitTransport(in, words[i])
+		}
 		for opt := range strings.FieldsSeq(names) {
 			if value, ok := optionValue(words, i, opt, name != "tar"); ok {
 				f.script(in, value, syntax.LangBash, nil)
@@ -25,6 +29,8 @@ func (f *finder) optionCommands(sc scope, name string, words []word) {
 			f.sshOption(in, words, i)
 		case name == "tar", name == "gtar", name == "bsdtar":
 			f.tarCheckpoint(in, words[i])
+		case name == "git clone" && (words[i].text == "-c" || words[i].text == "--config") && i+1 < len(words):
+			f.gitConfig(sc, words[i+1], map[string]word{})
 		}
 	}
 }
@@ -79,6 +85,22 @@ var commandOptions = map[string]string{
 	"wget":      "--use-askpass",
 	"restic":    "--password-command",
 	"cpio":      "--rsh-command",
+
+	"git rebase":     "-x --exec",
+	"git grep":       "-O --open-files-in-pager",
+	"git difftool":   "-x --extcmd",
+	"git clone":      "-u --upload-pack",
+	"git fetch":      "--upload-pack",
+	"git pull":       "--upload-pack",
+	"git fetch-pack": "--upload-pack --exec",
+	"git ls-remote":  "--upload-pack --exec",
+	"git push":       "--receive-pack --exec",
+	"git send-pack":  "--receive-pack --exec",
+	"git archive":    "--exec",
+	"git filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
+		"--msg-filter --commit-filter --tag-name-filter",
+	"git send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
+	"git daemon":     "--access-hook",
 }
 
 // sshOption analyzes -o Name=command.

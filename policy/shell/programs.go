@@ -117,7 +117,11 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 	case "screen", "abduco", "dtach":
 		f.screen(sc, name, words)
 	case "kubectl", "oc":
-		f.afterDashes(sc, name, words)
+		if end := slices.IndexFunc(words, isDashes); end >= 0 {
+			in := sc.in(name)
+			in.elsewhere = true
+			f.call(in, words[end+1:])
+		}
 	case "at", "batch", "crontab":
 		f.deferred(sc, name, words)
 	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
@@ -237,15 +241,6 @@ func fillMarks(text string) string {
 		text = strings.ReplaceAll(text, mark, unknownVar)
 	}
 	return text
-}
-
-// afterDashes follows programs that start the words after --.
-func (f *finder) afterDashes(sc scope, name string, words []word) {
-	if end := slices.IndexFunc(words, isDashes); end >= 0 {
-		in := sc.in(name)
-		in.elsewhere = true
-		f.call(in, words[end+1:])
-	}
 }
 
 // unknownWrapper follows an unknown program whose arguments look like those of a

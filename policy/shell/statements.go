@@ -245,7 +245,7 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	name := a.Name.Value
 	value := word{hole: true, text: "…", script: unknownVar}
 	switch {
-	case a.Index != nil && isAliasTable(name):
+	case a.Index != nil && slices.Contains(aliasTables, name):
 		value = f.word(*sc, a.Value)
 		f.script(sc.in(name), value, syntax.LangBash, nil)
 		if w, ok := a.Index.(*syntax.Word); ok {
@@ -253,7 +253,7 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		}
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)
-	case a.Index == nil && a.Array != nil:
+	case a.Index == nil:
 		list := make([]word, 0, len(a.Array.Elems))
 		for _, e := range a.Array.Elems {
 			list = append(list, f.word(*sc, e.Value))
@@ -273,15 +273,8 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	}
 }
 
-// isAliasTable reports whether an array holds aliases or functions, so that its
-// values become commands.
-func isAliasTable(name string) bool {
-	switch name {
-	case "BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands":
-		return true
-	}
-	return false
-}
+// aliasTables are the arrays that hold aliases or functions: their values are commands.
+var aliasTables = []string{"BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands"}
 
 // remember adds a possible value of a variable.
 func (f *finder) remember(name string, value word, more bool) {

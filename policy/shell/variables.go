@@ -14,7 +14,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 		if value.hole || value.text != "" {
 			f.script(sc.in(name+"="), value, syntax.LangBash, nil)
 		}
-	case isPrompt(name):
+	case len(name) == 3 && strings.HasPrefix(name, "PS"): // a prompt is expanded when it is printed
 		if value.hole {
 			f.opaque(sc, name+"="+value.text, "%s is expanded as a prompt, which can run commands", name)
 		}
@@ -46,10 +46,6 @@ func commandVar(name string) bool {
 		(strings.HasSuffix(name, "_RUNNER") || strings.HasSuffix(name, "_LINKER") ||
 			strings.HasSuffix(name, "_WRAPPER"))
 }
-
-// isPrompt reports whether the variable is a shell prompt, which is expanded when
-// it is printed.
-func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(name, "PS") }
 
 // codeVars are the variables whose value can contain commands, each with the words
 // that indicate it; nil means any value can.

@@ -54,7 +54,9 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	}
 	rest := o.rest
 	for g.assigns && len(rest) > 0 && isAssign(rest[0]) {
-		f.envAssign(&in, rest[0])
+		name, _, _ := strings.Cut(rest[0].text, "=")
+		f.variable(in, name, cutWord(rest[0], len(name)+1))
+		in.assigns = append(in.assigns, rest[0].text)
 		rest = rest[1:]
 	}
 	changesVars := len(rest) < len(o.rest)
@@ -121,13 +123,6 @@ func withHoles(words []word, mark string, guesses []string) []word {
 func isAssign(w word) bool {
 	name, _, ok := strings.Cut(w.text, "=")
 	return ok && syntax.ValidName(name)
-}
-
-// envAssign analyzes NAME=value given to env or sudo.
-func (f *finder) envAssign(sc *scope, w word) {
-	name, _, _ := strings.Cut(w.text, "=")
-	f.variable(*sc, name, cutWord(w, len(name)+1))
-	sc.assigns = append(sc.assigns, w.text)
 }
 
 // env follows env, whose option -S is a line of further arguments.
