@@ -82,10 +82,6 @@ func Parse(name string, src []byte) (*Rules, error) {
 
 // ruleError converts an error of Starlark to an [Error].
 func ruleError(name string, err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
-		return own
-	}
 	e := &Error{File: name, Msg: err.Error()}
 	var parse syntax.Error
 	var names resolve.ErrorList

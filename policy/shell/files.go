@@ -48,9 +48,8 @@ func (f *finder) runWrittenFile(sc scope, words []word) {
 	name := words[0].text
 	first, _, _ := strings.Cut(text.code(), "\n")
 	if line, ok := strings.CutPrefix(first, "#!"); ok {
-		fields := strings.Fields(line)
-		for _, field := range fields {
-			if in, ok := interpreters()[languageName(ProgramName(field))]; ok && in != (interpreter{}) {
+		for field := range strings.FieldsSeq(line) {
+			if _, ok := interpreters()[languageName(ProgramName(field))]; ok {
 				f.opaqueCode(sc, sc.in(name), name, text.text)
 				return
 			}

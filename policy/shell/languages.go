@@ -175,12 +175,12 @@ func sedRuns(program string) (string, bool) {
 			line, _, _ := strings.Cut(s[1:], "\n")
 			return line, true
 		case 's', 'y':
-			var parts []string
+			var replacement string
 			kind := s[0]
-			parts, s = sedParts(s[1:])
+			replacement, s = sedReplacement(s[1:])
 			flags := len(s) - len(strings.TrimLeft(s, "gpiImMe0123456789"))
 			if kind == 's' && strings.Contains(s[:flags], "e") {
-				return parts[1], true
+				return replacement, true
 			}
 			s = s[flags:]
 			if strings.HasPrefix(s, "w") {
@@ -231,26 +231,20 @@ func afterDelimiter(s string, d byte) string {
 	return ""
 }
 
-// sedParts cuts the pattern and replacement off s/pattern/replacement/flags.
-func sedParts(s string) (parts []string, rest string) {
-	parts = []string{"", ""}
+// sedReplacement returns the replacement in /pattern/replacement/flags, and the flags.
+func sedReplacement(s string) (replacement, flags string) {
 	if s == "" {
-		return parts, ""
+		return "", ""
 	}
-	d := s[0]
-	rest = s[1:]
-	for i := range parts {
-		after := afterDelimiter(rest, d)
-		parts[i] = strings.TrimSuffix(rest[:len(rest)-len(after)], string(d))
-		rest = after
-	}
-	return parts, rest
+	after := afterDelimiter(s[1:], s[0])
+	flags = afterDelimiter(after, s[0])
+	return strings.TrimSuffix(after[:len(after)-len(flags)], string(s[0])), flags
 }
 
 // editor analyzes the commands on the command line of an editor.
 func (f *finder) editor(sc scope, name string, words []word) {
 	for i, w := range words[1:] {
-		text := ""
+		var text string
 		switch t := w.text; {
 		case (t == "-c" || t == "--cmd" || t == "--eval" || t == "-eval" || t == "-S" || t == "--execute") &&
 			i+2 < len(words):
@@ -274,10 +268,7 @@ func (f *finder) editor(sc scope, name string, words []word) {
 // shellEscapes analyzes the shell escapes of interactive programs.
 func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	in := sc.in(name)
-	list := make([]string, 0, len(words))
-	for _, w := range words[1:] {
-		list = append(list, w.text)
-	}
+	list := textsOf(words[1:])
 	if sc.stdin.kind == inputText {
 		list = append(list, strings.Split(sc.stdin.word.code(), "\n")...)
 	}
