@@ -50,7 +50,7 @@ func (f *finder) runWrittenFile(sc scope, words []word) {
 	if line, ok := strings.CutPrefix(first, "#!"); ok {
 		for field := range strings.FieldsSeq(line) {
 			if _, ok := interpreters()[languageName(ProgramName(field))]; ok {
-				f.opaqueCode(sc, sc.in(name), name, text.text)
+				f.opaqueCode(sc, name, text.text)
 				return
 			}
 		}

@@ -71,7 +71,6 @@ func languageName(name string) string {
 // interpreter marks code in another language as opaque, and lists commands that are
 // literals in it.
 func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
-	inner := sc.in(name)
 	rest := words[1:]
 	for len(rest) > 0 && isInterpreterOption(rest[0]) {
 		w := rest[0]
@@ -81,9 +80,9 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			return
 		}
 		if code, ok := in.codeOf(w, rest); ok {
-			sc.Word, inner.Word = code.pos, code.pos
-			f.opaqueCode(sc, inner, name, code.text)
-			f.shellLike(inner, name, code)
+			sc.Word = code.pos
+			f.opaqueCode(sc, name, code.text)
+			f.shellLike(sc, name, code)
 			return
 		}
 		if len(w.text) == 2 && strings.Contains(in.values, w.text[1:]) && len(rest) > 0 {
@@ -91,12 +90,12 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		}
 	}
 	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
-		f.opaqueCode(sc, inner, name, rest[1].text)
+		f.opaqueCode(sc, name, rest[1].text)
 		return
 	}
 	if len(rest) > 0 {
 		if text, ok := f.fileText(rest[0]); ok {
-			f.opaqueCode(sc, inner, name, text.text)
+			f.opaqueCode(sc, name, text.text)
 			return
 		}
 	}
@@ -107,8 +106,8 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
 	}
 	f.runInput(sc, name, words, func(sc scope) {
-		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
-		f.shellLike(sc.in(name), name, sc.stdin.word)
+		f.opaqueCode(sc, name, sc.stdin.word.text)
+		f.shellLike(sc, name, sc.stdin.word)
 	})
 }
 
@@ -120,9 +119,9 @@ func isInterpreterOption(w word) bool {
 }
 
 // opaqueCode marks text as code that is not analyzed.
-func (f *finder) opaqueCode(sc, inner scope, name, text string) {
+func (f *finder) opaqueCode(sc scope, name, text string) {
 	f.opaque(sc, text, "%s code is not looked into", name)
-	f.code(inner, text)
+	f.code(sc.in(name), text)
 }
 
 // codeOf returns the code that is the value of an option.
@@ -165,7 +164,7 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 func (f *finder) shellLike(sc scope, name string, code word) {
 	if isOtherShell(languageName(name)) {
 		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
-			sc = sc.reinterpreted(name)
+			sc = sc.in(name).reinterpreted(name)
 			sc.src = code.code()
 			f.stmts(sc, stmts)
 		}
