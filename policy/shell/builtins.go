@@ -67,13 +67,13 @@ func (f *finder) alias(sc scope, words []word) {
 // option.
 func (f *finder) builtinOption(sc scope, name string, words []word) {
 	g := map[string]wrapper{
-		"complete":  {short: "abcdefgjksuvprDEIo:A:G:W:F:C:X:P:S:", script: "C"},
-		"compgen":   {short: "abcdefgjksuvo:A:G:W:F:C:X:P:S:V:", script: "C"},
-		"mapfile":   {short: "td:n:O:s:u:C:c:", script: "C"},
-		"readarray": {short: "td:n:O:s:u:C:c:", script: "C"},
-		"bind":      {short: "lpsvPSVXm:q:u:r:f:x:", script: "x"},
-		"enable":    {short: "adnpsf:"},
-		"hash":      {short: "ldtrp:"},
+		"complete":  {options: "-abcdefgjksuvprDEIo:A:G:W:F:C:X:P:S:", script: "C"},
+		"compgen":   {options: "-abcdefgjksuvo:A:G:W:F:C:X:P:S:V:", script: "C"},
+		"mapfile":   {options: "-td:n:O:s:u:C:c:", script: "C"},
+		"readarray": {options: "-td:n:O:s:u:C:c:", script: "C"},
+		"bind":      {options: "-lpsvPSVXm:q:u:r:f:x:", script: "x"},
+		"enable":    {options: "-adnpsf:"},
+		"hash":      {options: "-ldtrp:"},
 	}[name]
 	o := g.parse(words[1:])
 	if text, ok := o.get(g.script); ok {

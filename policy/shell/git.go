@@ -9,10 +9,9 @@ import (
 
 // gitGlobals are the options before the subcommand of git.
 var gitGlobals = wrapper{
-	short: "pPvhC:c:",
-	long: "paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs " +
-		"icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path " +
-		"exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
+	options: "-pPvhC:c: paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs " +
+		"noglob-pathspecs icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path " +
+		"info-path exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
 }
 
 // git follows the commands that git's configuration and options start.

@@ -67,10 +67,8 @@ func (f *finder) recipes(sc scope, text string) {
 
 // awk analyzes awk programs, which can start commands.
 func (f *finder) awk(sc scope, name string, words []word) {
-	g := wrapper{
-		short: "hVcCtSOPrbnNIksf:F:v:E:i:e:l:L:D:W:p:o:",
-		long:  "file= field-separator= assign= source= exec= include= load=",
-	}
+	g := wrapper{options: "-hVcCtSOPrbnNIksf:F:v:E:i:e:l:L:D:W:p:o: file= field-separator= assign= source= exec= " +
+		"include= load="}
 	o := g.parse(words[1:])
 	var programs []word
 	file, isFile := o.get("f file E exec")
@@ -134,11 +132,8 @@ func awkBare(s string) string {
 
 // sed analyzes sed programs: the e command and the e flag run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
-	g := wrapper{
-		short: "nErsuzbe:f:l:i::",
-		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= " +
-			"sandbox posix debug follow-symlinks binary",
-	}
+	g := wrapper{options: "-nErsuzbe:f:l:i:: expression= file= quiet silent regexp-extended separate unbuffered " +
+		"null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
 	o := g.parse(words[1:])
 	if _, ok := o.get("sandbox"); ok {
 		return

@@ -186,8 +186,11 @@ func (g wrapper) parse(args []word) options {
 func (g wrapper) longOption(o *options, args []word) []word {
 	name, value, attached := strings.Cut(strings.TrimPrefix(args[0].text, "--"), "=")
 	match := ""
-	for l := range strings.FieldsSeq(g.long) {
+	for l := range strings.FieldsSeq(g.options) {
 		full := strings.TrimRight(l, "=")
+		if strings.HasPrefix(full, "-") {
+			continue // the short ones
+		}
 		if full == name {
 			match = l
 			break
@@ -234,9 +237,13 @@ func cutWord(w word, n int) word {
 // shortOptions parses a cluster such as -xzf file and returns the rest of args.
 func (g wrapper) shortOptions(o *options, args []word) []word {
 	cluster, rest := args[0].text, args[1:]
+	short := ""
+	if strings.HasPrefix(g.options, "-") {
+		short, _, _ = strings.Cut(g.options[1:], " ")
+	}
 	for i := 1; i < len(cluster); i++ {
 		name := cluster[i : i+1]
-		_, after, known := strings.Cut(g.short, name)
+		_, after, known := strings.Cut(short, name)
 		opt := option{name: name}
 		switch {
 		case !known || name == ":":

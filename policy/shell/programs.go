@@ -184,15 +184,12 @@ func (f *finder) fd(sc scope, name string, words []word) {
 // parallel follows GNU parallel: the words before ::: are a script, or if there are
 // none, each argument is one.
 func (f *finder) parallel(sc scope, words []word) {
-	g := wrapper{
-		short: "0kmqtuvXxza:C:D:d:E:I:j:L:N:n:P:S:s:i::l::",
-		long: "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= " +
-			"max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= sshlogin= " +
-			"sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run keep-order " +
-			"group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice citation " +
-			"quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain interactive compress " +
-			"files header= shebang wd= rpl=",
-	}
+	g := wrapper{options: "-0kmqtuvXxza:C:D:d:E:I:j:L:N:n:P:S:s:i::l:: jobs= colsep= delay= timeout= retries= halt= " +
+		"joblog= results= load= memfree= nice= arg-file= max-args= max-procs= max-replace-args= max-lines= " +
+		"max-chars= delimiter= tagstring= tmpdir= sshlogin= sshloginfile= workdir= env= block= recstart= " +
+		"recend= basefile= return= trc= link dry-run keep-order group ungroup line-buffer tag verbose bar eta " +
+		"progress pipe pipepart will-cite no-notice citation quote xargs no-run-if-empty null silent shuf " +
+		"resume resume-failed cleanup plain interactive compress files header= shebang wd= rpl="}
 	o := g.parse(words[1:])
 	in := sc.in("parallel")
 	if o.unknown != "" {
@@ -300,9 +297,9 @@ func (f *finder) deferred(sc scope, name string, words []word) {
 
 // screen follows terminal multiplexers to the command that they start.
 func (f *finder) screen(sc scope, name string, words []word) {
-	g := wrapper{short: "dDmrRxXUAilnoOqvwNa:c:e:h:L:p:s:S:t:T:"}
+	g := wrapper{options: "-dDmrRxXUAilnoOqvwNa:c:e:h:L:p:s:S:t:T:"}
 	if name != "screen" {
-		g = wrapper{short: "nNczAe:E:r:R:p:", operands: 1}
+		g = wrapper{options: "-nNczAe:E:r:R:p:", operands: 1}
 	}
 	o := g.parse(words[1:])
 	if len(o.rest) > g.operands {

@@ -27,7 +27,7 @@ var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "st
 
 // loader is the dynamic loader, which runs a program.
 var loader = wrapper{
-	long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= " +
+	options: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= " +
 		"glibc-hwcaps-mask= list-diagnostics list-tunables",
 	noCommand: "list verify",
 }
