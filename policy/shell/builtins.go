@@ -110,13 +110,3 @@ func (f *finder) set(words []word) {
 		}
 	}
 }
-
-// evaluatedIndexes analyzes array indexes, which some builtins evaluate even if they
-// are quoted.
-func (f *finder) evaluatedIndexes(sc scope, name string, words []word) {
-	for _, w := range words[1:] {
-		if !w.hole && strings.Contains(w.text, "[") {
-			f.subscript(sc.in(name), w.text)
-		}
-	}
-}

@@ -67,7 +67,11 @@ func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 	case "complete", "compgen", "mapfile", "readarray", "bind", "enable", "hash":
 		f.builtinOption(sc, name, words)
 	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly":
-		f.evaluatedIndexes(sc, name, words)
+		for _, w := range words[1:] {
+			if !w.hole {
+				f.subscript(sc.in(name), w.text) // quoted array indexes are evaluated too
+			}
+		}
 	case "set":
 		f.set(words)
 	case "make", "gmake", "nmake", "bmake":
