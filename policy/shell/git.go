@@ -40,7 +40,17 @@ func (f *finder) git(sc scope, words []word) {
 	if a, ok := aliases[o.rest[0].text]; ok {
 		f.gitAlias(sc, a, o.rest[1:])
 	}
-	f.gitSub(sc, o.rest)
+	sub := o.rest[0].text
+	f.optionCommands(sc, "git "+sub, o.rest)
+	in := sc.in("git " + sub)
+	switch {
+	case sub == "bisect" && len(o.rest) > 2 && o.rest[1].text == "run":
+		f.call(in, o.rest[2:])
+	case sub == "submodule":
+		f.foreach(in, o.rest[1:])
+	case sub == "config":
+		f.gitSet(sc, o.rest[1:])
+	}
 }
 
 // gitConfig analyzes one -c name=value.
@@ -113,21 +123,6 @@ func gitCommandKey(key string) bool {
 	return false
 }
 
-// gitSub analyzes the subcommands of git that start commands.
-func (f *finder) gitSub(sc scope, words []word) {
-	sub := words[0].text
-	f.optionCommands(sc, "git "+sub, words)
-	in := sc.in("git " + sub)
-	switch {
-	case sub == "bisect" && len(words) > 2 && words[1].text == "run":
-		f.call(in, words[2:])
-	case sub == "submodule" && len(words) > 1:
-		f.foreach(in, words[1:])
-	case sub == "config" && len(words) > 2:
-		f.gitSet(sc, words[1:])
-	}
-}
-
 // gitTransport analyzes a URL such as ext::command.
 func (f *finder) gitTransport(sc scope, w word) {
 	before, _, ok := strings.Cut(w.text, "ext::")
@@ -142,23 +137,18 @@ func (f *finder) foreach(sc scope, words []word) {
 	if i < 0 {
 		return
 	}
-	rest := words[i+1:]
-	for len(rest) > 0 && strings.HasPrefix(rest[0].text, "-") {
-		rest = rest[1:]
-	}
-	if len(rest) > 0 {
-		f.script(sc, concat(rest, " "), syntax.LangBash, nil)
+	words = words[i+1:]
+	command := slices.IndexFunc(words, func(w word) bool { return !strings.HasPrefix(w.text, "-") })
+	if command >= 0 {
+		f.script(sc, concat(words[command:], " "), syntax.LangBash, nil)
 	}
 }
 
 // gitSet analyzes the setting that git config writes.
 func (f *finder) gitSet(sc scope, words []word) {
-	var plain []word
-	for _, w := range words {
-		if !strings.HasPrefix(w.text, "-") && w.text != "set" && w.text != "add" {
-			plain = append(plain, w)
-		}
-	}
+	plain := slices.DeleteFunc(slices.Clone(words), func(w word) bool {
+		return strings.HasPrefix(w.text, "-") || w.text == "set" || w.text == "add"
+	})
 	if len(plain) < 2 {
 		return
 	}
