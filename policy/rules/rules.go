@@ -150,29 +150,34 @@ func (r *Rules) command(c shell.Command) Evaluation {
 	if r == nil || len(c.Argv) == 0 {
 		return out
 	}
+	program := c.Argv[0]
+	name := shell.ProgramName(program)
 	exact := false
 	for _, rule := range r.prefixes {
-		if m, ok := rule.match(c, c.Argv[0]); ok {
+		if m, ok := rule.match(c, program); ok {
 			exact = exact || !m.Possible
 			out.add(m)
 		}
 	}
-	name := shell.ProgramName(c.Argv[0])
 	r.byPath(c, name, &out)
-	if name == c.Argv[0] {
-		r.otherCase(c, name, &out)
+	// A path also matches rules for its file name: always for restricting rules, for an
+	// allow only if the path is known to be that program. A name also matches restricting
+	// rules in lower case, because macOS and Windows ignore case.
+	other, trusted := name, !exact && r.standsFor(program, name)
+	if name == program {
+		other, trusted = strings.ToLower(name), false
+	}
+	if other == program {
 		return out
 	}
-	// A path also matches rules for its file name: always for restricting
-	// rules, for an allow only if the path is known to be that program.
-	trusted := !exact && r.standsFor(c.Argv[0], name)
+	_, unknown := c.Hole(0)
 	for _, rule := range r.prefixes {
 		if rule.decision == Allow && !trusted {
 			continue
 		}
-		if m, ok := rule.match(c, name); ok {
-			if _, unknown := c.Hole(0); !unknown {
-				m.Program = c.Argv[0]
+		if m, ok := rule.match(c, other); ok {
+			if name != program && !unknown {
+				m.Program = program
 			}
 			out.add(m)
 		}
@@ -207,22 +212,6 @@ func (r *Rules) home(path string) string {
 		return strings.TrimSuffix(r.Home, "/") + "/" + rest
 	}
 	return path
-}
-
-// otherCase finds restricting rules for the name in lower case: macOS and Windows
-// ignore case.
-func (r *Rules) otherCase(c shell.Command, name string, out *Evaluation) {
-	lower := strings.ToLower(name)
-	if lower == name {
-		return
-	}
-	for _, rule := range r.prefixes {
-		if rule.decision > Allow {
-			if m, ok := rule.match(c, lower); ok {
-				out.add(m)
-			}
-		}
-	}
 }
 
 // standsFor reports whether the program at path is the one called name.
