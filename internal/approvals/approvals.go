@@ -253,7 +253,8 @@ func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 		return Entry{}, err
 	}
 	if len(waiting) >= maxPending {
-		return Entry{}, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`", len(waiting))
+		return Entry{}, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`",
+			len(waiting))
 	}
 	e := Entry{
 		ID:      strings.ToLower(rand.Text()[:8]),

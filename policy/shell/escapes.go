@@ -32,6 +32,19 @@ func unescape(s, special string) string {
 	return b.String()
 }
 
+// unescapedIndex returns the index of the first c in s that is not escaped, or -1.
+func unescapedIndex(s string, c byte) int {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case c:
+			return i
+		}
+	}
+	return -1
+}
+
 // ansiC resolves the escapes of $'…'.
 func ansiC(s string) string {
 	var b strings.Builder

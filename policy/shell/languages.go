@@ -215,15 +215,11 @@ func sedAddress(s string) string {
 
 // afterDelimiter returns what follows the next delimiter.
 func afterDelimiter(s string, d byte) string {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case d:
-			return s[i+1:]
-		}
+	i := unescapedIndex(s, d)
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return s[i+1:]
 }
 
 // sedReplacement returns the replacement in /pattern/replacement/flags, and the flags.

@@ -16,9 +16,7 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 		return pipe
 	}
 	name := ProgramName(unescape(c.Args[0].Lit(), ""))
-	switch name {
-	case "echo", "printf", "cat", "tee":
-	default:
+	if !slices.Contains([]string{"echo", "printf", "cat", "tee"}, name) {
 		return pipe
 	}
 	for _, r := range s.Redirs {
