@@ -76,13 +76,13 @@ func parsePattern(raw string) (hostPattern, error) {
 	case wild:
 		p.below, p.self = true, false
 	}
-	if raw == "*" || strings.HasPrefix(raw, "*:") {
-		if raw != "*" {
-			port, err := hostname.ParsePort(raw[2:])
-			if err != nil {
-				return p, &hostname.Error{Host: raw, Why: err.Error()}
-			}
-			p.port = port
+	if port, ok := strings.CutPrefix(raw, "*:"); ok || raw == "*" {
+		var err error
+		if ok {
+			p.port, err = hostname.ParsePort(port)
+		}
+		if err != nil {
+			return p, &hostname.Error{Host: raw, Why: err.Error()}
 		}
 		p.below = true
 		return p, nil

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -369,7 +370,7 @@ func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull,
 		syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
 		if w := f.word(sc, p.Exp.Word); !w.hole {
-			return append(list[:len(list):len(list)], w.text)
+			return append(slices.Clip(list), w.text)
 		}
 	}
 	return list

@@ -94,8 +94,8 @@ func (f *finder) xargs(sc scope, o options, rest []word) []word {
 	}
 	replace, ok := o.get("I i replace J")
 	if !ok {
-		return append(rest[:len(rest):len(rest)],
-			word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts})
+		input := word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts}
+		return append(slices.Clip(rest), input)
 	}
 	if replace.text == "" {
 		replace.text = "{}"
