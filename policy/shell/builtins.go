@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,17 +97,13 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 
 // set remembers the positional parameters that a script sets.
 func (f *finder) set(words []word) {
-	for i, w := range words[1:] {
-		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
-			list := words[i+1:]
-			if w.text == "--" {
-				list = list[1:]
-			}
-			f.remember("@", concat(list, " "), false)
-			for n, w := range list {
-				f.remember(strconv.Itoa(n+1), w, false)
-			}
-			return
-		}
+	i := slices.IndexFunc(words[1:], func(w word) bool { return isDashes(w) || !hasPrefix(w.text, "-", "+") })
+	if i < 0 {
+		return
+	}
+	list := withoutDashes(words[1+i:])
+	f.remember("@", concat(list, " "), false)
+	for n, w := range list {
+		f.remember(strconv.Itoa(n+1), w, false)
 	}
 }

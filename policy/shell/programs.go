@@ -165,11 +165,7 @@ func (f *finder) find(sc scope, name string, words []word) {
 // fd follows fd to the command that it starts.
 func (f *finder) fd(sc scope, name string, words []word) {
 	for i := 1; i < len(words); i++ {
-		t := words[i].text
-		first, attached := "", false
-		if long, value, ok := strings.Cut(t, "="); ok {
-			t, first, attached = long, value, true
-		}
+		t, first, attached := strings.Cut(words[i].text, "=")
 		switch t {
 		case "-x", "--exec", "-X", "--exec-batch":
 			command := withHoles(words[i+1:], "{}", nil)

@@ -55,8 +55,11 @@ var readOnlyIf = map[string]condition{
 	"find":   not(anyOf("-exec -execdir -ok -okdir -delete -fls -fprint -fprint0 -fprintf")),
 	"printf": func(args []string) bool { return len(args) > 0 && !strings.HasPrefix(args[0], "-v") },
 	"rg":     rgReads,
-	"sed":    sedReads,
-	"sort":   all(not(flag("oT", "output temporary-directory")), not(anyPrefix("--c"))),
+	"sed": func(args []string) bool { // sed -n N,Mp with at most one file
+		return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
+			(len(args) < 3 || !strings.HasPrefix(args[2], "-"))
+	},
+	"sort": all(not(flag("oT", "output temporary-directory")), not(anyPrefix("--c"))),
 	"uniq": func(args []string) bool {
 		// A second operand is the file that uniq writes.
 		operands := slices.DeleteFunc(slices.Clone(args),
@@ -82,9 +85,3 @@ func rgReads(args []string) bool {
 }
 
 var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
-
-// sedReads accepts sed -n N,Mp with at most one file.
-func sedReads(args []string) bool {
-	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
-		(len(args) < 3 || !strings.HasPrefix(args[2], "-"))
-}
