@@ -88,10 +88,7 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 // arithmetic analyzes an expression. Array indexes in quoted text are evaluated too
 // and can contain substitutions.
 func (f *finder) arithmetic(sc scope, node syntax.Node) {
-	if node == nil {
-		return
-	}
-	f.substitutionsIn(sc, node)
+	f.walk(sc, node)
 	for n := range syntax.Preorder(node) {
 		if q, ok := n.(*syntax.SglQuoted); ok {
 			f.expanded(sc.in("[ ]"), q.Value)

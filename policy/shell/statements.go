@@ -173,14 +173,8 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		}
 	case *syntax.DeclClause:
 		f.declClause(sc, c)
-	case *syntax.TestClause:
-		f.arithmetic(sc, c.X)
-	case *syntax.ArithmCmd:
-		f.arithmetic(sc, c.X)
-	case *syntax.LetClause:
-		for _, x := range c.Exprs {
-			f.arithmetic(sc, x)
-		}
+	case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause:
+		f.arithmetic(sc, c)
 	default:
 		f.compound(sc, c)
 	}
@@ -303,9 +297,7 @@ func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 		}
 		f.variable(sc, l.Name.Value, word{hole: true})
 	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
-			f.arithmetic(sc, x)
-		}
+		f.arithmetic(sc, l)
 	}
 	f.stmts(sc, c.Do)
 }
