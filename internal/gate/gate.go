@@ -48,7 +48,7 @@ type Gate struct {
 	// AddRule adds a line to the user's rules, for the answer [Always].
 	AddRule func(ruleLine string) error
 
-	granted callerKeys // valid for the caller's session
-	refused callerKeys // of wider runs
+	granted sessionKeys // valid for the caller's session
+	refused sessionKeys // of wider runs
 	turns   turnLock
 }
