@@ -43,7 +43,7 @@ const maxRuleSteps = 5_000_000
 // A decision is allow (the default of prefix_rule), prompt or forbidden. The
 // examples in match and not_match are checked. The error is a *[Error].
 func Parse(name string, src []byte) (*Rules, error) {
-	p := ruleParser{file: name, rules: &Rules{}}
+	p := ruleParser{file: name, rules: &Rules{hosts: make(map[string][]string)}}
 	thread := &starlark.Thread{
 		Name:  name,
 		Print: func(*starlark.Thread, string) {},
@@ -171,9 +171,6 @@ func (p *ruleParser) hostExecutable(a *arguments) {
 		if shell.ProgramName(path) != shell.ProgramName(name) {
 			a.fail("host_executable path %s must end in %s", path, name)
 		}
-	}
-	if p.rules.hosts == nil {
-		p.rules.hosts = make(map[string][]string)
 	}
 	p.rules.hosts[name] = paths
 }

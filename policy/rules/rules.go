@@ -12,6 +12,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,12 +126,10 @@ func (r *Rules) Add(other *Rules) {
 	r.prefixes = append(r.prefixes, other.prefixes...)
 	r.networks = append(r.networks, other.networks...)
 	r.tools = append(r.tools, other.tools...)
-	for name, paths := range other.hosts {
-		if r.hosts == nil {
-			r.hosts = make(map[string][]string)
-		}
-		r.hosts[name] = paths // the last file wins, as in Codex
+	if r.hosts == nil {
+		r.hosts = make(map[string][]string)
 	}
+	maps.Copy(r.hosts, other.hosts) // the last file wins, as in Codex
 }
 
 // Restricts reports whether any rule prompts for or forbids a command.
