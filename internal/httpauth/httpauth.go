@@ -122,15 +122,16 @@ func (a *Authenticator) Filter(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(out, r)
+		status := cmp.Or(out.code, http.StatusOK)
 		a.opts.Log.Debug("request", "request", id, "from", r.RemoteAddr,
-			"method", r.Method, "path", r.URL.Path, "status", out.code, "took", time.Since(began))
+			"method", r.Method, "path", r.URL.Path, "status", status, "took", time.Since(began))
 	})
 }
 
 // A statusRecorder notes the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
-	code int
+	code int // 0 if the handler does not set it, which means 200
 }
 
 func (s *statusRecorder) WriteHeader(code int) {
@@ -138,13 +139,6 @@ func (s *statusRecorder) WriteHeader(code int) {
 		s.code = code
 	}
 	s.ResponseWriter.WriteHeader(code)
-}
-
-func (s *statusRecorder) Write(b []byte) (int, error) {
-	if s.code == 0 {
-		s.code = http.StatusOK
-	}
-	return s.ResponseWriter.Write(b)
 }
 
 // Flush implements [http.Flusher].
