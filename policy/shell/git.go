@@ -109,18 +109,11 @@ func gitCommandKey(key string) bool {
 	}
 	section, rest, _ := strings.Cut(key, ".")
 	name := rest[strings.LastIndexByte(rest, '.')+1:]
-	switch section {
-	case "pager":
-		return true
-	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer",
-		"guitool", "hook":
-		switch name {
-		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
-			"uploadpack", "path", "vcs":
-			return true
-		}
-	}
-	return false
+	sections := []string{"diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote",
+		"trailer", "guitool", "hook"}
+	names := []string{"command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
+		"uploadpack", "path", "vcs"}
+	return section == "pager" || slices.Contains(sections, section) && slices.Contains(names, name)
 }
 
 // gitTransport analyzes a URL such as ext::command.

@@ -144,12 +144,8 @@ func isShell(program string) bool {
 
 // isOtherShell reports whether name is a shell whose language is not parsed.
 func isOtherShell(name string) bool {
-	switch name {
-	case "fish", "csh", "tcsh", "xonsh", "elvish", "rc", "es", "nu", "pwsh", "powershell", "cmd",
-		"yash", "osh", "ysh", "oil", "mrsh", "posh", "scsh", "ion", "murex":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"fish", "csh", "tcsh", "xonsh", "elvish", "rc", "es", "nu", "pwsh", "powershell",
+		"cmd", "yash", "osh", "ysh", "oil", "mrsh", "posh", "scsh", "ion", "murex"}, name)
 }
 
 // Plain reports whether all scripts of the call that run on this machine are in

@@ -23,7 +23,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 		f.procScript(sc, value, name, syntax.LangBash, nil)
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
-	case loadsCode(name):
+	case slices.Contains(codeFileVars, name), hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_"):
 		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
@@ -67,19 +67,15 @@ func holdsCode(name string, value word) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
-// loadsCode reports whether a variable decides from which files programs load code.
-// It hides no command, but an allow is for programs without such a variable.
-func loadsCode(name string) bool {
-	switch name {
-	case "PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
-		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
-		"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
-		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
-		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
-		"GIT_CONFIG_SYSTEM",
-		"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
-		"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL":
-		return true
-	}
-	return hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_")
+// codeFileVars are the variables that decide from which files programs load code. They
+// hide no command, but an allow is for programs without such a variable.
+var codeFileVars = []string{
+	"PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
+	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
+	"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
+	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
+	"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
+	"GIT_CONFIG_SYSTEM",
+	"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
+	"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL",
 }
