@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -119,11 +120,7 @@ func (o *shellOptions) cluster(text string) {
 }
 
 func isStdin(w word) bool {
-	switch w.text {
-	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-":
-		return !w.hole
-	}
-	return false
+	return !w.hole && slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, w.text)
 }
 
 // stdinScript analyzes the script that a shell reads from standard input.
