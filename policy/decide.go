@@ -91,24 +91,20 @@ func (p *Policy) confines() bool { return p.Confines != nil && p.Confines() }
 
 // Profile returns the profile of a call that nobody was asked about.
 func (p *Policy) Profile() Profile {
-	f := Profile{Mode: p.Mode, Name: p.ProfileName, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
-	if p.ProfileName != "" {
-		f.Network = p.Network // a permission profile sets it in any mode
-		if f.Network == NetworkHosts {
-			f.Hosts = p.Hosts
-		}
+	if p.Mode == DangerFullAccess {
+		return Profile{Mode: DangerFullAccess, Name: p.ProfileName, Network: NetworkAll}
 	}
-	switch p.Mode {
-	case WorkspaceWrite:
+	f := Profile{Mode: p.Mode, Name: p.ProfileName, Hidden: p.Hidden, ReadOnlyPaths: p.ReadOnlyPaths, Paths: p.Paths}
+	if p.Mode == WorkspaceWrite {
 		f.WritableRoots = p.WritableRoots
 		f.SharedRoots = p.SharedRoots
 		f.ReadOnlySubpaths = p.ReadOnlySubpaths
+	}
+	if p.Mode == WorkspaceWrite || p.ProfileName != "" { // a permission profile sets it in any mode
 		f.Network = p.Network
 		if f.Network == NetworkHosts {
 			f.Hosts = p.Hosts
 		}
-	case DangerFullAccess:
-		f = Profile{Mode: DangerFullAccess, Name: p.ProfileName, Network: NetworkAll}
 	}
 	return f
 }
@@ -314,18 +310,16 @@ func (p *Policy) bySandbox(a Action) Decision {
 			}
 		}
 	}
-	if a.Permissions == RequireEscalated && a.Session != "" {
-		return p.Ask(SandboxQuestion, Decision{
-			Profile: NoSandbox,
-			Reason:  "it types into a command that runs outside the sandbox",
-		})
-	}
 	if a.Permissions == RequireEscalated {
-		return p.Ask(SandboxQuestion, Decision{
+		d := Decision{
 			Profile: NoSandbox,
 			Reason:  "it asks to run outside the sandbox",
 			Hint:    "resend it without sandbox_permissions to run it in the sandbox",
-		})
+		}
+		if a.Session != "" {
+			d.Reason, d.Hint = "it types into a command that runs outside the sandbox", ""
+		}
+		return p.Ask(SandboxQuestion, d)
 	}
 	if a.Permissions == WithAdditional && a.Additional != nil {
 		return p.Ask(PermissionsQuestion, Decision{
@@ -344,11 +338,9 @@ func (p *Policy) bySandbox(a Action) Decision {
 	if a.ReadOnly && !p.confines() {
 		return p.unconfinedRead(a)
 	}
-	if secret := p.firstHidden(a.Reads); secret != "" {
-		return p.Ask(SandboxQuestion, Decision{
-			Profile: NoSandbox,
-			Reason:  fmt.Sprintf("it would read %s, which %s", secret, p.whyHidden(secret)),
-		})
+	if secret, why := p.firstHidden(a.Reads); secret != "" {
+		reason := fmt.Sprintf("it would read %s, which %s", secret, why)
+		return p.Ask(SandboxQuestion, Decision{Profile: NoSandbox, Reason: reason})
 	}
 	if a.ReadOnly {
 		return Decision{Verdict: Allow, Profile: inside, Reason: "it only reads"}
@@ -511,25 +503,18 @@ func (p *Policy) firstOutside(writes []string) (out, why string) {
 	return "", ""
 }
 
-// firstHidden returns the first path that cannot be read.
-func (p *Policy) firstHidden(reads []string) string {
+// firstHidden returns the first path that cannot be read, and why.
+func (p *Policy) firstHidden(reads []string) (secret, why string) {
 	f := p.Profile()
-	for _, r := range reads {
-		if f.Access(r) == NoAccess {
-			return r
-		}
+	i := slices.IndexFunc(reads, func(r string) bool { return f.Access(r) == NoAccess })
+	if i < 0 {
+		return "", ""
 	}
-	return ""
-}
-
-// whyHidden returns why path cannot be read.
-func (p *Policy) whyHidden(path string) string {
-	f := p.Profile()
 	f.Hidden = nil
-	if f.Access(path) == NoAccess {
-		return "the permission profile " + f.String() + " denies"
+	if f.Access(reads[i]) == NoAccess {
+		return reads[i], "the permission profile " + f.String() + " denies"
 	}
-	return "the sandbox hides because credentials are kept there"
+	return reads[i], "the sandbox hides because credentials are kept there"
 }
 
 // rootOf returns the innermost writable root that contains w.

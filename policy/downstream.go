@@ -89,27 +89,21 @@ func (p *Policy) decideDownstream(a Action) Decision {
 // free reports whether the tool may be called unasked, and why.
 func (t Downstream) free() (bool, string) {
 	is := func(claim *bool, want bool) bool { return t.Trusted && claim != nil && *claim == want }
-	switch t.Approval {
-	case ApproveAlways:
+	switch {
+	case t.Approval == ApproveAlways:
 		return true, "the config approves this tool"
-	case ApproveWrites:
-		if is(t.Claims.ReadOnly, true) {
-			return true, "the trusted server says that the tool only reads"
-		}
+	case t.Approval != ApproveAuto && t.Approval != ApproveWrites:
+		return false, "the config asks before every call of this tool"
+	case is(t.Claims.ReadOnly, true):
+		return true, "the trusted server says that the tool only reads"
+	case t.Approval == ApproveWrites:
 		return false, "the tool may change something"
-	case ApproveAuto:
-		if is(t.Claims.ReadOnly, true) {
-			return true, "the trusted server says that the tool only reads"
-		}
-		if is(t.Claims.Destructive, false) && is(t.Claims.OpenWorld, false) {
-			return true, "the trusted server says that the tool destroys nothing and stays on this machine"
-		}
-		if !t.Trusted {
-			return false, "the server is not marked as trusted, so what it says of its tools does not count"
-		}
-		return false, "the tool may destroy something or reach beyond this machine"
+	case is(t.Claims.Destructive, false) && is(t.Claims.OpenWorld, false):
+		return true, "the trusted server says that the tool destroys nothing and stays on this machine"
+	case !t.Trusted:
+		return false, "the server is not marked as trusted, so what it says of its tools does not count"
 	}
-	return false, "the config asks before every call of this tool"
+	return false, "the tool may destroy something or reach beyond this machine"
 }
 
 // ErrNoClient is wrapped by a [ClientFunc]'s error if the client does not support

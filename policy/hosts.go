@@ -76,13 +76,13 @@ func parsePattern(raw string) (hostPattern, error) {
 	case wild:
 		p.below, p.self = true, false
 	}
-	if raw == "*" || strings.HasPrefix(raw, "*:") {
-		if raw != "*" {
-			port, err := hostname.ParsePort(raw[2:])
-			if err != nil {
-				return p, &hostname.Error{Host: raw, Why: err.Error()}
-			}
-			p.port = port
+	if port, ok := strings.CutPrefix(raw, "*:"); ok || raw == "*" {
+		var err error
+		if ok {
+			p.port, err = hostname.ParsePort(port)
+		}
+		if err != nil {
+			return p, &hostname.Error{Host: raw, Why: err.Error()}
 		}
 		p.below = true
 		return p, nil
@@ -289,44 +289,20 @@ func (h Hosts) listed(rs *rules.Rules, t HostTarget, answered bool) bool {
 	return exact || ruling == rules.Allow || ruling == rules.Prompt && answered
 }
 
-// nonPublicPrefixes are the ranges of addresses that are not public.
-var nonPublicPrefixes = []struct {
-	prefix netip.Prefix
-	what   string
-}{
-	{netip.MustParsePrefix("0.0.0.0/8"), "an address of this machine"},
-	{netip.MustParsePrefix("127.0.0.0/8"), "a loopback address"},
-	{netip.MustParsePrefix("10.0.0.0/8"), "a private address"},
-	{netip.MustParsePrefix("172.16.0.0/12"), "a private address"},
-	{netip.MustParsePrefix("192.168.0.0/16"), "a private address"},
-	{netip.MustParsePrefix("100.64.0.0/10"), "an address behind a provider's NAT"},
-	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address, where clouds keep credentials"},
-	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("198.18.0.0/15"), "a reserved address"},
-	{netip.MustParsePrefix("198.51.100.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("203.0.113.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address"},
-	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
-
-	{netip.MustParsePrefix("::1/128"), "a loopback address"},
-	{netip.MustParsePrefix("::/128"), "an address of this machine"},
-	{netip.MustParsePrefix("fc00::/7"), "a private address"},
-	{netip.MustParsePrefix("fe80::/10"), "a link-local address"},
-	{netip.MustParsePrefix("fec0::/10"), "a private address"},
-	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
+// nonPublic are the ranges of addresses that are not public. The first that contains
+// an address applies.
+var nonPublic = []struct{ what, prefixes string }{
+	{"an address of this machine", "0.0.0.0/8 ::/128"},
+	{"a loopback address", "127.0.0.0/8 ::1/128"},
+	{"a private address", "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10"},
+	{"an address behind a provider's NAT", "100.64.0.0/10"},
+	{"a link-local address, where clouds keep credentials", "169.254.0.0/16"},
+	{"a link-local address", "fe80::/10"},
+	{"a multicast address", "224.0.0.0/4 ff00::/8"},
+	{"a reserved address", "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 " +
+		"240.0.0.0/4 100::/64 2001:db8::/32 3fff::/20 5f00::/16"},
 	// These contain or are translated to an IPv4 address.
-	{netip.MustParsePrefix("::/96"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("::ffff:0:0/96"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("::ffff:0:0:0/96"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("2001::/32"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("2002::/16"), "an IPv4 address in disguise"},
-	{netip.MustParsePrefix("100::/64"), "a reserved address"},
-	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address"},
-	{netip.MustParsePrefix("3fff::/20"), "a reserved address"},
-	{netip.MustParsePrefix("5f00::/16"), "a reserved address"},
+	{"an IPv4 address in disguise", "::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b:1::/48 2001::/32 2002::/16"},
 }
 
 // nat64 addresses hold an IPv4 address in their last four bytes.
@@ -343,9 +319,11 @@ func notPublic(addr netip.Addr) string {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	for _, r := range nonPublicPrefixes {
-		if r.prefix.Contains(addr) {
-			return r.what
+	for _, kind := range nonPublic {
+		for prefix := range strings.FieldsSeq(kind.prefixes) {
+			if netip.MustParsePrefix(prefix).Contains(addr) {
+				return kind.what
+			}
 		}
 	}
 	return ""

@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // A Limit is the sandbox of the client itself, which also applies to its calls:
 // what it does not allow is denied, whatever the policy says. The zero Limit
@@ -67,7 +70,8 @@ func (p *Policy) Within(l *Limit) *Policy {
 	for _, ro := range l.ReadOnly {
 		for _, root := range n.WritableRoots {
 			if ro != root && Below(ro, root) {
-				n.ReadOnlySubpaths = merged(n.ReadOnlySubpaths, []string{escapeGlob(splitName(ro, root))})
+				name := ro[len(strings.TrimSuffix(root, "/"))+1:]
+				n.ReadOnlySubpaths = merged(n.ReadOnlySubpaths, []string{escapeGlob(name)})
 			}
 		}
 	}
@@ -103,12 +107,4 @@ func merged(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// splitName returns path relative to dir, which contains it.
-func splitName(path, dir string) string {
-	if dir == "/" {
-		return path[1:]
-	}
-	return path[len(dir)+1:]
 }

@@ -17,27 +17,14 @@ const (
 	CanWrite // and read
 )
 
-func (a Access) String() string {
-	switch a {
-	case CanRead:
-		return "read"
-	case CanWrite:
-		return "write"
-	}
-	return "deny"
-}
+func (a Access) String() string { return nameOf(a, "deny", "read", "write") }
 
 // ParseAccess returns the access named s; Codex's "none" is "deny".
 func ParseAccess(s string) (Access, error) {
-	switch s {
-	case "read":
-		return CanRead, nil
-	case "write":
-		return CanWrite, nil
-	case "deny", "none":
+	if s == "none" {
 		return NoAccess, nil
 	}
-	return NoAccess, &ValueError{What: "access", Value: s, Known: "read, write, deny"}
+	return parse("access", s, CanRead, CanWrite, NoAccess)
 }
 
 // A PathRule sets the access to an absolute, clean path and everything below it.
@@ -181,36 +168,28 @@ func (f Profile) points() []string {
 	return slices.Concat([]string{"/"}, f.WritableRoots, f.Paths.Readable, f.Paths.ReadOnly, f.Paths.Denied, f.Hidden)
 }
 
-// A GlobError is a fault in a pattern.
-type GlobError struct{ Glob, Msg string }
-
-func (e *GlobError) Error() string { return fmt.Sprintf("pattern %q: %s", e.Glob, e.Msg) }
-
-// CheckGlob returns a *[GlobError] unless glob is an absolute, clean pattern in the
-// syntax of [MatchGlob].
+// CheckGlob returns an error unless glob is an absolute, clean pattern in the syntax of
+// [MatchGlob].
 func CheckGlob(glob string) error {
 	if !path.IsAbs(glob) {
-		return &GlobError{glob, "must begin with /"}
+		return fmt.Errorf("pattern %q: must begin with /", glob)
 	}
 	if glob == "/" || path.Clean(glob) != glob {
-		return &GlobError{glob, "must be a clean path below /"}
+		return fmt.Errorf("pattern %q: must be a clean path below /", glob)
 	}
 	for part := range strings.SplitSeq(glob[1:], "/") {
 		if strings.Contains(part, "**") && part != "**" {
-			return &GlobError{glob, "** must stand for itself between two slashes"}
+			return fmt.Errorf("pattern %q: ** must stand for itself between two slashes", glob)
 		}
 		if _, err := path.Match(part, ""); err != nil {
-			return &GlobError{glob, "a bracket or backslash is not closed"}
+			return fmt.Errorf("pattern %q: a bracket or backslash is not closed", glob)
 		}
 	}
 	return nil
 }
 
-// globMeta are the special characters of patterns.
-const globMeta = `*?[\`
-
 // IsGlob reports whether s contains special characters of patterns.
-func IsGlob(s string) bool { return strings.ContainsAny(s, globMeta) }
+func IsGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
 // escapeGlob returns the pattern that matches only s.
 func escapeGlob(s string) string {

@@ -77,7 +77,7 @@ func (p Places) below(folders []string, sub string, access Access) ([]PathRule, 
 				return nil, fmt.Errorf("path %q: must lead down, without . and .. in it", sub)
 			}
 		}
-		more, err := patternRules(escapeGlob(dir), dir, sub, access)
+		more, err := patternRules(dir, sub, access)
 		if err != nil {
 			return nil, err
 		}
@@ -89,19 +89,19 @@ func (p Places) below(folders []string, sub string, access Access) ([]PathRule, 
 // PatternRules returns the rules for a path or pattern. A final /** means the folder
 // and everything in it.
 func PatternRules(glob string, access Access) ([]PathRule, error) {
-	return patternRules("", "", strings.TrimPrefix(glob, "/"), access)
+	return patternRules("", strings.TrimPrefix(glob, "/"), access)
 }
 
-// patternRules is [PatternRules] for sub below the folder dir; escaped is dir as a
-// pattern.
-func patternRules(escaped, dir, sub string, access Access) ([]PathRule, error) {
+// patternRules is [PatternRules] for sub below the folder dir.
+func patternRules(dir, sub string, access Access) ([]PathRule, error) {
 	folder := strings.TrimSuffix(sub, "/**")
 	if !strings.ContainsAny(folder, "*?[]") {
 		return []PathRule{{Path: path.Join("/", dir, folder), Access: access}}, nil
 	}
-	glob := strings.TrimSuffix(escaped, "/") + "/" + sub
+	glob := strings.TrimSuffix(escapeGlob(dir), "/") + "/" + sub
 	if access != NoAccess {
-		return nil, &GlobError{glob, "a pattern can only be denied; name a path, or a folder with /** after it"}
+		return nil, fmt.Errorf("pattern %q: a pattern can only be denied; name a path, or a folder with /** after it",
+			glob)
 	}
 	if err := CheckGlob(glob); err != nil {
 		return nil, err
@@ -139,5 +139,5 @@ func (p Places) Path(name, sub string, access Access) ([]PathRule, error) {
 	if rest = strings.TrimPrefix(path.Clean("/"+rest), "/"); rest == "" {
 		return []PathRule{{Path: path.Join("/", base), Access: access}}, nil
 	}
-	return patternRules(escapeGlob(base), base, rest, access)
+	return patternRules(base, rest, access)
 }

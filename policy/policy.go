@@ -12,8 +12,12 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // A Verdict says whether a call may run. The zero value denies it.
@@ -25,14 +29,14 @@ const (
 	Allow                // run
 )
 
-func (v Verdict) String() string {
-	switch v {
-	case Ask:
-		return "ask"
-	case Allow:
-		return "allow"
+func (v Verdict) String() string { return nameOf(v, "deny", "ask", "allow") }
+
+// nameOf returns the name of a value, or of the zero value if it has none.
+func nameOf[T ~int](value T, names ...string) string {
+	if value < 0 || int(value) >= len(names) {
+		value = 0
 	}
-	return "deny"
+	return names[value]
 }
 
 // An Approval says when a person is asked. The zero value asks before everything.
@@ -85,30 +89,15 @@ func (k QuestionKinds) allows(kind QuestionKind) bool {
 	return false
 }
 
-func (a Approval) String() string {
-	switch a {
-	case OnRequest:
-		return "on-request"
-	case Never:
-		return "never"
-	case Granular:
-		return "granular"
-	}
-	return "untrusted"
-}
+func (a Approval) String() string { return nameOf(a, "untrusted", "on-request", "never", "granular") }
 
 // ParseApproval returns the approval policy named s. The name "on-failure" of
 // older Codex versions is read as "on-request", as Codex does.
 func ParseApproval(s string) (Approval, error) {
-	switch s {
-	case "untrusted":
-		return Untrusted, nil
-	case "on-request", "on-failure":
+	if s == "on-failure" {
 		return OnRequest, nil
-	case "never":
-		return Never, nil
 	}
-	return Untrusted, &ValueError{What: "approval policy", Value: s, Known: "untrusted, on-request, never"}
+	return parse("approval policy", s, Untrusted, OnRequest, Never)
 }
 
 // A Mode says what the sandbox permits. The zero value is the strictest.
@@ -120,28 +109,24 @@ const (
 	DangerFullAccess             // no sandbox
 )
 
-func (m Mode) String() string {
-	switch m {
-	case WorkspaceWrite:
-		return "workspace-write"
-	case DangerFullAccess:
-		return "danger-full-access"
-	}
-	return "read-only"
-}
+func (m Mode) String() string { return nameOf(m, "read-only", "workspace-write", "danger-full-access") }
 
 // ParseMode returns the sandbox mode named s.
 func ParseMode(s string) (Mode, error) {
-	switch s {
-	case "read-only":
-		return ReadOnly, nil
-	case "workspace-write":
-		return WorkspaceWrite, nil
-	case "danger-full-access":
-		return DangerFullAccess, nil
+	return parse("sandbox mode", s, ReadOnly, WorkspaceWrite, DangerFullAccess)
+}
+
+// parse returns the value named s. The error is a *[ValueError].
+func parse[T fmt.Stringer](what, s string, values ...T) (T, error) {
+	var names []string
+	for _, v := range values {
+		names = append(names, v.String())
 	}
-	return ReadOnly, &ValueError{What: "sandbox mode", Value: s,
-		Known: "read-only, workspace-write, danger-full-access"}
+	if i := slices.Index(names, s); i >= 0 {
+		return values[i], nil
+	}
+	var zero T
+	return zero, &ValueError{What: what, Value: s, Known: strings.Join(names, ", ")}
 }
 
 // A ValueError is the error for a value that is none of the known ones.
@@ -165,15 +150,7 @@ const (
 	NetworkHosts                // the hosts of [Profile.Hosts], through a proxy
 )
 
-func (n Network) String() string {
-	switch n {
-	case NetworkAll:
-		return "all"
-	case NetworkHosts:
-		return "hosts"
-	}
-	return "none"
-}
+func (n Network) String() string { return nameOf(n, "none", "all", "hosts") }
 
 // A Profile says what a process may access; package sandbox enforces it. The
 // zero value reads every file that the user can read, writes nothing and has no
@@ -225,6 +202,16 @@ func (f Profile) String() string {
 		return f.Name
 	}
 	return f.Mode.String()
+}
+
+// Digest returns a short hash of f. Equal profiles have equal digests.
+func (f Profile) Digest() string {
+	b, err := json.Marshal(f)
+	if err != nil {
+		panic("bug: a profile does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6])
 }
 
 // DefaultReadOnlySubpaths are the names that stay read-only below each writable

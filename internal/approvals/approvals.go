@@ -16,6 +16,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -139,39 +140,46 @@ func Open(dir string) (*Queue, error) {
 
 // Ask returns the answer to a question. If it has not been answered before, Ask
 // queues it and waits. The error is a *[gate.PendingError] if nobody answers in
-// time, or that of ctx. It implements [gate.Gate.Later].
+// time, or that of ctx. It implements [gate.Gate.Queue].
 func (l *Queue) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
-	e, err := l.find(w.Binding)
+	all, err := l.entries()
 	if err != nil {
 		return gate.No, err
 	}
-	if e == nil {
-		if e, err = l.add(w); err != nil {
-			return gate.No, err
-		}
+	var e Entry
+	if i := slices.IndexFunc(all, func(e Entry) bool { return e.Binding == w.Binding }); i >= 0 {
+		e = all[i]
+	} else if e, err = l.add(w, false); err != nil {
+		return gate.No, err
 	}
-	wait := l.Wait
-	switch {
-	case w.NoWait:
-		wait = 0
-	case wait == 0:
-		wait = 20 * time.Second
+	limit := cmp.Or(l.Wait, 20*time.Second)
+	if w.NoWait {
+		limit = 0
 	}
-	if wait > 0 {
-		l.markHeld(e.ID, time.Now().Add(wait))
+	if limit > 0 {
+		until := time.Now().Add(limit).Format(time.RFC3339Nano)
+		_ = l.put(l.path(e.ID, heldFile), []byte(until)) // it only informs the user
 		defer os.Remove(l.path(e.ID, heldFile))
 	}
-	deadline := time.After(max(wait, 0))
+	waiting, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	a, err := l.wait(waiting, e.ID)
+	if err != nil && ctx.Err() == nil {
+		err = &gate.PendingError{ID: e.ID}
+	}
+	return a, err
+}
+
+// wait returns the answer to a question as soon as there is one, or the error of ctx.
+func (l *Queue) wait(ctx context.Context, id string) (gate.Answer, error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if a, ok := l.consume(e.ID); ok {
+		if a, ok := l.consume(id); ok {
 			return a, nil
 		}
 		select {
 		case <-tick.C:
-		case <-deadline:
-			return gate.No, &gate.PendingError{ID: e.ID}
 		case <-ctx.Done():
 			return gate.No, ctx.Err()
 		}
@@ -180,26 +188,19 @@ func (l *Queue) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, er
 
 // AskInParallel queues a question that a client is putting to its user at the same
 // time, and waits for an answer or for ctx. It removes the question before it
-// returns, so the answer is valid for this call only. It implements [gate.Gate.Beside].
+// returns, so the answer is valid for this call only. It implements
+// [gate.Gate.AskInParallel].
 func (l *Queue) AskInParallel(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, error) {
 	w.Binding = "beside " + rand.Text() // unique to this call
-	e, err := l.addWith(w, func(e *Entry) { e.About.Parallel = true })
+	e, err := l.add(w, true)
 	if err != nil {
 		return gate.No, err
 	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if a, ok := l.consume(e.ID); ok {
-			return a, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			l.remove(e.ID)
-			return gate.No, ctx.Err()
-		}
+	a, err := l.wait(ctx, e.ID)
+	if err != nil {
+		l.remove(e.ID)
 	}
+	return a, err
 }
 
 // remove deletes a question and its answer.
@@ -245,15 +246,15 @@ func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 	return e, l.answer(e)
 }
 
-func (l *Queue) add(w gate.QueuedQuestion) (*Entry, error) { return l.addWith(w, func(*Entry) {}) }
-
-func (l *Queue) addWith(w gate.QueuedQuestion, change func(*Entry)) (*Entry, error) {
+// add queues a question; parallel is [About.Parallel].
+func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 	waiting, err := l.entries()
 	if err != nil {
-		return nil, err
+		return Entry{}, err
 	}
 	if len(waiting) >= maxPending {
-		return nil, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`", len(waiting))
+		return Entry{}, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`",
+			len(waiting))
 	}
 	e := Entry{
 		ID:      strings.ToLower(rand.Text()[:8]),
@@ -266,22 +267,12 @@ func (l *Queue) addWith(w gate.QueuedQuestion, change func(*Entry)) (*Entry, err
 		Each:    w.Question.OnceOnly,
 		About:   about(w),
 	}
-	change(&e)
-	return &e, l.write(e)
-}
-
-// find returns the entry for a binding, or nil if there is none.
-func (l *Queue) find(binding string) (*Entry, error) {
-	all, err := l.entries()
+	e.About.Parallel = parallel
+	b, err := json.Marshal(e)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	for _, e := range all {
-		if e.Binding == binding {
-			return &e, nil
-		}
-	}
-	return nil, nil
+	return e, l.put(l.path(e.ID, questionFile), b)
 }
 
 // consume returns and removes the answer to a question. If several processes wait
@@ -407,21 +398,7 @@ func (l *Queue) answer(e Entry) error {
 	return err
 }
 
-// markHeld records that a call waits for the answer. It only informs the user, so
-// errors are ignored.
-func (l *Queue) markHeld(id string, until time.Time) {
-	l.put(l.path(id, heldFile), []byte(until.Format(time.RFC3339Nano)))
-}
-
-// write stores e atomically.
-func (l *Queue) write(e Entry) error {
-	b, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return l.put(l.path(e.ID, questionFile), b)
-}
-
+// put writes a file atomically.
 func (l *Queue) put(name string, b []byte) error {
 	f, err := os.CreateTemp(l.dir, "new-*")
 	if err != nil {

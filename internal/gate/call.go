@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"toolgate/policy"
 )
@@ -69,15 +72,10 @@ type Call struct {
 
 // traceParent returns the W3C trace context from the call's _meta.
 func (c Call) traceParent() string {
-	if len(c.Meta) == 0 {
-		return ""
-	}
 	var meta map[string]json.RawMessage // a struct would match the name in any case
 	var parent string
-	if json.Unmarshal(c.Meta, &meta) != nil || json.Unmarshal(meta["traceparent"], &parent) != nil {
-		return ""
-	}
-	if len(parent) > 64 {
+	if json.Unmarshal(c.Meta, &meta) != nil || json.Unmarshal(meta["traceparent"], &parent) != nil ||
+		len(parent) > 64 {
 		return ""
 	}
 	return parent
@@ -242,7 +240,7 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 	}
 	d.Profile = policy.NoSandbox
 	d.Keys = policy.Keys(c.Action, d.Profile)
-	if g.approvals.wasRefused(c.Caller, d.Keys) {
+	if g.refused.cover(c.Caller, d.Keys) {
 		return out, nil // the same question is not asked twice
 	}
 	q := Question{
@@ -259,4 +257,33 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 	}
 	ev.Profile, ev.ProfileDigest = d.Profile.String(), d.Profile.Digest()
 	return g.run(ctx, c, d.Profile, ev)
+}
+
+// turnLock is a fair read/write lock whose wait can be cancelled: calls that
+// only read share it, any other call holds it alone.
+type turnLock struct {
+	once sync.Once
+	sem  *semaphore.Weighted
+}
+
+const maxParallel = 1 << 10 // calls at once
+
+// turn waits until the call may use the workspace, and returns the function
+// that ends its turn. A call of a downstream server needs no turn: it does not
+// work on the workspace, and it may wait for a person. A call that continues a
+// session needs none either: its command runs anyway, and waiting for it must
+// not block other calls.
+func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
+	if c.Action.Server != "" || c.Action.Session != "" {
+		return func() {}, nil
+	}
+	g.turns.once.Do(func() { g.turns.sem = semaphore.NewWeighted(maxParallel) })
+	n := int64(maxParallel)
+	if c.Action.ReadOnly {
+		n = 1
+	}
+	if err := g.turns.sem.Acquire(ctx, n); err != nil {
+		return nil, err
+	}
+	return func() { g.turns.sem.Release(n) }, nil
 }

@@ -43,6 +43,7 @@ type Gate struct {
 	// AddRule adds a line to the user's rules, for the answer [Always].
 	AddRule func(ruleLine string) error
 
-	approvals approvals
-	turns     turnLock
+	granted sessionKeys // valid for the caller's session
+	refused sessionKeys // of wider runs
+	turns   turnLock
 }

@@ -81,7 +81,7 @@ func (e *PendingError) Error() string { return "it waits for approval as " + e.I
 // ask returns nil if the question is answered with yes: from memory, by the
 // hook, or by a person.
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, ev *Event) error {
-	if !q.OnceOnly && g.approvals.covers(c.Caller, d.Keys) {
+	if !q.OnceOnly && g.granted.cover(c.Caller, d.Keys) {
 		ev.answered("remembered", "memory")
 		return nil
 	}
@@ -147,17 +147,17 @@ func (g *Gate) apply(answer Answer, c Call, q Question, d policy.Decision, ev *E
 	case answer == Once:
 		return nil
 	case answer == Session && !q.OnceOnly:
-		g.approvals.remember(c.Caller, d.Keys)
+		g.granted.add(c.Caller, d.Keys)
 		return nil
 	case answer == Always && q.AlwaysRule != "" && g.AddRule != nil:
 		if err := g.AddRule(q.AlwaysRule); err != nil {
 			ev.Error = "the rule could not be kept: " + err.Error()
 		}
-		g.approvals.remember(c.Caller, d.Keys)
+		g.granted.add(c.Caller, d.Keys)
 		return nil
 	}
 	if q.Stage == Widen {
-		g.approvals.refuse(c.Caller, d.Keys)
+		g.refused.add(c.Caller, d.Keys)
 	}
 	return &RefusedError{
 		Reason: "the user said no",

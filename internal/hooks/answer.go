@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,10 +90,7 @@ func (w hookOutput) answer(e config.HookEvent) (answer, error) {
 		return answer{}, fmt.Errorf("unknown decision %q", w.Decision)
 	}
 	if w.Continue != nil && !*w.Continue {
-		if w.StopReason == "" {
-			w.StopReason = w.Reason
-		}
-		return block(w.StopReason), nil
+		return block(cmp.Or(w.StopReason, w.Reason)), nil
 	}
 	switch e {
 	case config.PreToolUse:

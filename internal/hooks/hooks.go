@@ -22,6 +22,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -64,9 +65,7 @@ type Set struct {
 
 // New returns the hooks of c, which must have been validated.
 func New(c config.Hooks, o Options) *Set {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Set{config: c, opts: o, session: rand.Text()[:12]}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -96,8 +95,8 @@ const closeWait = 2 * time.Second
 // Before runs the PreToolUse hooks. It may change the call's arguments and add notes.
 // It implements [gate.Gate.Before].
 func (s *Set) Before(ctx context.Context, c *gate.Call) error {
-	look := func() view { return viewOf(*c) }
-	return s.each(ctx, config.PreToolUse, look, func(h config.Hook, v view, a answer) error {
+	current := func() view { return viewOf(*c) }
+	return s.each(ctx, config.PreToolUse, current, func(h config.Hook, v view, a answer) error {
 		if a.Blocked {
 			return &gate.RefusedError{Reason: "blocked by a PreToolUse hook: " + a.Reason}
 		}
@@ -120,8 +119,12 @@ func (s *Set) Before(ctx context.Context, c *gate.Call) error {
 // It implements [gate.Gate.AskHook].
 func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answer, bool, error) {
 	allowed := false
-	look := func() view { return viewOf(c).withDescription(q) }
-	err := s.each(ctx, config.PermissionRequest, look, func(_ config.Hook, _ view, a answer) error {
+	current := func() view {
+		v := viewOf(c)
+		v.input["description"] = cmp.Or(q.Action.Justification, q.Reason) // what a person would see
+		return v
+	}
+	err := s.each(ctx, config.PermissionRequest, current, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
 			return &gate.RefusedError{
 				Reason: "a PermissionRequest hook said no: " + a.Reason,
@@ -141,8 +144,12 @@ func (s *Set) Ask(ctx context.Context, c gate.Call, q gate.Question) (gate.Answe
 // appends the notes of all hooks. It implements [gate.Gate.After].
 func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 	notes := slices.Clone(c.Notes)
-	look := func() view { return viewOf(c).withResponse(c, *out) }
-	err := s.each(ctx, config.PostToolUse, look, func(_ config.Hook, _ view, a answer) error {
+	current := func() view {
+		v := viewOf(c)
+		v.response = response(c, *out)
+		return v
+	}
+	err := s.each(ctx, config.PostToolUse, current, func(_ config.Hook, _ view, a answer) error {
 		if a.Blocked {
 			return &gate.RefusedError{Reason: a.Reason}
 		}
@@ -164,7 +171,10 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 		if c.Action.Request { // its result cannot express an error
 			return &gate.RefusedError{Reason: why}
 		}
-		out.Result = errorResult(why)
+		out.Result = marshal(struct {
+			Content []textContent `json:"content"`
+			IsError bool          `json:"isError"`
+		}{[]textContent{text(why)}, true})
 		out.IsError, out.Denied = true, nil
 		return nil
 	}
@@ -180,24 +190,28 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 }
 
 // each runs the event's hooks that match the call, in order, and passes their answers
-// to use until it returns an error. look returns the current view of the call. Async
-// hooks run in the background.
+// to use until it returns an error. Async hooks run in the background, and their answers
+// are ignored.
 func (s *Set) each(
-	ctx context.Context, e config.HookEvent, look func() view, use func(config.Hook, view, answer) error,
+	ctx context.Context, e config.HookEvent, current func() view, use func(config.Hook, view, answer) error,
 ) error {
-	names := look().names()
+	names := current().names
 	for _, g := range s.config.For(e) {
 		if !g.Matches(names...) {
 			continue
 		}
 		for _, h := range g.Hooks {
-			v := look()
+			v := current()
 			in, err := s.stdin(e, v)
 			if err != nil {
 				return err
 			}
 			if h.Async {
-				s.inBackground(e, h, in)
+				s.background.Go(func() { // ends with the hook, or with Close
+					if _, err := s.run(s.ctx, h, in); err != nil && s.ctx.Err() == nil {
+						s.opts.Log.Warn("hook failed", "event", e, "command", h.Command, "err", err)
+					}
+				})
 				continue
 			}
 			a, err := s.ask(ctx, e, h, in)
@@ -210,15 +224,6 @@ func (s *Set) each(
 		}
 	}
 	return nil
-}
-
-// inBackground runs a hook whose answer is ignored.
-func (s *Set) inBackground(e config.HookEvent, h config.Hook, in []byte) {
-	s.background.Go(func() { // ends with the hook, or with Close
-		if _, err := s.run(s.ctx, h, in); err != nil && s.ctx.Err() == nil {
-			s.opts.Log.Warn("hook failed", "event", e, "command", h.Command, "err", err)
-		}
-	})
 }
 
 // ask runs one hook and returns its answer. If the hook fails, the error is a
@@ -283,7 +288,7 @@ func (s *Set) stdin(e config.HookEvent, v view) ([]byte, error) {
 		ID         string           `json:"tool_use_id"`
 	}{
 		Session: s.session + "-" + v.caller, Turn: v.id, Dir: s.opts.Dir, Event: e, Mode: mode,
-		Tool: v.name, Input: v.input, Response: v.response, ID: v.id,
+		Tool: v.names[0], Input: v.input, Response: v.response, ID: v.id,
 	})
 	if err != nil {
 		return nil, &gate.RefusedError{Reason: "encoding its arguments for a hook: " + err.Error()}

@@ -25,14 +25,6 @@ func marshal(v any) json.RawMessage {
 	return b
 }
 
-// errorResult returns a CallToolResult with an error text.
-func errorResult(s string) json.RawMessage {
-	return marshal(struct {
-		Content []textContent `json:"content"`
-		IsError bool          `json:"isError"`
-	}{[]textContent{text(s)}, true})
-}
-
 // contentList returns the key of the list in the call's result that the model reads,
 // and s as an element of it. The key is "" if the result holds no text.
 func contentList(c gate.Call, s string) (list string, element json.RawMessage) {

@@ -1,14 +1,15 @@
 package hooks
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
+	"toolgate/policy"
 )
 
 // A view is a call as presented to hooks: with Codex's tool names, and a command or
@@ -16,8 +17,7 @@ import (
 type view struct {
 	id       string
 	caller   string
-	name     string
-	aliases  []string // other names that matchers may use
+	names    []string // of the tool; matchers may use all of them
 	field    string   // the argument presented as "command", "" for none
 	input    map[string]any
 	sent     map[string]json.RawMessage // the original arguments
@@ -34,14 +34,14 @@ var commandFields = map[string]string{
 }
 
 func viewOf(c gate.Call) view {
-	v := view{id: c.ID, caller: c.Caller, name: c.Action.Tool, input: map[string]any{}}
+	v := view{id: c.ID, caller: c.Caller, names: []string{c.Action.Tool}, input: map[string]any{}}
 	switch field, isCommand := commandFields[c.Action.Tool]; {
 	case c.Action.Server != "":
-		v.name = "mcp__" + flatName(c.Action.Server) + "__" + flatName(c.Action.Tool)
+		v.names[0] = policy.ToolPrefix(c.Action.Server) + policy.PlainName(c.Action.Tool)
 	case isCommand:
-		v.name, v.aliases, v.field = "Bash", []string{c.Action.Tool}, field
+		v.names, v.field = []string{"Bash", c.Action.Tool}, field
 	case c.Action.Tool == "apply_patch":
-		v.aliases, v.field = []string{"Edit", "Write"}, "input"
+		v.names, v.field = []string{"apply_patch", "Edit", "Write"}, "input"
 	}
 	if json.Unmarshal(c.Arguments, &v.sent) != nil {
 		v.sent = nil // no arguments; invalid ones were rejected before
@@ -55,25 +55,6 @@ func viewOf(c gate.Call) view {
 	}
 	return v
 }
-
-func (v view) names() []string { return append([]string{v.name}, v.aliases...) }
-
-// withDescription adds the text that a person would see.
-func (v view) withDescription(q gate.Question) view {
-	v.input["description"] = cmp.Or(q.Action.Justification, q.Reason)
-	return v
-}
-
-// withResponse adds the result of the run.
-func (v view) withResponse(c gate.Call, out gate.Outcome) view {
-	v.response = response(c, out)
-	return v
-}
-
-// flatName returns s as part of a flat tool name.
-func flatName(s string) string { return notInWord.ReplaceAllString(s, "_") }
-
-var notInWord = lazyregexp.New(`[^A-Za-z0-9_]`)
 
 // rewrite converts a hook's updatedInput to arguments of the tool. For a command,
 // arguments that the hook does not mention are kept; for other calls all arguments are
@@ -92,12 +73,8 @@ func (v view) rewrite(updated json.RawMessage) (json.RawMessage, error) {
 		return nil, errors.New("updatedInput.command is not a string")
 	}
 	args := map[string]json.RawMessage{}
-	for k, raw := range v.sent {
-		args[k] = raw
-	}
-	for k, raw := range want {
-		args[k] = raw
-	}
+	maps.Copy(args, v.sent)
+	maps.Copy(args, want)
 	if v.field != "command" {
 		delete(args, "command")
 	}

@@ -9,6 +9,7 @@
 package httpauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,7 +70,6 @@ type Options struct {
 // An Authenticator protects HTTP handlers. It may be used concurrently.
 type Authenticator struct {
 	opts     Options
-	log      *slog.Logger
 	oauth    *verifier // nil: none
 	tokens   atomic.Pointer[[]Token]
 	failures *rate.Limiter // of failed attempts, from all clients
@@ -80,13 +80,11 @@ type Authenticator struct {
 
 // New returns an Authenticator.
 func New(o Options) *Authenticator {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Refused == nil {
 		o.Refused = func(string) {}
 	}
-	a := &Authenticator{opts: o, log: o.Log, failures: rate.NewLimiter(10, 20), limiters: map[string]*rate.Limiter{}}
+	a := &Authenticator{opts: o, failures: rate.NewLimiter(10, 20), limiters: map[string]*rate.Limiter{}}
 	if o.OAuth != nil {
 		a.oauth = newVerifier(*o.OAuth)
 	}
@@ -119,21 +117,21 @@ func (a *Authenticator) Filter(next http.Handler) http.Handler {
 		began := time.Now()
 		out := &statusRecorder{ResponseWriter: w}
 		if reason, why := a.checkOrigin(r); reason != "" {
-			a.opts.Refused(reason)
-			a.log.Warn("request refused", "request", id, "from", r.RemoteAddr, "why", why)
-			http.Error(out, why, http.StatusForbidden)
+			a.opts.Log.Warn("request refused", "request", id, "from", r.RemoteAddr, "why", why)
+			a.refuse(out, reason, why, http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(out, r)
-		a.log.Debug("request", "request", id, "from", r.RemoteAddr,
-			"method", r.Method, "path", r.URL.Path, "status", out.code, "took", time.Since(began))
+		status := cmp.Or(out.code, http.StatusOK)
+		a.opts.Log.Debug("request", "request", id, "from", r.RemoteAddr,
+			"method", r.Method, "path", r.URL.Path, "status", status, "took", time.Since(began))
 	})
 }
 
 // A statusRecorder notes the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
-	code int
+	code int // 0 if the handler does not set it, which means 200
 }
 
 func (s *statusRecorder) WriteHeader(code int) {
@@ -141,13 +139,6 @@ func (s *statusRecorder) WriteHeader(code int) {
 		s.code = code
 	}
 	s.ResponseWriter.WriteHeader(code)
-}
-
-func (s *statusRecorder) Write(b []byte) (int, error) {
-	if s.code == 0 {
-		s.code = http.StatusOK
-	}
-	return s.ResponseWriter.Write(b)
 }
 
 // Flush implements [http.Flusher].
@@ -204,9 +195,8 @@ func (a *Authenticator) Require(next http.Handler) http.Handler {
 		}
 		markAuthenticated(r.Context())
 		if wait := a.throttle(c); wait > 0 {
-			a.opts.Refused("rate")
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			a.refuse(w, "rate", "too many requests", http.StatusTooManyRequests)
 			return
 		}
 		r.Header.Del("Authorization") // handlers must not see the token
@@ -265,27 +255,24 @@ const maxDelay = 3 * time.Second
 // reject answers an unauthenticated request. Failed attempts from all clients share
 // one rate limit, which slows down guessing.
 func (a *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error) {
-	a.log.Warn("request refused", "request", r.Header.Get(RequestID),
+	a.opts.Log.Warn("request refused", "request", r.Header.Get(RequestID),
 		"from", r.RemoteAddr, "path", r.URL.Path, "why", err)
 	lacks, isScope := errors.AsType[*scopeError](err)
 	switch {
 	case isScope:
-		a.opts.Refused("scope")
 		w.Header().Set("WWW-Authenticate", a.challenge(`error="insufficient_scope"`))
-		http.Error(w, lacks.Error(), http.StatusForbidden)
+		a.refuse(w, "scope", lacks.Error(), http.StatusForbidden)
 		return
 	case errors.Is(err, errNoToken):
-		a.opts.Refused("no-token")
 		w.Header().Set("WWW-Authenticate", a.challenge(""))
-		http.Error(w, err.Error(), http.StatusUnauthorized)
+		a.refuse(w, "no-token", err.Error(), http.StatusUnauthorized)
 		return
 	}
 	turn := a.failures.Reserve()
 	if turn.Delay() > maxDelay {
 		turn.Cancel()
-		a.opts.Refused("slowed")
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "too many failed attempts", http.StatusTooManyRequests)
+		a.refuse(w, "slowed", "too many failed attempts", http.StatusTooManyRequests)
 		return
 	}
 	select {
@@ -294,14 +281,19 @@ func (a *Authenticator) reject(w http.ResponseWriter, r *http.Request, err error
 	}
 	if !errors.Is(err, errBadToken) && !errors.Is(err, auth.ErrInvalidToken) {
 		// The authorization server is unreachable, so the token may be valid.
-		a.opts.Refused("oauth-unavailable")
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, "authorization server unavailable; try again later", http.StatusServiceUnavailable)
+		a.refuse(w, "oauth-unavailable", "authorization server unavailable; try again later",
+			http.StatusServiceUnavailable)
 		return
 	}
-	a.opts.Refused("bad-token")
 	w.Header().Set("WWW-Authenticate", a.challenge(`error="invalid_token"`))
-	http.Error(w, errBadToken.Error(), http.StatusUnauthorized)
+	a.refuse(w, "bad-token", errBadToken.Error(), http.StatusUnauthorized)
+}
+
+// refuse answers a request with an error and reports it to [Options.Refused].
+func (a *Authenticator) refuse(w http.ResponseWriter, reason, text string, code int) {
+	a.opts.Refused(reason)
+	http.Error(w, text, code)
 }
 
 // challenge returns a WWW-Authenticate header (RFC 6750, RFC 9728).

@@ -27,7 +27,6 @@ type OAuth struct {
 	Resource string   // public URL of this server
 	JWKSURL  string   // of the issuer's keys; "": taken from its metadata
 	Scopes   []string // that a token must have, all of them
-	Client   *http.Client
 }
 
 // algorithms are the accepted signature algorithms, all of them asymmetric: "none"
@@ -49,33 +48,20 @@ type verifier struct {
 }
 
 func newVerifier(o OAuth) *verifier {
-	client := o.Client
-	if client == nil {
-		client = &http.Client{Timeout: 10 * time.Second}
-	}
 	// A token with an unknown key ID causes the keys to be fetched again. Anyone can
 	// send such tokens, so the requests to the issuer are limited.
-	fetches := *client
-	limiter := rate.NewLimiter(rate.Every(time.Second), 10)
-	fetches.Transport = &rateLimitedTransport{next: client.Transport, limiter: limiter}
-	return &verifier{o: o, client: &fetches}
+	transport := &rateLimitedTransport{rate.NewLimiter(rate.Every(time.Second), 10)}
+	return &verifier{o: o, client: &http.Client{Timeout: 10 * time.Second, Transport: transport}}
 }
 
 // A rateLimitedTransport fails requests that exceed the limit.
-type rateLimitedTransport struct {
-	next    http.RoundTripper
-	limiter *rate.Limiter
-}
+type rateLimitedTransport struct{ limiter *rate.Limiter }
 
-func (s *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !s.limiter.Allow() {
+func (t *rateLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.limiter.Allow() {
 		return nil, errors.New("too many requests to the authorization server")
 	}
-	next := s.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	return next.RoundTrip(r)
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // A scopeError reports a valid token without the required scopes.
@@ -155,7 +141,7 @@ func (v *verifier) discover(ctx context.Context) (string, error) {
 		root + "/.well-known/openid-configuration" + path,
 		root + path + "/.well-known/openid-configuration",
 	} {
-		keys, err := v.metadata(ctx, u)
+		keys, err := v.metadata(ctx, u, issuer.Host)
 		if err == nil {
 			return keys, nil
 		}
@@ -164,7 +150,9 @@ func (v *verifier) discover(ctx context.Context) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-func (v *verifier) metadata(ctx context.Context, u string) (keys string, err error) {
+// metadata returns the URL of the keys from the metadata at u. It must be https, or on
+// the issuer's own host.
+func (v *verifier) metadata(ctx context.Context, u, issuerHost string) (keys string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return "", err
@@ -187,18 +175,10 @@ func (v *verifier) metadata(ctx context.Context, u string) (keys string, err err
 	if meta.Issuer != v.o.Issuer || meta.JWKSURI == "" {
 		return "", fmt.Errorf("%s: unexpected issuer %q or missing jwks_uri (%q)", u, meta.Issuer, meta.JWKSURI)
 	}
-	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != hostOf(v.o.Issuer) {
+	if keys, err := url.Parse(meta.JWKSURI); err != nil || keys.Scheme != "https" && keys.Host != issuerHost {
 		return "", fmt.Errorf("%s: jwks_uri %q is not https", u, meta.JWKSURI)
 	}
 	return meta.JWKSURI, nil
-}
-
-func hostOf(u string) string {
-	p, err := url.Parse(u)
-	if err != nil {
-		return ""
-	}
-	return p.Host
 }
 
 // metadataPath is the location of protected resource metadata (RFC 9728).
@@ -211,41 +191,29 @@ func (a *Authenticator) MountMetadata(mux *http.ServeMux) {
 		return
 	}
 	o := a.oauth.o
-	h := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+	metadata := &oauthex.ProtectedResourceMetadata{
 		Resource:               o.Resource,
 		AuthorizationServers:   []string{o.Issuer},
 		ScopesSupported:        o.Scopes,
 		BearerMethodsSupported: []string{"header"},
 		ResourceName:           "toolgate",
-	})
-	noCORS := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(&sameOrigin{w}, r)
-	})
-	mux.Handle(metadataPath, noCORS)
-	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
-		mux.Handle(metadataPath+strings.TrimSuffix(u.Path, "/"), noCORS)
 	}
-}
-
-// A sameOrigin removes the CORS headers, which would let pages of other origins
-// read the response.
-type sameOrigin struct{ http.ResponseWriter }
-
-func (s *sameOrigin) WriteHeader(status int) {
-	s.drop()
-	s.ResponseWriter.WriteHeader(status)
-}
-
-func (s *sameOrigin) Write(b []byte) (int, error) {
-	s.drop()
-	return s.ResponseWriter.Write(b)
-}
-
-func (s *sameOrigin) drop() {
-	for name := range s.Header() {
-		if strings.HasPrefix(name, "Access-Control-") {
-			s.Header().Del(name)
+	// Unlike the SDK's handler, this one sets no CORS headers, which would let pages of
+	// other origins read the response.
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(metadata)
+		case http.MethodOptions:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			http.Error(w, "Method not allowed", http.StatusMethodNotAllowed)
 		}
+	}
+	mux.HandleFunc(metadataPath, serve)
+	if u, err := url.Parse(o.Resource); err == nil && strings.Trim(u.Path, "/") != "" {
+		mux.HandleFunc(metadataPath+strings.TrimSuffix(u.Path, "/"), serve)
 	}
 }
 

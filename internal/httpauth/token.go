@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -97,7 +98,8 @@ func ownOnly(path string) error {
 	if err != nil {
 		return err
 	}
-	if others := info.Mode().Perm() & 0o077; others != 0 && !windows {
+	// Windows does not use permission bits for access control.
+	if others := info.Mode().Perm() & 0o077; others != 0 && runtime.GOOS != "windows" {
 		return fmt.Errorf("%s may be read by others (mode %o); chmod 600 it, or remove it to create a new one",
 			path, info.Mode().Perm())
 	}

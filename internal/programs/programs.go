@@ -11,6 +11,7 @@
 package programs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,9 +65,7 @@ func (f Finder) Find(name string, env []string) (string, error) {
 		if filepath.IsAbs(dir) && !f.CanWrite(dir) && !f.CanWrite(file) {
 			return file, nil
 		}
-		if writable == "" {
-			writable = file
-		}
+		writable = cmp.Or(writable, file)
 	}
 	if writable != "" {
 		return "", &WritableError{Name: name, Path: writable}

@@ -27,10 +27,7 @@ func members(raw json.RawMessage) (map[string][]json.RawMessage, error) {
 	}
 	out := make(map[string][]json.RawMessage)
 	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
+		t, _ := dec.Token()
 		name, ok := t.(string)
 		if !ok {
 			return nil, errors.New("not an object")

@@ -71,7 +71,8 @@ func (r *Rules) Judge(argv []string) Judgment {
 	opaque := slices.DeleteFunc(slices.Clone(j.Found.Opaque),
 		func(o shell.Opaque) bool { return isCovered(o.Origin, cover) })
 	possible := slices.IndexFunc(j.Matches, func(m CommandMatch) bool { return m.Rule.Possible })
-	switch hidden := hides(opaque); {
+	hidden := slices.IndexFunc(opaque, func(o shell.Opaque) bool { return !o.NoAllow })
+	switch {
 	case possible >= 0:
 		m := j.Matches[possible]
 		j.Decision = Prompt
@@ -155,11 +156,6 @@ func covered(found Evaluation, i int, commands []shell.Command, cover []int) int
 	return most
 }
 
-// hides returns the index of the first part that can hide a command, or -1.
-func hides(opaque []shell.Opaque) int {
-	return slices.IndexFunc(opaque, func(o shell.Opaque) bool { return !o.NoAllow })
-}
-
 // wholeScript returns the strictest rule whose pattern is exactly argv.
 func (r *Rules) wholeScript(argv []string) (Match, bool) {
 	var found Match
@@ -170,7 +166,7 @@ func (r *Rules) wholeScript(argv []string) (Match, bool) {
 		if len(rule.pattern) != len(argv) {
 			continue
 		}
-		if m, ok := rule.match(shell.Command{Argv: argv}, argv[0], false); ok && m.Decision >= found.Decision {
+		if m, ok := rule.match(shell.Command{Argv: argv}, argv[0]); ok && m.Decision >= found.Decision {
 			found = m
 		}
 	}

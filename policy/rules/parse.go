@@ -43,7 +43,7 @@ const maxRuleSteps = 5_000_000
 // A decision is allow (the default of prefix_rule), prompt or forbidden. The
 // examples in match and not_match are checked. The error is a *[Error].
 func Parse(name string, src []byte) (*Rules, error) {
-	p := ruleParser{file: name, rules: &Rules{}}
+	p := ruleParser{file: name, rules: &Rules{hosts: make(map[string][]string)}}
 	thread := &starlark.Thread{
 		Name:  name,
 		Print: func(*starlark.Thread, string) {},
@@ -53,11 +53,21 @@ func Parse(name string, src []byte) (*Rules, error) {
 	}
 	thread.SetMaxExecutionSteps(maxRuleSteps)
 	opts := &syntax.FileOptions{Set: true, TopLevelControl: true, GlobalReassign: true}
-	globals := starlark.StringDict{
-		"prefix_rule":     starlark.NewBuiltin("prefix_rule", p.prefixRule),
-		"host_executable": starlark.NewBuiltin("host_executable", p.hostExecutable),
-		"network_rule":    starlark.NewBuiltin("network_rule", p.networkRule),
-		"tool_rule":       starlark.NewBuiltin("tool_rule", p.toolRule),
+	globals := make(starlark.StringDict)
+	for name, read := range map[string]func(*arguments){
+		"prefix_rule":     p.prefixRule,
+		"host_executable": p.hostExecutable,
+		"network_rule":    p.networkRule,
+		"tool_rule":       p.toolRule,
+	} {
+		globals[name] = starlark.NewBuiltin(name,
+			func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (
+				starlark.Value, error,
+			) {
+				a := arguments{name: name, args: args, kwargs: kwargs, line: int(thread.CallFrame(1).Pos.Line)}
+				read(&a)
+				return starlark.None, a.err
+			})
 	}
 	if _, err := starlark.ExecFileOptions(opts, thread, name, withoutFStrings(string(src)), globals); err != nil {
 		return nil, ruleError(name, err)
@@ -72,10 +82,6 @@ func Parse(name string, src []byte) (*Rules, error) {
 
 // ruleError converts an error of Starlark to an [Error].
 func ruleError(name string, err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
-		return own
-	}
 	e := &Error{File: name, Msg: err.Error()}
 	var parse syntax.Error
 	var names resolve.ErrorList
@@ -109,50 +115,21 @@ type ruleExamples struct {
 	match, not [][]string
 }
 
-func (p *ruleParser) here(thread *starlark.Thread) position {
-	return position{p.file, int(thread.CallFrame(1).Pos.Line)}
-}
-
-// reviewers are the values of Codex's reviewer argument. They have no effect: a
-// person is asked in any case.
-var reviewers = []string{"", "user", "auto_review"}
-
-func (p *ruleParser) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
-	kwargs []starlark.Tuple) (starlark.Value, error) {
-	var pattern starlark.Value
-	var decision, justification, match, notMatch, unless, reviewer starlark.Value
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"pattern", &pattern, "decision?", &decision, "match?", &match, "not_match?", &notMatch,
-		"justification?", &justification, "unless?", &unless, "reviewer?", &reviewer)
-	if err != nil {
-		return nil, err
+func (p *ruleParser) prefixRule(a *arguments) {
+	var pattern, decision, justification, match, notMatch, unless, reviewer starlark.Value
+	if !a.unpack("pattern", &pattern, "decision?", &decision, "match?", &match, "not_match?", &notMatch,
+		"justification?", &justification, "unless?", &unless, "reviewer?", &reviewer) {
+		return
 	}
-	rule := prefixRule{position: p.here(thread), decision: Allow}
-	if rule.decision, err = decisionOf(decision, Allow); err != nil {
-		return nil, err
-	}
-	if rule.justification, err = justificationOf(justification); err != nil {
-		return nil, err
-	}
-	if rule.pattern, err = patternOf(pattern); err != nil {
-		return nil, err
-	}
-	if rule.unless, err = exceptionsOf(unless, rule.pattern); err != nil {
-		return nil, err
-	}
-	if s, err := textOf("reviewer", reviewer); err != nil || !slices.Contains(reviewers, s) {
-		return nil, fmt.Errorf("invalid reviewer: %s", reviewer)
-	}
-	ex := ruleExamples{rule: rule}
-	if ex.match, err = examplesOf(match); err != nil {
-		return nil, err
-	}
-	if ex.not, err = examplesOf(notMatch); err != nil {
-		return nil, err
+	rule := prefixRule{effect: p.effect(a, decision, Allow, justification), pattern: a.pattern(pattern)}
+	rule.unless = a.exceptions(unless, rule.pattern)
+	// Codex's reviewer has no effect: a person is asked in any case.
+	known := []string{"", "user", "auto_review"}
+	if s, ok := starlark.AsString(reviewer); !isNone(reviewer) && (!ok || !slices.Contains(known, s)) {
+		a.fail("invalid reviewer: %s", reviewer)
 	}
 	p.rules.prefixes = append(p.rules.prefixes, rule)
-	p.examples = append(p.examples, ex)
-	return starlark.None, nil
+	p.examples = append(p.examples, ruleExamples{rule, a.examples(match), a.examples(notMatch)})
 }
 
 // check checks the examples of a rule against that rule alone.
@@ -174,295 +151,241 @@ func (p *ruleParser) check(ex ruleExamples) error {
 	return nil
 }
 
-func (p *ruleParser) hostExecutable(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
-	kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) hostExecutable(a *arguments) {
 	var name string
 	var list starlark.Iterable
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name, "paths", &list); err != nil {
-		return nil, err
+	if !a.unpack("name", &name, "paths", &list) {
+		return
 	}
 	if name == "" {
-		return nil, errors.New("host_executable name cannot be empty")
+		a.fail("host_executable name cannot be empty")
 	}
 	if strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
-		return nil, fmt.Errorf("host_executable name must be a bare executable name (got %s)", name)
+		a.fail("host_executable name must be a bare executable name (got %s)", name)
 	}
-	paths, err := stringsOf("host_executable path", list)
-	if err != nil {
-		return nil, err
-	}
+	paths := a.strings("host_executable path", list)
 	for _, path := range paths {
 		if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") && !startsAtDrive(path) {
-			return nil, fmt.Errorf("host_executable paths must be absolute or start with ~/ (got %s)", path)
+			a.fail("host_executable paths must be absolute or start with ~/ (got %s)", path)
 		}
 		if shell.ProgramName(path) != shell.ProgramName(name) {
-			return nil, fmt.Errorf("host_executable path %s must end in %s", path, name)
+			a.fail("host_executable path %s must end in %s", path, name)
 		}
 	}
-	if p.rules.hosts == nil {
-		p.rules.hosts = make(map[string][]string)
-	}
 	p.rules.hosts[name] = paths
-	return starlark.None, nil
 }
 
-func (p *ruleParser) networkRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
-	kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) networkRule(a *arguments) {
 	var host, protocol, decision string
 	var justification starlark.Value
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision,
-		"justification?", &justification)
-	if err != nil {
-		return nil, err
+	if !a.unpack("host", &host, "protocol", &protocol, "decision", &decision, "justification?", &justification) {
+		return
 	}
-	rule := networkRule{position: p.here(thread)}
+	var rule networkRule
+	var err error
 	if rule.host, err = parseHost(host); err != nil {
-		return nil, err
+		a.fail("%w", err)
 	}
 	var ok bool
 	if rule.protocol, ok = parseProtocol(protocol); !ok {
-		return nil, fmt.Errorf("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)",
-			protocol)
+		a.fail("network_rule protocol must be one of http, https, socks5_tcp, socks5_udp (got %s)", protocol)
 	}
 	if decision == "deny" {
 		decision = "forbidden"
 	}
-	if rule.decision, ok = parseDecision(decision); !ok {
-		return nil, fmt.Errorf("invalid decision: %s", decision)
-	}
-	if rule.justification, err = justificationOf(justification); err != nil {
-		return nil, err
-	}
+	rule.effect = p.effect(a, starlark.String(decision), NoDecision, justification)
 	p.rules.networks = append(p.rules.networks, rule)
-	return starlark.None, nil
 }
 
-func (p *ruleParser) toolRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
-	kwargs []starlark.Tuple) (starlark.Value, error) {
+func (p *ruleParser) toolRule(a *arguments) {
 	var server, tool, decision, justification starlark.Value
 	var wanted *starlark.Dict
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "server", &server, "tool", &tool, "args?", &wanted,
-		"decision?", &decision, "justification?", &justification)
-	if err != nil {
-		return nil, err
+	if !a.unpack("server", &server, "tool", &tool, "args?", &wanted, "decision?", &decision,
+		"justification?", &justification) {
+		return
 	}
-	rule := toolRule{position: p.here(thread)}
-	if rule.servers, err = alternativesOf("server", server); err != nil {
-		return nil, err
-	}
-	if rule.tools, err = alternativesOf("tool", tool); err != nil {
-		return nil, err
-	}
+	rule := toolRule{servers: a.alternatives("server", server), tools: a.alternatives("tool", tool)}
 	if wanted != nil {
-		pattern, err := argOf("args", wanted)
-		if err != nil {
-			return nil, err
-		}
-		rule.args = pattern.object
+		rule.args = a.arg("args", wanted).object
 	}
-	if rule.decision, err = decisionOf(decision, NoDecision); err != nil {
-		return nil, err
-	}
-	if rule.decision == NoDecision {
-		return nil, errors.New("tool_rule needs a decision: allow, prompt or forbidden")
-	}
-	if rule.justification, err = justificationOf(justification); err != nil {
-		return nil, err
-	}
+	rule.effect = p.effect(a, decision, NoDecision, justification)
 	p.rules.tools = append(p.rules.tools, rule)
-	return starlark.None, nil
+}
+
+// effect reads the arguments that all rules have. Without a fallback, the decision must
+// be given.
+func (p *ruleParser) effect(
+	a *arguments, decision starlark.Value, fallback Decision, justification starlark.Value,
+) effect {
+	e := effect{File: p.file, Line: a.line, decision: fallback}
+	if !isNone(decision) {
+		s := a.text("decision", decision)
+		if e.decision = Decision(slices.Index(decisionNames, s)); e.decision <= NoDecision {
+			a.fail("invalid decision: %s", s)
+		}
+	} else if fallback == NoDecision {
+		a.fail("%s needs a decision: allow, prompt or forbidden", a.name)
+	}
+	if !isNone(justification) {
+		e.justification = a.text("justification", justification)
+		if strings.TrimSpace(e.justification) == "" {
+			a.fail("justification cannot be empty")
+		}
+	}
+	return e
+}
+
+// arguments are those of one call of a rule's function. They keep the first error; what
+// their methods return after it is not used.
+type arguments struct {
+	name   string // of the function
+	args   starlark.Tuple
+	kwargs []starlark.Tuple
+	line   int
+	err    error
+}
+
+func (a *arguments) fail(format string, args ...any) {
+	if a.err == nil {
+		a.err = fmt.Errorf(format, args...)
+	}
+}
+
+// unpack stores the arguments, see [starlark.UnpackArgs], and reports whether they fit.
+func (a *arguments) unpack(pairs ...any) bool {
+	a.err = starlark.UnpackArgs(a.name, a.args, a.kwargs, pairs...)
+	return a.err == nil
 }
 
 func isNone(v starlark.Value) bool { return v == nil || v == starlark.None }
 
-func textOf(what string, v starlark.Value) (string, error) {
-	if isNone(v) {
-		return "", nil
-	}
+func (a *arguments) text(what string, v starlark.Value) string {
 	s, ok := starlark.AsString(v)
 	if !ok {
-		return "", fmt.Errorf("%s must be a string (got %s)", what, v.Type())
+		a.fail("%s must be a string (got %s)", what, v.Type())
 	}
-	return s, nil
+	return s
 }
 
-func decisionOf(v starlark.Value, fallback Decision) (Decision, error) {
-	if isNone(v) {
-		return fallback, nil
-	}
-	s, err := textOf("decision", v)
-	if err != nil {
-		return NoDecision, err
-	}
-	r, ok := parseDecision(s)
-	if !ok {
-		return NoDecision, fmt.Errorf("invalid decision: %s", s)
-	}
-	return r, nil
-}
-
-func justificationOf(v starlark.Value) (string, error) {
-	s, err := textOf("justification", v)
-	if err == nil && !isNone(v) && strings.TrimSpace(s) == "" {
-		err = errors.New("justification cannot be empty")
-	}
-	return s, err
-}
-
-func stringsOf(what string, list starlark.Iterable) ([]string, error) {
+func (a *arguments) strings(what string, list starlark.Iterable) []string {
 	var out []string
 	for v := range starlark.Elements(list) {
-		s, ok := starlark.AsString(v)
-		if !ok {
-			return nil, fmt.Errorf("%s must be a string (got %s)", what, v.Type())
-		}
-		out = append(out, s)
+		out = append(out, a.text(what, v))
 	}
-	return out, nil
+	return out
 }
 
-// alternativesOf reads a string or a list of strings.
-func alternativesOf(what string, v starlark.Value) ([]string, error) {
-	if s, ok := starlark.AsString(v); ok {
-		return []string{s}, nil
-	}
+// list reads a list or tuple. Fault is the error, with the type that v has instead.
+func (a *arguments) list(v starlark.Value, fault string) starlark.Iterable {
 	list, ok := sequence(v)
 	if !ok {
-		return nil, fmt.Errorf("%s must be a string or list of strings (got %s)", what, v.Type())
+		a.fail("%s (got %s)", fault, v.Type())
 	}
-	out, err := stringsOf(what+" alternative", list)
-	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("%s alternatives cannot be empty", what)
-	}
-	return out, err
+	return list
 }
 
-// sequence returns v if it is a list or tuple.
-func sequence(v starlark.Value) (starlark.Iterable, bool) {
+// sequence returns v if it is a list or tuple, otherwise a tuple of v.
+func sequence(v starlark.Value) (list starlark.Iterable, ok bool) {
 	switch v := v.(type) {
 	case *starlark.List:
 		return v, true
 	case starlark.Tuple:
 		return v, true
 	}
-	return nil, false
+	return starlark.Tuple{v}, false
 }
 
-// patternOf reads the words of a pattern.
-func patternOf(v starlark.Value) ([][]string, error) {
-	list, ok := sequence(v)
-	if !ok {
-		return nil, fmt.Errorf("invalid pattern: it must be a list (got %s)", v.Type())
+// alternatives reads a string or a list of strings.
+func (a *arguments) alternatives(what string, v starlark.Value) []string {
+	if s, ok := starlark.AsString(v); ok {
+		return []string{s}
 	}
+	out := a.strings(what+" alternative", a.list(v, what+" must be a string or list of strings"))
+	if len(out) == 0 {
+		a.fail("%s alternatives cannot be empty", what)
+	}
+	return out
+}
+
+// pattern reads the words of a pattern.
+func (a *arguments) pattern(v starlark.Value) [][]string {
 	var out [][]string
-	for e := range starlark.Elements(list) {
-		alternatives, err := alternativesOf("pattern element", e)
-		if err != nil {
-			return nil, fmt.Errorf("invalid pattern element: %w", err)
+	for e := range starlark.Elements(a.list(v, "invalid pattern: it must be a list")) {
+		var element arguments
+		out = append(out, element.alternatives("pattern element", e))
+		if element.err != nil {
+			a.fail("invalid pattern element: %w", element.err)
 		}
-		out = append(out, alternatives)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("invalid pattern element: pattern cannot be empty")
+		a.fail("invalid pattern element: pattern cannot be empty")
 	}
-	return out, nil
+	return out
 }
 
-// exceptionsOf reads the patterns of unless. One that can never match together
-// with the rule's pattern is an error.
-func exceptionsOf(v starlark.Value, pattern [][]string) ([][][]string, error) {
+// exceptions reads the patterns of unless. One that can never match together with the
+// rule's pattern is an error.
+func (a *arguments) exceptions(v starlark.Value, pattern [][]string) [][][]string {
 	if isNone(v) {
-		return nil, nil
-	}
-	list, ok := sequence(v)
-	if !ok {
-		return nil, fmt.Errorf("unless must be a list of patterns (got %s)", v.Type())
+		return nil
 	}
 	var out [][][]string
-	for e := range starlark.Elements(list) {
-		u, err := patternOf(e)
-		if err != nil {
-			return nil, err
-		}
+	for e := range starlark.Elements(a.list(v, "unless must be a list of patterns")) {
+		u := a.pattern(e)
+		out = append(out, u)
 		if len(u) < len(pattern) {
-			return nil, errors.New("an unless pattern must be at least as long as the rule's pattern")
+			a.fail("an unless pattern must be at least as long as the rule's pattern")
+			continue
 		}
 		for i, alternatives := range pattern {
 			if !slices.ContainsFunc(u[i], func(s string) bool { return slices.Contains(alternatives, s) }) {
-				return nil, fmt.Errorf("an unless pattern must begin like the rule's pattern (%s)",
-					strings.Join(u[i], "|"))
+				a.fail("an unless pattern must begin like the rule's pattern (%s)", strings.Join(u[i], "|"))
 			}
 		}
-		out = append(out, u)
 	}
-	return out, nil
+	return out
 }
 
-// examplesOf reads example commands: lists of words, or lines that are split as
-// by a shell.
-func examplesOf(v starlark.Value) ([][]string, error) {
+// examples reads example commands: lists of words, or lines that are split as by a
+// shell.
+func (a *arguments) examples(v starlark.Value) [][]string {
 	if isNone(v) {
-		return nil, nil
-	}
-	list, ok := sequence(v)
-	if !ok {
-		return nil, fmt.Errorf("examples must be a list (got %s)", v.Type())
+		return nil
 	}
 	var out [][]string
-	for e := range starlark.Elements(list) {
-		argv, err := exampleOf(e)
-		if err != nil {
-			return nil, err
+	for e := range starlark.Elements(a.list(v, "examples must be a list")) {
+		if s, ok := starlark.AsString(e); ok {
+			argv, err := shell.Split(s)
+			if err != nil {
+				a.fail("example string has invalid shell syntax")
+			}
+			if len(argv) == 0 {
+				a.fail("example cannot be an empty string")
+			}
+			out = append(out, argv)
+			continue
+		}
+		argv := a.strings("example tokens", a.list(e, "example must be a string or list of strings"))
+		if len(argv) == 0 {
+			a.fail("example cannot be an empty list")
 		}
 		out = append(out, argv)
 	}
-	return out, nil
+	return out
 }
 
-func exampleOf(v starlark.Value) ([]string, error) {
-	if s, ok := starlark.AsString(v); ok {
-		argv, err := shell.Split(s)
-		if err != nil {
-			return nil, errors.New("example string has invalid shell syntax")
-		}
-		if len(argv) == 0 {
-			return nil, errors.New("example cannot be an empty string")
-		}
-		return argv, nil
-	}
-	list, ok := sequence(v)
-	if !ok {
-		return nil, fmt.Errorf("example must be a string or list of strings (got %s)", v.Type())
-	}
-	argv, err := stringsOf("example tokens", list)
-	if err == nil && len(argv) == 0 {
-		err = errors.New("example cannot be an empty list")
-	}
-	return argv, err
-}
-
-// argOf reads a tool_rule's pattern for an argument.
-func argOf(name string, v starlark.Value) (argPattern, error) {
+// arg reads a tool_rule's pattern for an argument.
+func (a *arguments) arg(name string, v starlark.Value) argPattern {
 	if d, ok := v.(*starlark.Dict); ok {
 		p := argPattern{object: make(map[string]argPattern)}
 		for _, item := range d.Items() {
-			key, ok := starlark.AsString(item[0])
-			if !ok {
-				return p, fmt.Errorf("%s: a name must be a string (got %s)", name, item[0].Type())
-			}
-			inner, err := argOf(key, item[1])
-			if err != nil {
-				return p, err
-			}
-			p.object[key] = inner
+			key := a.text(name+": a name", item[0])
+			p.object[key] = a.arg(key, item[1])
 		}
-		return p, nil
-	}
-	list, ok := sequence(v)
-	if !ok {
-		list = starlark.Tuple{v}
+		return p
 	}
 	var p argPattern
+	list, _ := sequence(v)
 	for e := range starlark.Elements(list) {
 		switch e := e.(type) {
 		case starlark.NoneType:
@@ -475,13 +398,13 @@ func argOf(name string, v starlark.Value) (argPattern, error) {
 			n, _ := starlark.AsFloat(e)
 			p.values = append(p.values, n)
 		default:
-			return p, fmt.Errorf("%s: a value must be a string, number, bool or None (got %s)", name, e.Type())
+			a.fail("%s: a value must be a string, number, bool or None (got %s)", name, e.Type())
 		}
 	}
 	if len(p.values) == 0 {
-		return p, fmt.Errorf("%s: the list of values is empty", name)
+		a.fail("%s: the list of values is empty", name)
 	}
-	return p, nil
+	return p
 }
 
 // parseProtocol returns the normal name of a protocol.

@@ -12,6 +12,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,33 +30,12 @@ const (
 	Forbidden                  // do not run it
 )
 
-func (r Decision) String() string {
-	switch r {
-	case Allow:
-		return "allow"
-	case Prompt:
-		return "prompt"
-	case Forbidden:
-		return "forbidden"
-	}
-	return ""
-}
+var decisionNames = []string{NoDecision: "", Allow: "allow", Prompt: "prompt", Forbidden: "forbidden"}
+
+func (r Decision) String() string { return decisionNames[r] }
 
 // MarshalText returns the word that rule files use.
 func (r Decision) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// parseDecision returns the decision named s.
-func parseDecision(s string) (Decision, bool) {
-	switch s {
-	case "allow":
-		return Allow, true
-	case "prompt":
-		return Prompt, true
-	case "forbidden":
-		return Forbidden, true
-	}
-	return NoDecision, false
-}
 
 // Rules are the rules of one or more rule files. A nil *Rules has none.
 type Rules struct {
@@ -69,33 +49,34 @@ type Rules struct {
 	tools    []toolRule
 }
 
-// A position is where a rule is defined.
-type position struct {
-	File string
-	Line int
-}
-
-type prefixRule struct {
-	position
-	pattern       [][]string // the words in order, each with its alternatives
-	unless        [][][]string
+// An effect is what a rule decides, why, and where the rule is defined.
+type effect struct {
+	File          string
+	Line          int
 	decision      Decision
 	justification string
 }
 
+// match returns the match of the rule for what prefix says.
+func (e effect) match(prefix ...string) Match {
+	return Match{Decision: e.decision, Prefix: prefix, Justification: e.justification, File: e.File, Line: e.Line}
+}
+
+type prefixRule struct {
+	effect
+	pattern [][]string // the words in order, each with its alternatives
+	unless  [][][]string
+}
+
 type networkRule struct {
-	position
+	effect
 	host, protocol string
-	decision       Decision
-	justification  string
 }
 
 type toolRule struct {
-	position
+	effect
 	servers, tools []string // * matches any text
 	args           map[string]argPattern
-	decision       Decision
-	justification  string
 }
 
 // A Match is a rule that applies to a command, a host or a tool.
@@ -145,12 +126,10 @@ func (r *Rules) Add(other *Rules) {
 	r.prefixes = append(r.prefixes, other.prefixes...)
 	r.networks = append(r.networks, other.networks...)
 	r.tools = append(r.tools, other.tools...)
-	for name, paths := range other.hosts {
-		if r.hosts == nil {
-			r.hosts = make(map[string][]string)
-		}
-		r.hosts[name] = paths // the last file wins, as in Codex
+	if r.hosts == nil {
+		r.hosts = make(map[string][]string)
 	}
+	maps.Copy(r.hosts, other.hosts) // the last file wins, as in Codex
 }
 
 // Restricts reports whether any rule prompts for or forbids a command.
@@ -170,29 +149,34 @@ func (r *Rules) command(c shell.Command) Evaluation {
 	if r == nil || len(c.Argv) == 0 {
 		return out
 	}
+	program := c.Argv[0]
+	name := shell.ProgramName(program)
 	exact := false
 	for _, rule := range r.prefixes {
-		if m, ok := rule.match(c, c.Argv[0], false); ok {
+		if m, ok := rule.match(c, program); ok {
 			exact = exact || !m.Possible
 			out.add(m)
 		}
 	}
-	name := shell.ProgramName(c.Argv[0])
 	r.byPath(c, name, &out)
-	if name == c.Argv[0] {
-		r.otherCase(c, name, &out)
+	// A path also matches rules for its file name: always for restricting rules, for an
+	// allow only if the path is known to be that program. A name also matches restricting
+	// rules in lower case, because macOS and Windows ignore case.
+	other, trusted := name, !exact && r.standsFor(program, name)
+	if name == program {
+		other, trusted = strings.ToLower(name), false
+	}
+	if other == program {
 		return out
 	}
-	// A path also matches rules for its file name: always for restricting
-	// rules, for an allow only if the path is known to be that program.
-	trusted := !exact && r.standsFor(c.Argv[0], name)
+	_, unknown := c.Hole(0)
 	for _, rule := range r.prefixes {
 		if rule.decision == Allow && !trusted {
 			continue
 		}
-		if m, ok := rule.match(c, name, true); ok {
-			if _, unknown := c.Hole(0); !unknown {
-				m.Program = c.Argv[0]
+		if m, ok := rule.match(c, other); ok {
+			if name != program && !unknown {
+				m.Program = program
 			}
 			out.add(m)
 		}
@@ -213,7 +197,7 @@ func (r *Rules) byPath(c shell.Command, name string, out *Evaluation) {
 			if path == c.Argv[0] || !strings.Contains(path, "/") || shell.ProgramName(path) != name {
 				continue
 			}
-			if m, ok := rule.match(c, path, true); ok {
+			if m, ok := rule.match(c, path); ok {
 				m.Possible = path != r.home(c.Argv[0])
 				out.add(m)
 			}
@@ -229,22 +213,6 @@ func (r *Rules) home(path string) string {
 	return path
 }
 
-// otherCase finds restricting rules for the name in lower case: macOS and Windows
-// ignore case.
-func (r *Rules) otherCase(c shell.Command, name string, out *Evaluation) {
-	lower := strings.ToLower(name)
-	if lower == name {
-		return
-	}
-	for _, rule := range r.prefixes {
-		if rule.decision > Allow {
-			if m, ok := rule.match(c, lower, true); ok {
-				out.add(m)
-			}
-		}
-	}
-}
-
 // standsFor reports whether the program at path is the one called name.
 func (r *Rules) standsFor(path, name string) bool {
 	if paths, ok := r.hosts[name]; ok {
@@ -256,7 +224,7 @@ func (r *Rules) standsFor(path, name string) bool {
 }
 
 // match reports whether the rule applies to a command of the program name.
-func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, bool) {
+func (p prefixRule) match(c shell.Command, name string) (Match, bool) {
 	fit := matchPrefix(p.pattern, c, name)
 	if fit == fitsNot || fit == mayFit && p.decision == Allow {
 		return Match{}, false
@@ -266,15 +234,11 @@ func (p prefixRule) match(c shell.Command, name string, byName bool) (Match, boo
 			return Match{}, false
 		}
 	}
-	m := Match{
-		Decision: p.decision, Justification: p.justification,
-		File: p.File, Line: p.Line, Possible: fit == mayFit,
-	}
+	m := p.effect.match()
+	m.Possible = fit == mayFit
 	if fit == fits {
 		m.Prefix = slices.Clone(c.Argv[:len(p.pattern)])
-		if byName {
-			m.Prefix[0] = name
-		}
+		m.Prefix[0] = name
 	} else {
 		for _, alternatives := range p.pattern {
 			m.Prefix = append(m.Prefix, strings.Join(alternatives, "|"))
@@ -335,8 +299,7 @@ func (r *Rules) Network(host, protocol string) Evaluation {
 	protocol, _ = parseProtocol(protocol)
 	for _, n := range r.networks {
 		if n.host == host && n.protocol == protocol {
-			out.add(Match{Decision: n.decision, Prefix: []string{n.protocol, n.host},
-				Justification: n.justification, File: n.File, Line: n.Line})
+			out.add(n.match(n.protocol, n.host))
 		}
 	}
 	return out
@@ -351,12 +314,8 @@ func (r *Rules) Tool(server, tool string, args json.RawMessage) Evaluation {
 		return out
 	}
 	for _, t := range r.tools {
-		if !anyGlob(t.servers, server) || !anyGlob(t.tools, tool) {
-			continue
-		}
-		if t.fits(args) {
-			out.add(Match{Decision: t.decision, Prefix: []string{server, tool}, Justification: t.justification,
-				File: t.File, Line: t.Line})
+		if anyGlob(t.servers, server) && anyGlob(t.tools, tool) && t.fits(args) {
+			out.add(t.match(server, tool))
 		}
 	}
 	return out

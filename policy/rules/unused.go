@@ -24,7 +24,7 @@ func (r *Rules) Unused(exists func(program string) bool, servers []string) []Unu
 		return nil
 	}
 	var unused []Unused
-	add := func(s position, format string, args ...any) {
+	add := func(s effect, format string, args ...any) {
 		unused = append(unused, Unused{s.File, s.Line, fmt.Sprintf(format, args...)})
 	}
 	for i, p := range r.prefixes {
@@ -34,17 +34,17 @@ func (r *Rules) Unused(exists func(program string) bool, servers []string) []Unu
 			if s.decision == p.decision {
 				what = "says the same already"
 			}
-			add(p.position, "it has no effect: %s:%d %s", s.File, s.Line, what)
+			add(p.effect, "it has no effect: %s:%d %s", s.File, s.Line, what)
 			continue
 		}
 		if p.decision == Allow && !slices.ContainsFunc(p.pattern[0], exists) {
-			add(p.position, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
+			add(p.effect, "it never matches: there is no program %s here", strings.Join(p.pattern[0], " or "))
 		}
 	}
 	for _, t := range r.tools {
 		if !slices.ContainsFunc(append(slices.Clone(servers), ""),
 			func(name string) bool { return anyGlob(t.servers, name) }) {
-			add(t.position, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
+			add(t.effect, "it never matches: no server is called %s", strings.Join(t.servers, " or "))
 		}
 	}
 	return unused

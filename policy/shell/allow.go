@@ -27,15 +27,13 @@ func (c Command) Allowable() bool {
 func harmlessAssigns(assigns []string) bool {
 	return !slices.ContainsFunc(assigns, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
-		switch name {
-		case "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
-			"CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED",
-			"PYTHONDONTWRITEBYTECODE":
-			return false
-		}
-		return !strings.HasPrefix(name, "LC_")
+		return !slices.Contains(harmlessVars, name) && !strings.HasPrefix(name, "LC_")
 	})
 }
+
+var harmlessVars = []string{"LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+	"CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "RUST_LOG", "NODE_ENV", "PYTHONUNBUFFERED",
+	"PYTHONDONTWRITEBYTECODE"}
 
 // TooBroad reports whether a rule for the prefix would permit arbitrary commands.
 func TooBroad(prefix []string) bool {
@@ -45,10 +43,9 @@ func TooBroad(prefix []string) bool {
 			return true
 		}
 	}
-	if _, ok := shells[name]; ok {
-		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
-	}
-	if in, ok := interpreters()[languageName(name)]; ok && (in.code != "" || in.long != "" || in.stdin) {
+	_, isShell := shells[name]
+	in := interpreters()[languageName(name)]
+	if isShell || in.code != "" || in.long != "" || in.stdin {
 		return len(prefix) < 2 || strings.HasPrefix(prefix[len(prefix)-1], "-")
 	}
 	if g, ok := wrappers()[name]; ok {

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,19 +9,23 @@ import (
 )
 
 func (f *finder) eval(sc scope, words []word, i int) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
+	rest := withoutDashes(words[1:])
 	if len(rest) == 0 {
 		return
 	}
 	text := concat(rest, " ")
-	in := sc.in("eval")
-	f.script(in, text, syntax.LangBash, sc.args)
+	f.script(sc.in("eval"), text, syntax.LangBash, sc.args)
 	if !text.hole && len(sc.assigns) == 0 {
 		f.markThrough(i)
 	}
+}
+
+// withoutDashes returns words without a -- at their start.
+func withoutDashes(words []word) []word {
+	if len(words) > 0 && isDashes(words[0]) {
+		return words[1:]
+	}
+	return words
 }
 
 // sourceFile follows source to the text that it reads, if that is in the call.
@@ -30,8 +35,7 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 	}
 	switch w := words[1]; {
 	case w.proc != nil:
-		sc.stdin = f.outputOf(sc, w.proc.Stmts)
-		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
+		f.procScript(sc, w, name, syntax.LangBash, words[1:])
 	case isStdin(w):
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
 	default:
@@ -42,21 +46,11 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 }
 
 func (f *finder) trap(sc scope, words []word) {
-	rest := words[1:]
-	if len(rest) > 0 && rest[0].text == "--" {
-		rest = rest[1:]
-	}
+	rest := withoutDashes(words[1:])
 	if len(rest) < 2 || strings.HasPrefix(rest[0].text, "-") {
 		return
 	}
 	f.script(sc.in("trap"), rest[0], syntax.LangBash, sc.args)
-}
-
-func (f *finder) defineAlias(name, value string) {
-	if f.aliases == nil {
-		f.aliases = make(map[string]string)
-	}
-	f.aliases[name] = value
 }
 
 func (f *finder) alias(sc scope, words []word) {
@@ -65,7 +59,7 @@ func (f *finder) alias(sc scope, words []word) {
 		if !ok {
 			continue
 		}
-		f.defineAlias(name, value)
+		f.aliases[name] = value
 		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
@@ -74,13 +68,13 @@ func (f *finder) alias(sc scope, words []word) {
 // option.
 func (f *finder) builtinOption(sc scope, name string, words []word) {
 	g := map[string]wrapper{
-		"complete":  {flags: "abcdefgjksuvprDEI", values: "oAGWFCXPS", script: "C"},
-		"compgen":   {flags: "abcdefgjksuv", values: "oAGWFCXPSV", script: "C"},
-		"mapfile":   {flags: "t", values: "dnOsuCc", script: "C"},
-		"readarray": {flags: "t", values: "dnOsuCc", script: "C"},
-		"bind":      {flags: "lpsvPSVX", values: "mqurfx", script: "x"},
-		"enable":    {flags: "adnps", values: "f"},
-		"hash":      {flags: "ldtr", values: "p"},
+		"complete":  {options: "-abcdefgjksuvprDEIo:A:G:W:F:C:X:P:S:", script: "C"},
+		"compgen":   {options: "-abcdefgjksuvo:A:G:W:F:C:X:P:S:V:", script: "C"},
+		"mapfile":   {options: "-td:n:O:s:u:C:c:", script: "C"},
+		"readarray": {options: "-td:n:O:s:u:C:c:", script: "C"},
+		"bind":      {options: "-lpsvPSVXm:q:u:r:f:x:", script: "x"},
+		"enable":    {options: "-adnpsf:"},
+		"hash":      {options: "-ldtrp:"},
 	}[name]
 	o := g.parse(words[1:])
 	if text, ok := o.get(g.script); ok {
@@ -96,34 +90,20 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 	if w, ok := o.get("p"); ok && name == "hash" {
 		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)
 		for _, n := range o.rest {
-			f.defineAlias(n.text, w.text)
+			f.aliases[n.text] = w.text
 		}
 	}
 }
 
 // set remembers the positional parameters that a script sets.
 func (f *finder) set(words []word) {
-	for i, w := range words[1:] {
-		if w.text == "--" || !strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "+") {
-			list := words[i+1:]
-			if w.text == "--" {
-				list = list[1:]
-			}
-			f.remember("@", concat(list, " "), false)
-			for n, w := range list {
-				f.remember(strconv.Itoa(n+1), w, false)
-			}
-			return
-		}
+	i := slices.IndexFunc(words[1:], func(w word) bool { return isDashes(w) || !hasPrefix(w.text, "-", "+") })
+	if i < 0 {
+		return
 	}
-}
-
-// evaluatedIndexes analyzes array indexes, which some builtins evaluate even if they
-// are quoted.
-func (f *finder) evaluatedIndexes(sc scope, name string, words []word) {
-	for _, w := range words[1:] {
-		if !w.hole && strings.Contains(w.text, "[") {
-			f.subscript(sc.in(name), w.text)
-		}
+	list := withoutDashes(words[1+i:])
+	f.remember("@", concat(list, " "), false)
+	for n, w := range list {
+		f.remember(strconv.Itoa(n+1), w, false)
 	}
 }

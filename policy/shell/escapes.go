@@ -32,6 +32,19 @@ func unescape(s, special string) string {
 	return b.String()
 }
 
+// unescapedIndex returns the index of the first c in s that is not escaped, or -1.
+func unescapedIndex(s string, c byte) int {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case c:
+			return i
+		}
+	}
+	return -1
+}
+
 // ansiC resolves the escapes of $'…'.
 func ansiC(s string) string {
 	var b strings.Builder
@@ -82,13 +95,12 @@ func ansiC(s string) string {
 // number writes the character whose code is at the start of s and returns the number
 // of digits.
 func number(b *strings.Builder, s string, base, most int, unicode bool) int {
-	n := 0
-	for n < len(s) && n < most && digit(s[n]) < base {
-		n++
+	digits := "01234567"
+	if base == 16 {
+		digits = "0123456789abcdefABCDEF"
 	}
-	if n == 0 {
-		return 0
-	}
+	s = s[:min(len(s), most)]
+	n := len(s) - len(strings.TrimLeft(s, digits))
 	v, err := strconv.ParseUint(s[:n], base, 64)
 	if err != nil {
 		return 0
@@ -102,16 +114,4 @@ func number(b *strings.Builder, s string, base, most int, unicode bool) int {
 		b.WriteByte(byte(v))
 	}
 	return n
-}
-
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 99
 }

@@ -20,16 +20,19 @@ func (f *finder) substitutionsIn(sc scope, node syntax.Node) {
 			return
 		}
 	}
-	f.substitutions(sc, node)
+	f.walk(sc, node)
 }
 
-// substitutions walks a node for substitutionsIn.
-func (f *finder) substitutions(sc scope, node syntax.Node) {
+// walk analyzes the substitutions and statements in a node.
+func (f *finder) walk(sc scope, node syntax.Node) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if f.outOfSteps(sc) {
 			return false
 		}
 		switch n := n.(type) {
+		case *syntax.Stmt:
+			f.stmt(sc, n)
+			return false
 		case *syntax.CmdSubst:
 			inner := sc.in("$( )")
 			inner.assigns = nil
@@ -85,16 +88,12 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 // arithmetic analyzes an expression. Array indexes in quoted text are evaluated too
 // and can contain substitutions.
 func (f *finder) arithmetic(sc scope, node syntax.Node) {
-	if node == nil {
-		return
-	}
-	f.substitutionsIn(sc, node)
-	syntax.Walk(node, func(n syntax.Node) bool {
+	f.walk(sc, node)
+	for n := range syntax.Preorder(node) {
 		if q, ok := n.(*syntax.SglQuoted); ok {
 			f.expanded(sc.in("[ ]"), q.Value)
 		}
-		return true
-	})
+	}
 }
 
 // subscript analyzes a text such as a[$(id)], which some builtins evaluate.

@@ -18,9 +18,6 @@ func (f *finder) writtenFile(w word, text input, more bool) {
 	if w.hole || text.kind != inputText || len(f.files) == maxFiles {
 		return
 	}
-	if f.files == nil {
-		f.files = make(map[string]word)
-	}
 	name := path.Clean(w.text)
 	if before, ok := f.files[name]; ok && more {
 		f.files[name] = concat([]word{before, text.word}, "")
@@ -31,7 +28,7 @@ func (f *finder) writtenFile(w word, text input, more bool) {
 
 // fileText returns the text of a file that the call wrote.
 func (f *finder) fileText(w word) (word, bool) {
-	if w.hole || len(f.files) == 0 {
+	if w.hole {
 		return word{}, false
 	}
 	text, ok := f.files[path.Clean(w.text)]
@@ -51,10 +48,9 @@ func (f *finder) runWrittenFile(sc scope, words []word) {
 	name := words[0].text
 	first, _, _ := strings.Cut(text.code(), "\n")
 	if line, ok := strings.CutPrefix(first, "#!"); ok {
-		fields := strings.Fields(line)
-		for _, field := range fields {
-			if in, ok := interpreters()[languageName(ProgramName(field))]; ok && in != (interpreter{}) {
-				f.opaqueCode(sc, sc.in(name), name, text.text)
+		for field := range strings.FieldsSeq(line) {
+			if _, ok := interpreters()[languageName(ProgramName(field))]; ok {
+				f.opaqueCode(sc, name, text.text)
 				return
 			}
 		}

@@ -39,6 +39,18 @@ type finder struct {
 	input     input           // standard input set by exec < file
 }
 
+func newFinder() *finder {
+	return &finder{
+		seen:    make(map[string]bool),
+		parsers: make(map[syntax.LangVariant]*syntax.Parser),
+		vars:    make(map[string][]string),
+		unsure:  make(map[string]bool),
+		funcs:   make(map[string]*function),
+		aliases: make(map[string]string),
+		files:   make(map[string]word),
+	}
+}
+
 // A function is a shell function and the scope that defines it.
 type function struct {
 	bodies []*syntax.Stmt
@@ -49,7 +61,8 @@ type function struct {
 
 // A scope is the finder's position in the call. It is copied, not shared.
 type scope struct {
-	at        *pathStep
+	path      string // as in [Command.Path]
+	depth     int
 	src       string // text of the script, to quote parts of it
 	args      []word // positional parameters from $0 on; nil if not known
 	stdin     input
@@ -62,49 +75,28 @@ type scope struct {
 	Origin
 }
 
-// A pathStep is one step of a command's path.
-type pathStep struct {
-	up    *pathStep
-	label string
-	depth int
-	text  string
-}
-
-func (p *pathStep) String() string {
-	if p == nil {
-		return ""
-	}
-	if p.text == "" {
-		p.text = p.label
-		if up := p.up.String(); up != "" {
-			p.text = up + " > " + p.label
-		}
-	}
-	return p.text
-}
-
 // in returns the scope one step further in.
 func (sc scope) in(label string) scope {
-	depth := 1
-	if sc.at != nil {
-		depth = sc.at.depth + 1
+	if sc.path != "" {
+		label = sc.path + " > " + label
 	}
-	sc.at = &pathStep{up: sc.at, label: label, depth: depth}
+	sc.path = label
+	sc.depth++
 	return sc
 }
 
-func (sc scope) tooDeep() bool { return sc.at != nil && sc.at.depth > maxScriptDepth }
+func (sc scope) tooDeep() bool { return sc.depth > maxScriptDepth }
 
 // opaque adds an [Opaque].
 func (f *finder) opaque(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.path,
 		Origin: sc.Origin})
 }
 
 // blockAllow adds an [Opaque] that hides no command but keeps an allow from covering
 // the call.
 func (f *finder) blockAllow(sc scope, source, reason string, args ...any) {
-	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.at.String(),
+	f.addOpaque(Opaque{Reason: fmt.Sprintf(reason, args...), Source: oneLine(source), Path: sc.path,
 		NoAllow: true, Origin: sc.Origin})
 }
 
@@ -210,14 +202,15 @@ func (f *finder) emit(sc scope, words []word) int {
 	}
 	c := Command{
 		Argv:    make([]string, len(words)),
-		Path:    sc.at.String(),
+		Path:    sc.path,
 		Assigns: sc.assigns,
 		Writes:  sc.writes,
 		Derived: sc.derived,
 		danger:  sc.danger,
 		Origin:  sc.Origin,
+
+		Elsewhere: sc.elsewhere,
 	}
-	c.Elsewhere = sc.elsewhere
 	for i, w := range words {
 		c.Argv[i] = w.text
 		if w.hole {
@@ -243,8 +236,9 @@ func (f *finder) programName(sc scope, words []word) (string, bool) {
 		}
 		return name, true
 	}
-	if name, ok := shellVariable(w.text); ok {
-		f.dispatch(sc, name, words, -1)
+	switch strings.Trim(w.text, `${}"`) {
+	case "SHELL", "BASH", "0": // these commonly name a shell
+		f.dispatch(sc, "sh", words, -1)
 	}
 	if !w.many {
 		// "$dir/bin/git" runs a program called git.
@@ -313,7 +307,6 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 	body := sc.in(words[0].text + "()")
 	body.src = fn.scope.src
 	body.args = words
-	body.argsMoved = false
 	for _, s := range fn.bodies {
 		body.argsMoved = movesArgs(body.source(s))
 		f.stmt(body, s)
@@ -328,12 +321,8 @@ func (f *finder) callAlias(sc scope, words []word) {
 	if !ok || words[0].hole || !f.firstTime("alias", words[0].text, sc) {
 		return
 	}
-	tail := make([]string, 0, len(words))
-	for _, w := range words[1:] {
-		tail = append(tail, w.code())
-	}
-	aliased := word{text: text + " " + strings.Join(tail, " ")}
-	f.script(sc.reinterpreted("alias "+words[0].text), aliased, syntax.LangBash, nil)
+	text += " " + concat(words[1:], " ").code()
+	f.script(sc.reinterpreted("alias "+words[0].text), word{text: text}, syntax.LangBash, nil)
 }
 
 // firstTime reports whether text is analyzed for the first time in an equal scope.
@@ -352,26 +341,9 @@ func (f *finder) firstTime(kind, text string, sc scope) bool {
 	if f.seen[key.String()] {
 		return false
 	}
-	if f.seen == nil {
-		f.seen = make(map[string]bool)
-	}
 	f.seen[key.String()] = true
 	return true
 }
 
-// shellVariable returns the shell that a variable commonly names.
-func shellVariable(text string) (string, bool) {
-	switch strings.Trim(text, `${}"`) {
-	case "SHELL", "BASH", "0":
-		return "sh", true
-	}
-	return "", false
-}
-
-func texts(words []word) string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = w.text
-	}
-	return strings.Join(list, " ")
-}
+// texts returns the words as one line.
+func texts(words []word) string { return strings.Join(textsOf(words), " ") }

@@ -9,11 +9,9 @@ import (
 
 // gitGlobals are the options before the subcommand of git.
 var gitGlobals = wrapper{
-	flags:  "pPvh",
-	values: "Cc",
-	long: "paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs " +
-		"icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path " +
-		"exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
+	options: "-pPvhC:c: paginate no-pager no-replace-objects bare literal-pathspecs glob-pathspecs " +
+		"noglob-pathspecs icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path " +
+		"info-path exec-path git-dir= work-tree= namespace= super-prefix= config-env= list-cmds= attr-source=",
 }
 
 // git follows the commands that git's configuration and options start.
@@ -42,7 +40,17 @@ func (f *finder) git(sc scope, words []word) {
 	if a, ok := aliases[o.rest[0].text]; ok {
 		f.gitAlias(sc, a, o.rest[1:])
 	}
-	f.gitSub(sc, o.rest)
+	sub := o.rest[0].text
+	f.optionCommands(sc, "git "+sub, o.rest)
+	in := sc.in("git " + sub)
+	switch {
+	case sub == "bisect" && len(o.rest) > 2 && o.rest[1].text == "run":
+		f.call(in, o.rest[2:])
+	case sub == "submodule":
+		f.foreach(in, o.rest[1:])
+	case sub == "config":
+		f.gitSet(sc, o.rest[1:])
+	}
 }
 
 // gitConfig analyzes one -c name=value.
@@ -101,44 +109,11 @@ func gitCommandKey(key string) bool {
 	}
 	section, rest, _ := strings.Cut(key, ".")
 	name := rest[strings.LastIndexByte(rest, '.')+1:]
-	switch section {
-	case "pager":
-		return true
-	case "diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote", "trailer",
-		"guitool", "hook":
-		switch name {
-		case "command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
-			"uploadpack", "path", "vcs":
-			return true
-		}
-	}
-	return false
-}
-
-// gitSub analyzes the subcommands of git that start commands.
-func (f *finder) gitSub(sc scope, words []word) {
-	sub := words[0].text
-	in := sc.in("git " + sub)
-	for i := 1; i < len(words); i++ {
-		f.gitTransport(in, words[i])
-		for opt := range strings.FieldsSeq(gitOptions[sub]) {
-			if value, ok := optionValue(words, i, opt, true); ok {
-				f.script(in, value, syntax.LangBash, nil)
-			}
-		}
-		t := words[i].text
-		if sub == "clone" && (t == "-c" || t == "--config") && i+1 < len(words) {
-			f.gitConfig(sc, words[i+1], map[string]word{})
-		}
-	}
-	switch {
-	case sub == "bisect" && len(words) > 2 && words[1].text == "run":
-		f.call(in, words[2:])
-	case sub == "submodule" && len(words) > 1:
-		f.foreach(in, words[1:])
-	case sub == "config" && len(words) > 2:
-		f.gitSet(sc, words[1:])
-	}
+	sections := []string{"diff", "merge", "filter", "difftool", "mergetool", "credential", "browser", "man", "remote",
+		"trailer", "guitool", "hook"}
+	names := []string{"command", "textconv", "driver", "clean", "smudge", "process", "cmd", "helper", "receivepack",
+		"uploadpack", "path", "vcs"}
+	return section == "pager" || slices.Contains(sections, section) && slices.Contains(names, name)
 }
 
 // gitTransport analyzes a URL such as ext::command.
@@ -155,45 +130,21 @@ func (f *finder) foreach(sc scope, words []word) {
 	if i < 0 {
 		return
 	}
-	rest := words[i+1:]
-	for len(rest) > 0 && strings.HasPrefix(rest[0].text, "-") {
-		rest = rest[1:]
-	}
-	if len(rest) > 0 {
-		f.script(sc, concat(rest, " "), syntax.LangBash, nil)
+	words = words[i+1:]
+	command := slices.IndexFunc(words, func(w word) bool { return !strings.HasPrefix(w.text, "-") })
+	if command >= 0 {
+		f.script(sc, concat(words[command:], " "), syntax.LangBash, nil)
 	}
 }
 
 // gitSet analyzes the setting that git config writes.
 func (f *finder) gitSet(sc scope, words []word) {
-	var plain []word
-	for _, w := range words {
-		if !strings.HasPrefix(w.text, "-") && w.text != "set" && w.text != "add" {
-			plain = append(plain, w)
-		}
-	}
+	plain := slices.DeleteFunc(slices.Clone(words), func(w word) bool {
+		return strings.HasPrefix(w.text, "-") || w.text == "set" || w.text == "add"
+	})
 	if len(plain) < 2 {
 		return
 	}
 	key, value := plain[len(plain)-2], plain[len(plain)-1]
 	f.gitConfig(sc, concat([]word{key, {text: "="}, value}, ""), map[string]word{})
-}
-
-// gitOptions are the options of git's subcommands whose value is a command.
-var gitOptions = map[string]string{
-	"rebase":     "-x --exec",
-	"grep":       "-O --open-files-in-pager",
-	"difftool":   "-x --extcmd",
-	"clone":      "-u --upload-pack",
-	"fetch":      "--upload-pack",
-	"pull":       "--upload-pack",
-	"fetch-pack": "--upload-pack --exec",
-	"ls-remote":  "--upload-pack --exec",
-	"push":       "--receive-pack --exec",
-	"send-pack":  "--receive-pack --exec",
-	"archive":    "--exec",
-	"filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
-		"--msg-filter --commit-filter --tag-name-filter",
-	"send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
-	"daemon":     "--access-hook",
 }

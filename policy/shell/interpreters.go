@@ -19,57 +19,37 @@ type interpreter struct {
 }
 
 var interpreters = sync.OnceValue(func() map[string]interpreter {
-	return map[string]interpreter{
-		"python":  {code: "c", values: "mWXQ", stdin: true},
-		"pypy":    {code: "c", values: "mWX", stdin: true},
-		"ipython": {code: "c", values: "m", stdin: true},
-		"perl":    {code: "eE", values: "mMIx", stdin: true},
-		"ruby":    {code: "e", values: "rIECFTx", stdin: true},
-		"irb":     {stdin: true},
-		"node":    {code: "ep", long: "eval print", values: "rC", stdin: true},
-		"nodejs":  {code: "ep", long: "eval print", values: "rC", stdin: true},
-		"tsx":     {code: "ep", long: "eval print", stdin: true},
-		"ts-node": {code: "ep", long: "eval print", stdin: true},
-		"deno":    {sub: "eval", stdin: true},
-		"bun":     {code: "ep", long: "eval print"},
+	return byName(map[string]interpreter{
+		"python":                          {code: "c", values: "mWXQ", stdin: true},
+		"pypy":                            {code: "c", values: "mWX", stdin: true},
+		"ipython":                         {code: "c", values: "m", stdin: true},
+		"perl":                            {code: "eE", values: "mMIx", stdin: true},
+		"ruby":                            {code: "e", values: "rIECFTx", stdin: true},
+		"irb tclsh wish runghc jshell m4": {stdin: true},
+		"node nodejs":                     {code: "ep", long: "eval print", values: "rC", stdin: true},
+		"tsx ts-node":                     {code: "ep", long: "eval print", stdin: true},
+		"deno":                            {sub: "eval", stdin: true},
+		"bun":                             {code: "ep", long: "eval print"},
 		"php": {code: "rBREF", long: "run process-begin process-code process-end", values: "cdfzSt",
 			stdin: true},
-		"lua":        {code: "e", values: "l", stdin: true},
-		"luajit":     {code: "e", values: "lj", stdin: true},
-		"tclsh":      {stdin: true},
-		"wish":       {stdin: true},
-		"expect":     {code: "c", values: "df", stdin: true},
-		"osascript":  {code: "e", values: "ls", stdin: true},
-		"pwsh":       {code: "c", long: "command encodedcommand", stdin: true},
-		"powershell": {code: "c", long: "command encodedcommand", stdin: true},
-		"fish":       {code: "cC", long: "command init-command", stdin: true},
-		"csh":        {code: "c", stdin: true},
-		"tcsh":       {code: "c", stdin: true},
-		"nu":         {code: "ce", long: "commands execute", stdin: true},
-		"xonsh":      {code: "c", stdin: true},
-		"elvish":     {code: "c", stdin: true},
-		"rc":         {code: "c", stdin: true},
-		"Rscript":    {code: "e"},
-		"R":          {code: "e", stdin: true},
-		"julia":      {code: "eE", long: "eval print", values: "pLJHt", stdin: true},
-		"elixir":     {code: "e", long: "eval", values: "rS", stdin: true},
-		"iex":        {code: "e", long: "eval", stdin: true},
-		"erl":        {long: "eval"},
-		"groovy":     {code: "e", stdin: true},
-		"scala":      {code: "e", stdin: true},
-		"swift":      {code: "e", stdin: true},
-		"ghc":        {code: "e"},
-		"runghc":     {stdin: true},
-		"ocaml":      {code: "e", stdin: true},
-		"guile":      {code: "c", values: "lLeC", stdin: true},
-		"racket":     {code: "e", values: "fltpr", stdin: true},
-		"sbcl":       {long: "eval", stdin: true},
-		"clojure":    {code: "e", long: "eval", stdin: true},
-		"jshell":     {stdin: true},
-		"octave":     {long: "eval", stdin: true},
-		"m4":         {stdin: true},
-		"gnuplot":    {code: "e", stdin: true},
-	}
+		"lua":                                {code: "e", values: "l", stdin: true},
+		"luajit":                             {code: "e", values: "lj", stdin: true},
+		"expect":                             {code: "c", values: "df", stdin: true},
+		"osascript":                          {code: "e", values: "ls", stdin: true},
+		"pwsh powershell":                    {code: "c", long: "command encodedcommand", stdin: true},
+		"fish":                               {code: "cC", long: "command init-command", stdin: true},
+		"csh tcsh xonsh elvish rc":           {code: "c", stdin: true},
+		"nu":                                 {code: "ce", long: "commands execute", stdin: true},
+		"Rscript ghc":                        {code: "e"},
+		"R groovy scala swift ocaml gnuplot": {code: "e", stdin: true},
+		"julia":                              {code: "eE", long: "eval print", values: "pLJHt", stdin: true},
+		"elixir":                             {code: "e", long: "eval", values: "rS", stdin: true},
+		"iex clojure":                        {code: "e", long: "eval", stdin: true},
+		"erl":                                {long: "eval"},
+		"guile":                              {code: "c", values: "lLeC", stdin: true},
+		"racket":                             {code: "e", values: "fltpr", stdin: true},
+		"sbcl octave":                        {long: "eval", stdin: true},
+	})
 })
 
 var version = lazyregexp.New(`^(python|pypy|perl|ruby|lua|luajit|php|node|tclsh|ipython|pwsh)[0-9.]+(-[a-z]+)?w?$`)
@@ -91,7 +71,6 @@ func languageName(name string) string {
 // interpreter marks code in another language as opaque, and lists commands that are
 // literals in it.
 func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
-	inner := sc.in(name)
 	rest := words[1:]
 	for len(rest) > 0 && isInterpreterOption(rest[0]) {
 		w := rest[0]
@@ -101,9 +80,9 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			return
 		}
 		if code, ok := in.codeOf(w, rest); ok {
-			sc.Word, inner.Word = code.pos, code.pos
-			f.opaqueCode(sc, inner, name, code.text)
-			f.shellLike(inner, name, code)
+			sc.Word = code.pos
+			f.opaqueCode(sc, name, code.text)
+			f.shellLike(sc, name, code)
 			return
 		}
 		if len(w.text) == 2 && strings.Contains(in.values, w.text[1:]) && len(rest) > 0 {
@@ -111,18 +90,25 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		}
 	}
 	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
-		f.opaqueCode(sc, inner, name, rest[1].text)
+		f.opaqueCode(sc, name, rest[1].text)
 		return
 	}
 	if len(rest) > 0 {
 		if text, ok := f.fileText(rest[0]); ok {
-			f.opaqueCode(sc, inner, name, text.text)
+			f.opaqueCode(sc, name, text.text)
 			return
 		}
 	}
-	if in.stdin {
-		f.codeFromInput(sc, name, words, rest)
+	if !in.stdin || len(rest) > 0 && !isStdin(rest[0]) && rest[0].proc == nil {
+		return
 	}
+	if len(rest) > 0 && rest[0].proc != nil {
+		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
+	}
+	f.runInput(sc, name, words, func(sc scope) {
+		f.opaqueCode(sc, name, sc.stdin.word.text)
+		f.shellLike(sc, name, sc.stdin.word)
+	})
 }
 
 // isInterpreterOption reports whether a word is an option, or a hole that begins like
@@ -133,24 +119,9 @@ func isInterpreterOption(w word) bool {
 }
 
 // opaqueCode marks text as code that is not analyzed.
-func (f *finder) opaqueCode(sc, inner scope, name, text string) {
+func (f *finder) opaqueCode(sc scope, name, text string) {
 	f.opaque(sc, text, "%s code is not looked into", name)
-	f.code(inner, text)
-}
-
-// codeFromInput follows an interpreter that reads its code from standard input or a
-// process substitution, judging by its operands.
-func (f *finder) codeFromInput(sc scope, name string, words, operands []word) {
-	if len(operands) > 0 {
-		first := operands[0]
-		if !isStdin(first) && first.proc == nil {
-			return
-		}
-		if first.proc != nil {
-			sc.stdin = f.outputOf(sc, first.proc.Stmts)
-		}
-	}
-	f.codeInput(sc, name, words)
+	f.code(sc.in(name), text)
 }
 
 // codeOf returns the code that is the value of an option.
@@ -188,31 +159,12 @@ func (in interpreter) codeOf(w word, rest []word) (word, bool) {
 	return word{}, false
 }
 
-// codeInput analyzes the code that an interpreter reads from standard input.
-func (f *finder) codeInput(sc scope, name string, words []word) {
-	if sc.stdin.kind == inputNone {
-		sc.stdin = f.input
-	}
-	switch sc.stdin.kind {
-	case inputNone:
-		f.opaque(sc, texts(words), "%s runs what it is given later", name)
-	case inputText:
-		f.opaqueCode(sc, sc.in(name), name, sc.stdin.word.text)
-		f.shellLike(sc.in(name), name, sc.stdin.word)
-	case inputPipe:
-		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
-		f.endanger(sc, sc.stdin.from)
-	case inputFile:
-		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
-	}
-}
-
 // shellLike parses code for a shell of another language as bash, to find at least
 // some of its commands.
 func (f *finder) shellLike(sc scope, name string, code word) {
 	if isOtherShell(languageName(name)) {
 		if stmts, err := f.parse(code.code(), syntax.LangBash); err == nil {
-			sc = sc.reinterpreted(name)
+			sc = sc.in(name).reinterpreted(name)
 			sc.src = code.code()
 			f.stmts(sc, stmts)
 		}

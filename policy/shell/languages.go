@@ -67,8 +67,8 @@ func (f *finder) recipes(sc scope, text string) {
 
 // awk analyzes awk programs, which can start commands.
 func (f *finder) awk(sc scope, name string, words []word) {
-	g := wrapper{flags: "hVcCtSOPrbnNIks", values: "fFvEielLDWpo",
-		long: "file= field-separator= assign= source= exec= include= load="}
+	g := wrapper{options: "-hVcCtSOPrbnNIksf:F:v:E:i:e:l:L:D:W:p:o: file= field-separator= assign= source= exec= " +
+		"include= load="}
 	o := g.parse(words[1:])
 	var programs []word
 	file, isFile := o.get("f file E exec")
@@ -81,12 +81,7 @@ func (f *finder) awk(sc scope, name string, words []word) {
 	if !isFile && len(o.rest) > 0 {
 		programs = append(programs, o.rest[0])
 	}
-	for _, opt := range o.list {
-		if opt.name == "e" || opt.name == "source" {
-			programs = append(programs, opt.value)
-		}
-	}
-	for _, p := range programs {
+	for _, p := range append(programs, o.all("e source")...) {
 		if p.hole {
 			f.opaque(sc, p.text, "the %s program is not known before it runs", name)
 		}
@@ -137,23 +132,13 @@ func awkBare(s string) string {
 
 // sed analyzes sed programs: the e command and the e flag run commands.
 func (f *finder) sed(sc scope, name string, words []word) {
-	g := wrapper{
-		flags:    "nErsuzb",
-		values:   "efl",
-		attached: "i",
-		long: "expression= file= quiet silent regexp-extended separate unbuffered null-data in-place line-length= " +
-			"sandbox posix debug follow-symlinks binary",
-	}
+	g := wrapper{options: "-nErsuzbe:f:l:i:: expression= file= quiet silent regexp-extended separate unbuffered " +
+		"null-data in-place line-length= sandbox posix debug follow-symlinks binary"}
 	o := g.parse(words[1:])
 	if _, ok := o.get("sandbox"); ok {
 		return
 	}
-	var programs []word
-	for _, opt := range o.list {
-		if opt.name == "e" || opt.name == "expression" {
-			programs = append(programs, opt.value)
-		}
-	}
+	programs := o.all("e expression")
 	if _, ok := o.get("e expression f file"); !ok && len(o.rest) > 0 {
 		programs = append(programs, o.rest[0])
 	}
@@ -185,12 +170,12 @@ func sedRuns(program string) (string, bool) {
 			line, _, _ := strings.Cut(s[1:], "\n")
 			return line, true
 		case 's', 'y':
-			var parts []string
+			var replacement string
 			kind := s[0]
-			parts, s = sedParts(s[1:])
+			replacement, s = sedReplacement(s[1:])
 			flags := len(s) - len(strings.TrimLeft(s, "gpiImMe0123456789"))
 			if kind == 's' && strings.Contains(s[:flags], "e") {
-				return parts[1], true
+				return replacement, true
 			}
 			s = s[flags:]
 			if strings.HasPrefix(s, "w") {
@@ -230,37 +215,27 @@ func sedAddress(s string) string {
 
 // afterDelimiter returns what follows the next delimiter.
 func afterDelimiter(s string, d byte) string {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case d:
-			return s[i+1:]
-		}
+	i := unescapedIndex(s, d)
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return s[i+1:]
 }
 
-// sedParts cuts the pattern and replacement off s/pattern/replacement/flags.
-func sedParts(s string) (parts []string, rest string) {
-	parts = []string{"", ""}
+// sedReplacement returns the replacement in /pattern/replacement/flags, and the flags.
+func sedReplacement(s string) (replacement, flags string) {
 	if s == "" {
-		return parts, ""
+		return "", ""
 	}
-	d := s[0]
-	rest = s[1:]
-	for i := range parts {
-		after := afterDelimiter(rest, d)
-		parts[i] = strings.TrimSuffix(rest[:len(rest)-len(after)], string(d))
-		rest = after
-	}
-	return parts, rest
+	after := afterDelimiter(s[1:], s[0])
+	flags = afterDelimiter(after, s[0])
+	return strings.TrimSuffix(after[:len(after)-len(flags)], string(s[0])), flags
 }
 
 // editor analyzes the commands on the command line of an editor.
 func (f *finder) editor(sc scope, name string, words []word) {
 	for i, w := range words[1:] {
-		text := ""
+		var text string
 		switch t := w.text; {
 		case (t == "-c" || t == "--cmd" || t == "--eval" || t == "-eval" || t == "-S" || t == "--execute") &&
 			i+2 < len(words):
@@ -284,10 +259,7 @@ func (f *finder) editor(sc scope, name string, words []word) {
 // shellEscapes analyzes the shell escapes of interactive programs.
 func (f *finder) shellEscapes(sc scope, name string, words []word) {
 	in := sc.in(name)
-	list := make([]string, 0, len(words))
-	for _, w := range words[1:] {
-		list = append(list, w.text)
-	}
+	list := textsOf(words[1:])
 	if sc.stdin.kind == inputText {
 		list = append(list, strings.Split(sc.stdin.word.code(), "\n")...)
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -9,11 +10,15 @@ import (
 // optionCommands analyzes the options by which common programs start another.
 func (f *finder) optionCommands(sc scope, name string, words []word) {
 	names := commandOptions[name]
-	if names == "" && name != "ssh" {
+	isGit := strings.HasPrefix(name, "git ")
+	if names == "" && name != "ssh" && !isGit {
 		return
 	}
 	in := sc.in(name)
 	for i := 1; i < len(words); i++ {
+		if isGit {
+			f.gitTransport(in, words[i])
+		}
 		for opt := range strings.FieldsSeq(names) {
 			if value, ok := optionValue(words, i, opt, name != "tar"); ok {
 				f.script(in, value, syntax.LangBash, nil)
@@ -24,6 +29,8 @@ func (f *finder) optionCommands(sc scope, name string, words []word) {
 			f.sshOption(in, words, i)
 		case name == "tar", name == "gtar", name == "bsdtar":
 			f.tarCheckpoint(in, words[i])
+		case name == "git clone" && (words[i].text == "-c" || words[i].text == "--config") && i+1 < len(words):
+			f.gitConfig(sc, words[i+1], map[string]word{})
 		}
 	}
 }
@@ -78,19 +85,27 @@ var commandOptions = map[string]string{
 	"wget":      "--use-askpass",
 	"restic":    "--password-command",
 	"cpio":      "--rsh-command",
+
+	"git rebase":     "-x --exec",
+	"git grep":       "-O --open-files-in-pager",
+	"git difftool":   "-x --extcmd",
+	"git clone":      "-u --upload-pack",
+	"git fetch":      "--upload-pack",
+	"git pull":       "--upload-pack",
+	"git fetch-pack": "--upload-pack --exec",
+	"git ls-remote":  "--upload-pack --exec",
+	"git push":       "--receive-pack --exec",
+	"git send-pack":  "--receive-pack --exec",
+	"git archive":    "--exec",
+	"git filter-branch": "--setup --subdirectory-filter --env-filter --tree-filter --index-filter --parent-filter " +
+		"--msg-filter --commit-filter --tag-name-filter",
+	"git send-email": "--to-cmd --cc-cmd --sendmail-cmd --header-cmd",
+	"git daemon":     "--access-hook",
 }
 
 // sshOption analyzes -o Name=command.
 func (f *finder) sshOption(sc scope, words []word, i int) {
-	w := words[i]
-	switch {
-	case w.text == "-o" && i+1 < len(words):
-		w = words[i+1]
-	case strings.HasPrefix(w.text, "-o"):
-		w = cutWord(w, 2)
-	default:
-		return
-	}
+	w, _ := optionValue(words, i, "-o", true)
 	name, _, ok := strings.Cut(w.text, "=")
 	if !ok {
 		if name, _, ok = strings.Cut(w.text, " "); !ok {
@@ -118,14 +133,22 @@ type options struct {
 
 // get returns the value of the last option that has one of the names.
 func (o options) get(names string) (word, bool) {
-	for i := len(o.list) - 1; i >= 0; i-- {
-		for name := range strings.FieldsSeq(names) {
-			if o.list[i].name == name {
-				return o.list[i].value, true
-			}
+	values := o.all(names)
+	if len(values) == 0 {
+		return word{}, false
+	}
+	return values[len(values)-1], true
+}
+
+// all returns the values of all options that have one of the names.
+func (o options) all(names string) []word {
+	var values []word
+	for _, opt := range o.list {
+		if slices.Contains(strings.Fields(names), opt.name) {
+			values = append(values, opt.value)
 		}
 	}
-	return word{}, false
+	return values
 }
 
 // parse splits args into options and other words.
@@ -163,8 +186,11 @@ func (g wrapper) parse(args []word) options {
 func (g wrapper) longOption(o *options, args []word) []word {
 	name, value, attached := strings.Cut(strings.TrimPrefix(args[0].text, "--"), "=")
 	match := ""
-	for l := range strings.FieldsSeq(g.long) {
+	for l := range strings.FieldsSeq(g.options) {
 		full := strings.TrimRight(l, "=")
+		if strings.HasPrefix(full, "-") {
+			continue // the short ones
+		}
 		if full == name {
 			match = l
 			break
@@ -211,30 +237,32 @@ func cutWord(w word, n int) word {
 // shortOptions parses a cluster such as -xzf file and returns the rest of args.
 func (g wrapper) shortOptions(o *options, args []word) []word {
 	cluster, rest := args[0].text, args[1:]
+	short := ""
+	if strings.HasPrefix(g.options, "-") {
+		short, _, _ = strings.Cut(g.options[1:], " ")
+	}
 	for i := 1; i < len(cluster); i++ {
 		name := cluster[i : i+1]
+		_, after, known := strings.Cut(short, name)
+		opt := option{name: name}
 		switch {
-		case strings.Contains(g.values, name):
-			if i+1 < len(cluster) {
-				o.list = append(o.list, option{name, cutWord(args[0], i+1)})
-				return rest
-			}
-			if len(rest) == 0 {
-				return rest
-			}
-			o.list = append(o.list, option{name, rest[0]})
-			return rest[1:]
-		case strings.Contains(g.attached, name):
-			o.list = append(o.list, option{name, cutWord(args[0], i+1)})
-			return rest
-		case strings.Contains(g.flags, name):
-			o.list = append(o.list, option{name: name})
-		default:
+		case !known || name == ":":
 			if o.unknown == "" {
 				o.unknown = "-" + name
 			}
 			return rest
+		case !strings.HasPrefix(after, ":"):
+			o.list = append(o.list, opt)
+			continue
+		case i+1 < len(cluster) || strings.HasPrefix(after, "::"):
+			opt.value = cutWord(args[0], i+1)
+		case len(rest) == 0:
+			return rest
+		default:
+			opt.value, rest = rest[0], rest[1:]
 		}
+		o.list = append(o.list, opt)
+		return rest
 	}
 	return rest
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -15,13 +16,12 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 		return pipe
 	}
 	name := ProgramName(unescape(c.Args[0].Lit(), ""))
-	switch name {
-	case "echo", "printf", "cat", "tee":
-	default:
+	if !slices.Contains([]string{"echo", "printf", "cat", "tee"}, name) {
 		return pipe
 	}
 	for _, r := range s.Redirs {
-		quiet := finder{steps: f.steps} // its commands are listed already
+		quiet := newFinder() // its commands are listed already
+		quiet.steps = f.steps
 		quiet.redirect(&sc, r)
 		f.steps = quiet.steps
 	}
@@ -96,19 +96,21 @@ func echoOutput(args []word) word {
 		escapes = escapes || strings.Contains(args[0].text, "e")
 		args = args[1:]
 	}
-	return concatWith(args, "\n", func(s string) string {
-		if escapes {
-			return ansiC(s)
+	args = slices.Clone(args)
+	for i, a := range args {
+		if escapes && !a.hole {
+			args[i].text = ansiC(a.text)
 		}
-		return s
-	})
+	}
+	line := concat(args, " ")
+	line.text += "\n"
+	line.script += "\n"
+	return line
 }
 
 // printfOutput returns what printf prints, for formats that pass text unchanged.
 func printfOutput(args []word) word {
-	if len(args) > 0 && args[0].text == "--" {
-		args = args[1:]
-	}
+	args = withoutDashes(args)
 	if len(args) == 0 || args[0].hole || strings.HasPrefix(args[0].text, "-v") {
 		return word{text: "printf", hole: true, script: unknownVar}
 	}

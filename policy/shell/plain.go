@@ -21,12 +21,12 @@ import (
 //
 // Any other script that an allow covers runs inside the sandbox, unasked.
 
-// plainScript returns the commands of a script in the plain subset, if the parser
-// finds exactly the same ones.
-func plainScript(src string) ([][]string, bool) {
+// isPlain reports whether a script is in the plain subset, and the parser finds exactly
+// the commands in it.
+func isPlain(src string) bool {
 	commands, ok := splitPlain(src)
 	if !ok {
-		return nil, false
+		return false
 	}
 	var parsed [][]string
 	for _, c := range Find([]string{"bash", "-c", src}).Commands {
@@ -34,7 +34,7 @@ func plainScript(src string) ([][]string, bool) {
 			parsed = append(parsed, c.Argv)
 		}
 	}
-	return commands, slices.EqualFunc(commands, parsed, slices.Equal)
+	return slices.EqualFunc(commands, parsed, slices.Equal)
 }
 
 // splitPlain splits a script in the plain subset into its commands.
@@ -144,12 +144,8 @@ func isShell(program string) bool {
 
 // isOtherShell reports whether name is a shell whose language is not parsed.
 func isOtherShell(name string) bool {
-	switch name {
-	case "fish", "csh", "tcsh", "xonsh", "elvish", "rc", "es", "nu", "pwsh", "powershell", "cmd",
-		"yash", "osh", "ysh", "oil", "mrsh", "posh", "scsh", "ion", "murex":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"fish", "csh", "tcsh", "xonsh", "elvish", "rc", "es", "nu", "pwsh", "powershell",
+		"cmd", "yash", "osh", "ysh", "oil", "mrsh", "posh", "scsh", "ion", "murex"}, name)
 }
 
 // Plain reports whether all scripts of the call that run on this machine are in
@@ -164,7 +160,7 @@ func (f Found) Plain() bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(f.scripts, isNotPlain)
+	return !slices.ContainsFunc(f.scripts, func(script string) bool { return !isPlain(script) })
 }
 
 // startsOtherShell reports whether argv is a shell, or ends in one with a script,
@@ -174,7 +170,7 @@ func startsOtherShell(argv []string) bool {
 		if !isShell(program) || i > 0 && (i+1 == len(argv) || !takesScript(argv[i+1])) {
 			continue
 		}
-		if !RunsScript(argv[i:]) || isNotPlain(argv[i+2]) {
+		if !RunsScript(argv[i:]) || !isPlain(argv[i+2]) {
 			return true
 		}
 	}
@@ -184,9 +180,4 @@ func startsOtherShell(argv []string) bool {
 // takesScript reports whether an option can be -c, -lc, -Command or /c.
 func takesScript(option string) bool {
 	return strings.HasPrefix(option, "-") && strings.ContainsAny(option, "cC") || option == "/c"
-}
-
-func isNotPlain(script string) bool {
-	_, ok := plainScript(script)
-	return !ok
 }

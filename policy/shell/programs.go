@@ -18,7 +18,7 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	if f.runsScripts(sc, name, words, i) {
 		return
 	}
-	if !f.builtin(sc, name, words, i) && !f.starter(sc, name, words, i) && !f.language(sc, name, words) {
+	if !f.evaluator(sc, name, words, i) && !f.starter(sc, name, words, i) {
 		f.unknownWrapper(sc, name, words)
 	}
 	f.optionCommands(sc, name, words)
@@ -52,8 +52,9 @@ func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	return false
 }
 
-// builtin follows shell builtins. It reports whether name is one of them.
-func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
+// evaluator follows shell builtins, and programs whose own language can start
+// commands. It reports whether name is one of them.
+func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 	switch name {
 	case "eval":
 		f.eval(sc, words, i)
@@ -66,9 +67,24 @@ func (f *finder) builtin(sc scope, name string, words []word, i int) bool {
 	case "complete", "compgen", "mapfile", "readarray", "bind", "enable", "hash":
 		f.builtinOption(sc, name, words)
 	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly":
-		f.evaluatedIndexes(sc, name, words)
+		for _, w := range words[1:] {
+			if !w.hole {
+				f.subscript(sc.in(name), w.text) // quoted array indexes are evaluated too
+			}
+		}
 	case "set":
 		f.set(words)
+	case "make", "gmake", "nmake", "bmake":
+		f.makeTool(sc, name, words)
+	case "awk", "gawk", "mawk", "nawk", "original-awk":
+		f.awk(sc, name, words)
+	case "sed", "gsed":
+		f.sed(sc, name, words)
+	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
+		f.editor(sc, name, words)
+	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
+		f.shellEscapes(sc, name, words)
+		f.unknownWrapper(sc, name, words)
 	default:
 		return false
 	}
@@ -105,32 +121,15 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 	case "screen", "abduco", "dtach":
 		f.screen(sc, name, words)
 	case "kubectl", "oc":
-		f.afterDashes(sc, name, words)
+		if end := slices.IndexFunc(words, isDashes); end >= 0 {
+			in := sc.in(name)
+			in.elsewhere = true
+			f.call(in, words[end+1:])
+		}
 	case "at", "batch", "crontab":
 		f.deferred(sc, name, words)
 	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
 		f.guessCommandStart(sc, name, words)
-	default:
-		return false
-	}
-	return true
-}
-
-// language follows programs whose own language can start commands. It reports
-// whether name is one of them.
-func (f *finder) language(sc scope, name string, words []word) bool {
-	switch name {
-	case "make", "gmake", "nmake", "bmake":
-		f.makeTool(sc, name, words)
-	case "awk", "gawk", "mawk", "nawk", "original-awk":
-		f.awk(sc, name, words)
-	case "sed", "gsed":
-		f.sed(sc, name, words)
-	case "ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs":
-		f.editor(sc, name, words)
-	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
-		f.shellEscapes(sc, name, words)
-		f.unknownWrapper(sc, name, words)
 	default:
 		return false
 	}
@@ -143,12 +142,7 @@ func isDashes(w word) bool { return w.text == "--" }
 func (f *finder) scriptPerArgument(sc scope, name string, words []word) {
 	g := wrappers()[name]
 	o := g.parse(words[1:])
-	for _, opt := range o.list {
-		if strings.Contains(" "+g.script+" ", " "+opt.name+" ") {
-			o.rest = append(o.rest, opt.value)
-		}
-	}
-	for _, w := range o.rest {
+	for _, w := range append(o.rest, o.all(g.script)...) {
 		f.script(sc.in(name), w, syntax.LangBash, nil)
 	}
 }
@@ -171,11 +165,7 @@ func (f *finder) find(sc scope, name string, words []word) {
 // fd follows fd to the command that it starts.
 func (f *finder) fd(sc scope, name string, words []word) {
 	for i := 1; i < len(words); i++ {
-		t := words[i].text
-		first, attached := "", false
-		if long, value, ok := strings.Cut(t, "="); ok {
-			t, first, attached = long, value, true
-		}
+		t, first, attached := strings.Cut(words[i].text, "=")
 		switch t {
 		case "-x", "--exec", "-X", "--exec-batch":
 			command := withHoles(words[i+1:], "{}", nil)
@@ -194,17 +184,12 @@ func (f *finder) fd(sc scope, name string, words []word) {
 // parallel follows GNU parallel: the words before ::: are a script, or if there are
 // none, each argument is one.
 func (f *finder) parallel(sc scope, words []word) {
-	g := wrapper{
-		flags:    "0kmqtuvXxz",
-		values:   "aCDdEIjLNnPSs",
-		attached: "il",
-		long: "jobs= colsep= delay= timeout= retries= halt= joblog= results= load= memfree= nice= arg-file= " +
-			"max-args= max-procs= max-replace-args= max-lines= max-chars= delimiter= tagstring= tmpdir= " +
-			"sshlogin= sshloginfile= workdir= env= block= recstart= recend= basefile= return= trc= link dry-run " +
-			"keep-order group ungroup line-buffer tag verbose bar eta progress pipe pipepart will-cite no-notice " +
-			"citation quote xargs no-run-if-empty null silent shuf resume resume-failed cleanup plain " +
-			"interactive compress files header= shebang wd= rpl=",
-	}
+	g := wrapper{options: "-0kmqtuvXxza:C:D:d:E:I:j:L:N:n:P:S:s:i::l:: jobs= colsep= delay= timeout= retries= halt= " +
+		"joblog= results= load= memfree= nice= arg-file= max-args= max-procs= max-replace-args= max-lines= " +
+		"max-chars= delimiter= tagstring= tmpdir= sshlogin= sshloginfile= workdir= env= block= recstart= " +
+		"recend= basefile= return= trc= link dry-run keep-order group ungroup line-buffer tag verbose bar eta " +
+		"progress pipe pipepart will-cite no-notice citation quote xargs no-run-if-empty null silent shuf " +
+		"resume resume-failed cleanup plain interactive compress files header= shebang wd= rpl="}
 	o := g.parse(words[1:])
 	in := sc.in("parallel")
 	if o.unknown != "" {
@@ -236,33 +221,23 @@ func (f *finder) parallel(sc scope, words []word) {
 		}
 	}
 	text := texts(command)
-	marked := false
-	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}", "{#}", "{%}"} {
-		marked = marked || strings.Contains(text, mark)
-	}
-	if !marked {
+	if fillMarks(text) == text && !strings.Contains(text, "{#}") && !strings.Contains(text, "{%}") {
 		command = append(command[:end:end], word{text: "{}"})
 	}
 	for _, g := range guesses {
 		f.source(in.reinterpreted("arguments"), strings.ReplaceAll(texts(command), "{}", g), syntax.LangBash, nil)
 	}
 	script := concat(command, " ")
-	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"} {
-		script.text = strings.ReplaceAll(script.text, mark, unknownVar)
-		script.script = strings.ReplaceAll(script.script, mark, unknownVar)
-	}
+	script.text, script.script = fillMarks(script.text), fillMarks(script.script)
 	f.script(in, script, syntax.LangBash, nil)
 }
 
-// afterDashes follows programs that start the words after --.
-func (f *finder) afterDashes(sc scope, name string, words []word) {
-	end := slices.IndexFunc(words, isDashes)
-	if end < 0 {
-		return
+// fillMarks puts unknown text in place of the marks of parallel.
+func fillMarks(text string) string {
+	for _, mark := range []string{"{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"} {
+		text = strings.ReplaceAll(text, mark, unknownVar)
 	}
-	in := sc.in(name)
-	in.elsewhere = true
-	f.call(in, words[end+1:])
+	return text
 }
 
 // unknownWrapper follows an unknown program whose arguments look like those of a
@@ -276,23 +251,15 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 		return
 	}
 	for i := 1; i < min(len(words), 8); i++ {
-		switch words[i].text {
-		case "run", "exec", "shell", "exec-env":
-		case "-E":
-			if name != "cmake" {
-				continue
-			}
-		case "--args":
-			if name != "gdb" {
-				continue
-			}
-		default:
+		t := words[i].text
+		needsDashes := t == "run" || t == "exec" || t == "shell"
+		if !needsDashes && t != "exec-env" && (t != "-E" || name != "cmake") && (t != "--args" || name != "gdb") {
 			continue
 		}
 		rest := words[i+1:]
 		if end := slices.IndexFunc(rest, isDashes); end >= 0 {
 			rest = rest[end+1:]
-		} else if words[i].text == "run" || words[i].text == "exec" || words[i].text == "shell" {
+		} else if needsDashes {
 			return
 		}
 		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
@@ -305,9 +272,6 @@ func (f *finder) unknownWrapper(sc scope, name string, words []word) {
 // guessCommandStart follows wrappers with too many options to know: any argument
 // that is not an option may be the command.
 func (f *finder) guessCommandStart(sc scope, name string, words []word) {
-	if len(words) < 2 {
-		return
-	}
 	tried := 0
 	for i := 1; i < len(words) && tried < 3; i++ {
 		if strings.HasPrefix(words[i].text, "-") {
@@ -333,9 +297,9 @@ func (f *finder) deferred(sc scope, name string, words []word) {
 
 // screen follows terminal multiplexers to the command that they start.
 func (f *finder) screen(sc scope, name string, words []word) {
-	g := wrapper{flags: "dDmrRxXUAailnoOqvOwN", values: "acehLpsStT", attached: ""}
+	g := wrapper{options: "-dDmrRxXUAilnoOqvwNa:c:e:h:L:p:s:S:t:T:"}
 	if name != "screen" {
-		g = wrapper{flags: "nNczA", values: "eErRp", operands: 1}
+		g = wrapper{options: "-nNczAe:E:r:R:p:", operands: 1}
 	}
 	o := g.parse(words[1:])
 	if len(o.rest) > g.operands {

@@ -27,7 +27,7 @@ func (c Command) ReadOnly() bool {
 		}
 		name = ProgramName(name)
 	}
-	if onlyRead[name] {
+	if slices.Contains(onlyRead, name) {
 		return true
 	}
 	check := readOnlyIf[name]
@@ -35,59 +35,37 @@ func (c Command) ReadOnly() bool {
 }
 
 // onlyRead are the commands that only read, whatever their arguments.
-var onlyRead = map[string]bool{
-	":": true, "[": true, "basename": true, "cat": true, "cd": true, "cmp": true, "comm": true, "cut": true,
-	"df": true, "dirname": true, "du": true, "echo": true, "egrep": true, "expr": true, "false": true,
-	"fgrep": true, "fold": true, "grep": true, "head": true, "id": true, "join": true, "ls": true, "md5sum": true,
-	"nl": true, "nproc": true, "numfmt": true, "od": true, "paste": true, "pwd": true, "readlink": true,
-	"realpath": true, "rev": true, "seq": true, "sha1sum": true, "sha256sum": true, "sha512sum": true, "stat": true,
-	"strings": true, "tac": true, "tail": true, "test": true, "tr": true, "true": true, "type": true, "uname": true,
-	"wc": true, "which": true, "whoami": true,
-}
+var onlyRead = strings.Fields(`
+	: [ basename cat cd cmp comm cut df dirname du echo egrep expr false fgrep fold grep head id join ls md5sum nl
+	nproc numfmt od paste pwd readlink realpath rev seq sha1sum sha256sum sha512sum stat strings tac tail test tr
+	true type uname wc which whoami
+`)
 
 // readOnlyIf are the commands that only read with some arguments.
-var readOnlyIf = map[string]func(args []string) bool{
-	"base64": func(args []string) bool {
-		return !hasFlag(args, 'o', "output")
-	},
+var readOnlyIf = map[string]condition{
+	"base64": not(flag("o", "output")),
 	"command": func(args []string) bool {
 		return len(args) > 1 && (args[0] == "-v" || args[0] == "-V")
 	},
 	"date": func(args []string) bool {
-		return !hasFlag(args, 's', "set") &&
+		return !hasFlag(args, "s", "set") &&
 			!slices.ContainsFunc(args, func(a string) bool { return a != "" && strings.Trim(a, "0123456789.") == "" })
 	},
-	"diff": func(args []string) bool {
-		return !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--output") })
-	},
-	"find":   findReads,
+	"diff":   not(anyPrefix("--output")),
+	"find":   not(anyOf("-exec -execdir -ok -okdir -delete -fls -fprint -fprint0 -fprintf")),
 	"printf": func(args []string) bool { return len(args) > 0 && !strings.HasPrefix(args[0], "-v") },
 	"rg":     rgReads,
-	"sed":    sedReads,
-	"sort": func(args []string) bool {
-		return !hasFlag(args, 'o', "output") && !hasFlag(args, 'T', "temporary-directory") &&
-			!slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--c") })
+	"sed": func(args []string) bool { // sed -n N,Mp with at most one file
+		return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
+			(len(args) < 3 || !strings.HasPrefix(args[2], "-"))
 	},
+	"sort": all(not(flag("oT", "output temporary-directory")), not(anyPrefix("--c"))),
 	"uniq": func(args []string) bool {
 		// A second operand is the file that uniq writes.
-		operands := 0
-		for _, a := range args {
-			if !strings.HasPrefix(a, "-") || a == "-" {
-				operands++
-			}
-		}
-		return operands < 2
+		operands := slices.DeleteFunc(slices.Clone(args),
+			func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" })
+		return len(operands) < 2
 	},
-}
-
-func findReads(args []string) bool {
-	return !slices.ContainsFunc(args, func(a string) bool {
-		switch a {
-		case "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf":
-			return true
-		}
-		return false
-	})
 }
 
 // rgReads rejects the options by which rg starts other programs.
@@ -107,9 +85,3 @@ func rgReads(args []string) bool {
 }
 
 var sedLines = lazyregexp.New(`^([0-9]+,)?[0-9]+p$`)
-
-// sedReads accepts sed -n N,Mp with at most one file.
-func sedReads(args []string) bool {
-	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
-		(len(args) < 3 || !strings.HasPrefix(args[2], "-"))
-}

@@ -26,44 +26,39 @@ const (
 // redirect analyzes one redirection.
 func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	f.substitutionsIn(*sc, r.Word)
-	stdin := r.N == nil || r.N.Value == "0"
+	w := f.word(*sc, r.Word)
+	in := sc.stdin
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
-		text := f.heredoc(*sc, r)
-		if stdin {
-			sc.stdin = input{kind: inputText, word: text}
-		}
+		in = input{kind: inputText, word: f.heredoc(*sc, r)}
 	case syntax.WordHdoc:
-		if stdin {
-			sc.stdin = input{kind: inputText, word: f.word(*sc, r.Word)}
-		}
+		in = input{kind: inputText, word: w}
 	case syntax.RdrIn:
-		if stdin {
-			sc.stdin = f.fileInput(*sc, r.Word)
-		}
+		in = f.fileInput(*sc, w)
 	case syntax.DplIn:
-		// <&3 reads from a descriptor opened elsewhere.
-		if stdin && sc.stdin.kind == inputNone {
-			sc.stdin = input{kind: inputPipe, from: []string{"<&" + f.word(*sc, r.Word).text}}
+		if in.kind == inputNone { // <&3 reads from a descriptor opened elsewhere
+			in = input{kind: inputPipe, from: []string{"<&" + w.text}}
 		}
 	case syntax.DplOut:
-		if w := f.word(*sc, r.Word); w.hole || !isDescriptor(w.text) {
+		if w.hole || !isDescriptor(w.text) {
 			f.write(sc, w, false)
 		}
 	case syntax.AppOut, syntax.AppClob, syntax.AppAll, syntax.AppAllClob:
-		f.write(sc, f.word(*sc, r.Word), true)
+		f.write(sc, w, true)
 	default:
-		f.write(sc, f.word(*sc, r.Word), false)
+		f.write(sc, w, false)
+	}
+	if r.N == nil || r.N.Value == "0" {
+		sc.stdin = in
 	}
 }
 
 // fileInput returns the input of `< file`.
-func (f *finder) fileInput(sc scope, w *syntax.Word) input {
-	word := f.word(sc, w)
-	if word.proc != nil {
-		return f.outputOf(sc, word.proc.Stmts)
+func (f *finder) fileInput(sc scope, w word) input {
+	if w.proc != nil {
+		return f.outputOf(sc, w.proc.Stmts)
 	}
-	if text, ok := f.fileText(word); ok {
+	if text, ok := f.fileText(w); ok {
 		return input{kind: inputText, word: text}
 	}
 	return input{kind: inputFile}
@@ -89,20 +84,15 @@ func isDescriptor(s string) bool {
 
 // write adds a file that a redirection opens for writing.
 func (f *finder) write(sc *scope, w word, more bool) {
-	if !w.hole {
-		switch w.text {
-		case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
-			return
-		}
-		if strings.HasPrefix(w.text, "/dev/fd/") {
-			return
-		}
+	harmless := []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
+	if !w.hole && (slices.Contains(harmless, w.text) || strings.HasPrefix(w.text, "/dev/fd/")) {
+		return
 	}
 	if w.proc != nil { // > >(tee …): its command is analyzed already
 		return
 	}
 	sc.writes = append(sc.writes, w.text)
-	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.at.String()})
+	f.found.Writes = append(f.found.Writes, Write{Target: w.text, Known: !w.hole, Append: more, Path: sc.path})
 }
 
 // heredoc returns the text of a heredoc after expansions.

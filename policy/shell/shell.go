@@ -104,7 +104,7 @@ type Write struct {
 // Makefile, is neither read nor opaque: rules judge the command that runs it.
 // Data contains no commands: comments, quoted arguments, heredocs given to cat.
 func Find(argv []string) (found Found) {
-	f := finder{}
+	f := newFinder()
 	defer func() {
 		if p := recover(); p != nil {
 			// A bug in the parser must neither crash the gate nor let a script pass.
@@ -112,11 +112,7 @@ func Find(argv []string) (found Found) {
 			found = f.found
 		}
 	}()
-	words := make([]word, len(argv))
-	for i, a := range argv {
-		words[i] = word{text: a}
-	}
-	f.call(scope{}, words)
+	f.call(scope{}, wordsOf(argv))
 	return f.found
 }
 

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -42,8 +43,7 @@ func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []w
 	case len(rest) == 0 || o.stdin || isStdin(rest[0]):
 		f.stdinScript(sc, name, lang, append(words[:1:1], rest...), i)
 	case rest[0].proc != nil:
-		sc.stdin = f.outputOf(sc, rest[0].proc.Stmts)
-		f.stdinScript(sc, name, lang, rest, -1)
+		f.procScript(sc, rest[0], name, lang, rest)
 	default:
 		if text, ok := f.fileText(rest[0]); ok {
 			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
@@ -84,8 +84,10 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 			o.rest = o.rest[1:]
 			if w.text == "--rcfile" || w.text == "--init-file" {
 				o.plain = false
-				f.startupFile(sc, name+" "+w.text, lang, words[:1], o.rest)
-				o.rest = o.rest[min(1, len(o.rest)):]
+				if len(o.rest) > 0 {
+					f.procScript(sc, o.rest[0], name+" "+w.text, lang, words[:1])
+					o.rest = o.rest[1:]
+				}
 			}
 		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
 			o.cluster(w.text)
@@ -101,11 +103,11 @@ func mayBeOption(w word) bool {
 	return w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-')
 }
 
-// startupFile analyzes a startup file that is a process substitution.
-func (f *finder) startupFile(sc scope, name string, lang syntax.LangVariant, shell, operands []word) {
-	if len(operands) > 0 && operands[0].proc != nil {
-		sc.stdin = f.outputOf(sc, operands[0].proc.Stmts)
-		f.stdinScript(sc, name, lang, shell, -1)
+// procScript analyzes a script that is a process substitution, if w is one.
+func (f *finder) procScript(sc scope, w word, name string, lang syntax.LangVariant, args []word) {
+	if w.proc != nil {
+		sc.stdin = f.outputOf(sc, w.proc.Stmts)
+		f.stdinScript(sc, name, lang, args, -1)
 	}
 }
 
@@ -118,34 +120,37 @@ func (o *shellOptions) cluster(text string) {
 }
 
 func isStdin(w word) bool {
-	switch w.text {
-	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-":
-		return !w.hole
-	}
-	return false
+	return !w.hole && slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, w.text)
 }
 
 // stdinScript analyzes the script that a shell reads from standard input.
 func (f *finder) stdinScript(sc scope, name string, lang syntax.LangVariant, args []word, i int) {
-	in := sc.in(name + " <")
-	text := sc.stdin
-	if text.kind == inputNone {
-		text = f.input
-	}
-	in.stdin = input{}
-	switch text.kind {
-	case inputNone:
-		f.opaque(sc, texts(args), "%s runs what it is given later", name)
-	case inputText:
-		f.script(in, text.word, lang, args)
-		if !text.word.hole && len(sc.assigns) == 0 {
+	f.runInput(sc, name, args, func(sc scope) {
+		in := sc.in(name + " <")
+		in.stdin = input{}
+		f.script(in, sc.stdin.word, lang, args)
+		if !sc.stdin.word.hole && len(sc.assigns) == 0 {
 			f.markThrough(i)
 		}
+	})
+}
+
+// runInput follows a program that runs its standard input; text analyzes it if it is
+// a text.
+func (f *finder) runInput(sc scope, name string, words []word, text func(sc scope)) {
+	if sc.stdin.kind == inputNone {
+		sc.stdin = f.input
+	}
+	switch sc.stdin.kind {
+	case inputNone:
+		f.opaque(sc, texts(words), "%s runs what it is given later", name)
+	case inputText:
+		text(sc)
 	case inputPipe:
-		f.opaque(sc, strings.Join(text.from, " | "), "%s runs what other commands print", name)
-		f.endanger(sc, text.from)
+		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
+		f.endanger(sc, sc.stdin.from)
 	case inputFile:
-		f.blockAllow(sc, texts(args), "%s runs a file as its input", name)
+		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
 	}
 }
 
@@ -173,9 +178,7 @@ func piped(from []string) string {
 // su follows su to the shell that gets the arguments after the user. It reports
 // false for runuser -u, which starts a command instead.
 func (f *finder) su(sc scope, name string, words []word) bool {
-	g := wrappers()["su"]
-	g.values += "u"
-	g.long += " user="
+	g := wrappers()["runuser"]
 	o := g.parse(words[1:])
 	if _, ok := o.get("u user"); ok && name == "runuser" {
 		return false

@@ -5,8 +5,6 @@ import (
 	"strings"
 )
 
-var errUnclosed = errors.New("a quote is not closed")
-
 // Split splits a line into words as a POSIX shell does, without expansions.
 func Split(line string) ([]string, error) {
 	var words []string
@@ -20,21 +18,20 @@ func Split(line string) ([]string, error) {
 				b.Reset()
 				open = false
 			}
-		case '\'':
-			end := strings.IndexByte(line[i+1:], '\'')
-			if end < 0 {
-				return nil, errUnclosed
+		case '\'', '"':
+			text := line[i+1:]
+			end := strings.IndexByte(text, c)
+			if c == '"' {
+				end = unescapedIndex(text, c)
 			}
-			b.WriteString(line[i+1 : i+1+end])
+			if end < 0 {
+				return nil, errors.New("a quote is not closed")
+			}
 			i += 1 + end
-			open = true
-		case '"':
-			end := closingQuote(line, i+1)
-			if end < 0 {
-				return nil, errUnclosed
+			if text = text[:end]; c == '"' {
+				text = unescape(text, "$`\"\\")
 			}
-			b.WriteString(unescape(line[i+1:end], "$`\"\\"))
-			i = end
+			b.WriteString(text)
 			open = true
 		case '\\':
 			if i+1 == len(line) {
@@ -54,18 +51,4 @@ func Split(line string) ([]string, error) {
 		words = append(words, b.String())
 	}
 	return words, nil
-}
-
-// closingQuote returns the index of the double quote that ends the quoted text
-// at i, or -1.
-func closingQuote(line string, i int) int {
-	for ; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return -1
 }

@@ -78,12 +78,8 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 // readDifferently reports whether a script contains text that a plain POSIX shell
 // and bash both accept but interpret differently: [[ is a command to the former.
 func readDifferently(src string) bool {
-	for _, s := range []string{"[[", "$'", "$\"", "$[", "&>", "|&"} {
-		if strings.Contains(src, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"[[", "$'", "$\"", "$[", "&>", "|&"},
+		func(s string) bool { return strings.Contains(src, s) })
 }
 
 // nestsDeep reports whether brackets are nested so deeply that parsing would take
@@ -110,9 +106,6 @@ func (f *finder) parse(src string, lang syntax.LangVariant) ([]*syntax.Stmt, err
 	p := f.parsers[lang]
 	if p == nil {
 		p = syntax.NewParser(syntax.Variant(lang))
-		if f.parsers == nil {
-			f.parsers = make(map[syntax.LangVariant]*syntax.Parser)
-		}
 		f.parsers[lang] = p
 	}
 	var stmts []*syntax.Stmt
@@ -180,14 +173,8 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		}
 	case *syntax.DeclClause:
 		f.declClause(sc, c)
-	case *syntax.TestClause:
-		f.arithmetic(sc, c.X)
-	case *syntax.ArithmCmd:
-		f.arithmetic(sc, c.X)
-	case *syntax.LetClause:
-		for _, x := range c.Exprs {
-			f.arithmetic(sc, x)
-		}
+	case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause:
+		f.arithmetic(sc, c)
 	default:
 		f.compound(sc, c)
 	}
@@ -196,27 +183,20 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 // compound analyzes a command that is made of others.
 func (f *finder) compound(sc scope, cmd syntax.Command) {
 	switch c := cmd.(type) {
+	case *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.TimeClause:
+		f.walk(sc, c)
 	case *syntax.BinaryCmd:
-		f.binary(sc, c)
-	case *syntax.Block:
-		f.stmts(sc, c.Stmts)
+		f.stmt(sc, c.X)
+		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+			sc.stdin = f.output(sc, c.X)
+		}
+		f.stmt(sc, c.Y)
 	case *syntax.Subshell:
 		f.stmts(sc.in("( )"), c.Stmts)
-	case *syntax.IfClause:
-		f.ifClause(sc, c)
-	case *syntax.WhileClause:
-		f.stmts(sc, c.Cond)
-		f.stmts(sc, c.Do)
 	case *syntax.ForClause:
 		f.forClause(sc, c)
-	case *syntax.CaseClause:
-		f.caseClause(sc, c)
 	case *syntax.FuncDecl:
 		f.funcDecl(sc, c)
-	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			f.stmt(sc, c.Stmt)
-		}
 	case *syntax.CoprocClause:
 		f.substitutionsIn(sc, c.Name)
 		f.stmt(sc.in("coproc"), c.Stmt)
@@ -259,15 +239,15 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	name := a.Name.Value
 	value := word{hole: true, text: "…", script: unknownVar}
 	switch {
-	case a.Index != nil && isAliasTable(name):
+	case a.Index != nil && slices.Contains(aliasTables, name):
 		value = f.word(*sc, a.Value)
 		f.script(sc.in(name), value, syntax.LangBash, nil)
 		if w, ok := a.Index.(*syntax.Word); ok {
-			f.defineAlias(f.word(*sc, w).text, value.text)
+			f.aliases[f.word(*sc, w).text] = value.text
 		}
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)
-	case a.Index == nil && a.Array != nil:
+	case a.Index == nil:
 		list := make([]word, 0, len(a.Array.Elems))
 		for _, e := range a.Array.Elems {
 			list = append(list, f.word(*sc, e.Value))
@@ -287,21 +267,11 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	}
 }
 
-// isAliasTable reports whether an array holds aliases or functions, so that its
-// values become commands.
-func isAliasTable(name string) bool {
-	switch name {
-	case "BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands":
-		return true
-	}
-	return false
-}
+// aliasTables are the arrays that hold aliases or functions: their values are commands.
+var aliasTables = []string{"BASH_ALIASES", "aliases", "galiases", "saliases", "functions", "BASH_CMDS", "commands"}
 
 // remember adds a possible value of a variable.
 func (f *finder) remember(name string, value word, more bool) {
-	if f.vars == nil {
-		f.vars, f.unsure = make(map[string][]string), make(map[string]bool)
-	}
 	if value.hole {
 		f.unsure[name] = true
 		for _, g := range value.guesses {
@@ -318,47 +288,18 @@ func (f *finder) remember(name string, value word, more bool) {
 	}
 }
 
-func (f *finder) binary(sc scope, c *syntax.BinaryCmd) {
-	f.stmt(sc, c.X)
-	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-		sc.stdin = f.output(sc, c.X)
-	}
-	f.stmt(sc, c.Y)
-}
-
-func (f *finder) ifClause(sc scope, c *syntax.IfClause) {
-	for ; c != nil; c = c.Else {
-		f.stmts(sc, c.Cond)
-		f.stmts(sc, c.Then)
-	}
-}
-
 func (f *finder) forClause(sc scope, c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
-		for _, w := range l.Items {
-			f.substitutionsIn(sc, w)
-		}
+		f.walk(sc, l)
 		for _, w := range f.words(sc, l.Items) {
 			f.remember(l.Name.Value, w, false)
 		}
 		f.variable(sc, l.Name.Value, word{hole: true})
 	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
-			f.arithmetic(sc, x)
-		}
+		f.arithmetic(sc, l)
 	}
 	f.stmts(sc, c.Do)
-}
-
-func (f *finder) caseClause(sc scope, c *syntax.CaseClause) {
-	f.substitutionsIn(sc, c.Word)
-	for _, item := range c.Items {
-		for _, p := range item.Patterns {
-			f.substitutionsIn(sc, p)
-		}
-		f.stmts(sc, item.Stmts)
-	}
 }
 
 // funcDecl adds a function. Its body is analyzed for each call, with the arguments
@@ -371,9 +312,6 @@ func (f *finder) funcDecl(sc scope, c *syntax.FuncDecl) {
 	if len(names) == 0 { // zsh runs a function without a name at once
 		f.stmt(sc.in("()"), c.Body)
 		return
-	}
-	if f.funcs == nil {
-		f.funcs = make(map[string]*function)
 	}
 	for _, n := range names {
 		name := unescape(n.Value, "")
@@ -401,14 +339,12 @@ func bomb(body syntax.Node, name string) bool {
 		c, ok := s.Cmd.(*syntax.CallExpr)
 		return ok && len(c.Args) > 0 && c.Args[0].Lit() == name
 	}
-	found := false
-	syntax.Walk(body, func(n syntax.Node) bool {
+	for n := range syntax.Preorder(body) {
 		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && is(b.X) && is(b.Y) {
-			found = true
+			return true
 		}
-		return !found
-	})
-	return found
+	}
+	return false
 }
 
 // declClause analyzes export, local, declare and similar commands.

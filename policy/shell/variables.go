@@ -14,17 +14,16 @@ func (f *finder) variable(sc scope, name string, value word) {
 		if value.hole || value.text != "" {
 			f.script(sc.in(name+"="), value, syntax.LangBash, nil)
 		}
-	case isPrompt(name):
+	case len(name) == 3 && strings.HasPrefix(name, "PS"): // a prompt is expanded when it is printed
 		if value.hole {
 			f.opaque(sc, name+"="+value.text, "%s is expanded as a prompt, which can run commands", name)
 		}
 		f.expanded(sc.in(name+"="), value.text)
 	case (name == "BASH_ENV" || name == "ENV") && value.proc != nil:
-		sc.stdin = f.outputOf(sc, value.proc.Stmts)
-		f.stdinScript(sc, name, syntax.LangBash, nil, -1)
+		f.procScript(sc, value, name, syntax.LangBash, nil)
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
-	case loadsCode(name):
+	case slices.Contains(codeFileVars, name), hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_"):
 		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
@@ -48,18 +47,13 @@ func commandVar(name string) bool {
 			strings.HasSuffix(name, "_WRAPPER"))
 }
 
-// isPrompt reports whether the variable is a shell prompt, which is expanded when
-// it is printed.
-func isPrompt(name string) bool { return len(name) == 3 && strings.HasPrefix(name, "PS") }
-
 // codeVars are the variables whose value can contain commands, each with the words
 // that indicate it; nil means any value can.
 var codeVars = map[string][]string{
 	"PERL5OPT": nil, "PERL5DB": nil, "RUBYOPT": nil, "LUA_INIT": nil, "NODE_OPTIONS": {"data:", "eval"},
 	"GIT_CONFIG_PARAMETERS": nil, "GIT_CONFIG_COUNT": nil,
-	"MAKEFLAGS": {
-		"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"}, "GOFLAGS": {"exec",
-		"vettool"}, "RUSTFLAGS": {"linker"},
+	"MAKEFLAGS": {"eval", "=", "-f"}, "GNUMAKEFLAGS": {"eval", "=", "-f"},
+	"GOFLAGS": {"exec", "vettool"}, "RUSTFLAGS": {"linker"},
 	"TAR_OPTIONS": {"exec", "command", "-I", "-F"}, "SHELLOPTS": {"xtrace"},
 }
 
@@ -67,30 +61,21 @@ var codeVars = map[string][]string{
 func holdsCode(name string, value word) bool {
 	parts, ok := codeVars[name]
 	if !ok {
-		return strings.HasPrefix(name, "BASH_FUNC_") || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
+		return hasPrefix(name, "BASH_FUNC_", "GIT_CONFIG_VALUE_")
 	}
 	return value.hole || len(parts) == 0 ||
 		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
-// loadsCode reports whether a variable decides from which files programs load code.
-// It hides no command, but an allow is for programs without such a variable.
-func loadsCode(name string) bool {
-	switch name {
-	case "PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
-		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
-		"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
-		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
-		"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
-		"GIT_CONFIG_SYSTEM",
-		"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
-		"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL":
-		return true
-	}
-	for _, prefix := range []string{"LD_", "DYLD_", "GIT_CONFIG_KEY_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+// codeFileVars are the variables that decide from which files programs load code. They
+// hide no command, but an allow is for programs without such a variable.
+var codeFileVars = []string{
+	"PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
+	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
+	"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
+	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
+	"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
+	"GIT_CONFIG_SYSTEM",
+	"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
+	"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL",
 }

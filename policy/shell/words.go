@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -170,8 +171,11 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	if source == unknownVar {
 		source = "…"
 	}
+	if !b.cur.hole {
+		b.guesses = []string{b.text.String()}
+	}
 	var all []string
-	for _, before := range prefixes(b.guesses, b.cur.hole, b.text.String()) {
+	for _, before := range b.guesses {
 		for _, g := range guesses {
 			if len(all) < 4 && len(before)+len(g) <= maxGuess {
 				all = append(all, before+g)
@@ -186,14 +190,6 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 	b.cur.many = b.cur.many || many
 	b.text.WriteString(cut(source))
 	b.code.WriteString(unknownVar)
-}
-
-// prefixes returns the possible values of a field so far.
-func prefixes(guesses []string, hole bool, text string) []string {
-	if hole {
-		return guesses
-	}
-	return []string{text}
 }
 
 func (b *builder) part(p syntax.WordPart) {
@@ -254,9 +250,7 @@ func (b *builder) expansion(p syntax.WordPart, quoted bool) {
 		b.addHole(source, false)
 	case *syntax.ProcSubst:
 		b.addHole(source, len(p.Stmts) == 0)
-	case *syntax.ExtGlob:
-		b.addHole(source, true)
-	case *syntax.BraceExp:
+	case *syntax.ExtGlob, *syntax.BraceExp:
 		b.addHole(source, true)
 	default:
 		b.addHole(source, !quoted)
@@ -277,7 +271,10 @@ func (b *builder) param(p *syntax.ParamExp, source string, quoted bool) {
 		b.end()
 		return
 	}
-	many := !quoted || name == "@" || p.Names != 0 || isAll(p.Index)
+	many := !quoted || name == "@" || p.Names != 0
+	if index, ok := p.Index.(*syntax.Word); ok {
+		many = many || index.Lit() == "@" || index.Lit() == "*"
+	}
 	b.addHole(source, many, b.f.values(b.sc, p, name)...)
 }
 
@@ -320,20 +317,20 @@ func (b *builder) positional(p *syntax.ParamExp, name string, quoted bool) bool 
 // movedArg adds a positional parameter after shift or set, when it is not known which
 // argument it is.
 func (b *builder) movedArg(name string, quoted bool) bool {
-	n := 1
-	if name != "@" && name != "*" {
-		var err error
-		if n, err = strconv.Atoi(name); err != nil || n < 1 {
-			return false
-		}
+	all := name == "@" || name == "*"
+	n, err := strconv.Atoi(name)
+	if all {
+		n = 1
+	} else if err != nil || n < 1 {
+		return false
 	}
 	var guesses []string
 	for i := n; i < len(b.sc.args) && len(guesses) < 4; i++ {
-		if g := b.sc.args[i].text; name != "@" && name != "*" {
-			guesses = append(guesses, g)
-			continue
+		guess := b.sc.args[i].text
+		if all {
+			guess = texts(b.sc.args[i:])
 		}
-		guesses = append(guesses, texts(b.sc.args[i:]))
+		guesses = append(guesses, guess)
 	}
 	b.addHole("$"+name, name == "@" || !quoted, append(guesses, b.f.vars["@"]...)...)
 	return true
@@ -359,16 +356,6 @@ func plain(p *syntax.ParamExp) bool {
 		p.Repl == nil && p.Names == 0 && p.Exp == nil && p.Flags == nil && p.Modifiers == nil
 }
 
-// isAll reports whether an index is @ or *.
-func isAll(x syntax.ArithmExpr) bool {
-	w, ok := x.(*syntax.Word)
-	if !ok {
-		return false
-	}
-	lit := w.Lit()
-	return lit == "@" || lit == "*"
-}
-
 // values returns the possible values of a variable: from assignments so far and from
 // the default in its expansion.
 func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
@@ -383,7 +370,7 @@ func (f *finder) values(sc scope, p *syntax.ParamExp, name string) []string {
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull,
 		syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
 		if w := f.word(sc, p.Exp.Word); !w.hole {
-			return append(list[:len(list):len(list)], w.text)
+			return append(slices.Clip(list), w.text)
 		}
 	}
 	return list
@@ -418,20 +405,6 @@ func globAt(s string) int {
 		}
 	}
 	return -1
-}
-
-// concatWith is concat with fn applied to each known text and end appended.
-func concatWith(list []word, end string, fn func(string) string) word {
-	list = append([]word(nil), list...)
-	for i := range list {
-		if !list[i].hole {
-			list[i].text = fn(list[i].text)
-		}
-	}
-	w := concat(list, " ")
-	w.text += end
-	w.script += end
-	return w
 }
 
 // concat joins words to one, as eval, watch and ssh do.

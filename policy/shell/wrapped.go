@@ -27,7 +27,7 @@ var gnuNames = map[string]bool{"timeout": true, "nice": true, "nohup": true, "st
 
 // loader is the dynamic loader, which runs a program.
 var loader = wrapper{
-	long: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= " +
+	options: "library-path= preload= audit= argv0= inhibit-cache inhibit-rpath= list verify glibc-hwcaps-prepend= " +
 		"glibc-hwcaps-mask= list-diagnostics list-tunables",
 	noCommand: "list verify",
 }
@@ -54,7 +54,9 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	}
 	rest := o.rest
 	for g.assigns && len(rest) > 0 && isAssign(rest[0]) {
-		f.envAssign(&in, rest[0])
+		name, _, _ := strings.Cut(rest[0].text, "=")
+		f.variable(in, name, cutWord(rest[0], len(name)+1))
+		in.assigns = append(in.assigns, rest[0].text)
 		rest = rest[1:]
 	}
 	changesVars := len(rest) < len(o.rest)
@@ -77,17 +79,11 @@ func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word
 	if g.extraArgs {
 		words = f.xargs(sc, o, words)
 	}
-	if g.joined && !runsWords(o) {
+	if _, asWords := o.get("x exec"); g.joined && !asWords { // watch -x starts its words as they are
 		f.script(in, concat(words, " "), syntax.LangBash, nil)
 		return
 	}
 	f.call(in, words)
-}
-
-// runsWords reports whether watch has the option to start its words as they are.
-func runsWords(o options) bool {
-	_, ok := o.get("x exec")
-	return ok
 }
 
 // xargs returns the command that xargs starts, with holes for its input.
@@ -98,8 +94,8 @@ func (f *finder) xargs(sc scope, o options, rest []word) []word {
 	}
 	replace, ok := o.get("I i replace J")
 	if !ok {
-		return append(rest[:len(rest):len(rest)],
-			word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts})
+		input := word{text: "…", hole: true, many: true, script: unknownVar, guesses: texts}
+		return append(slices.Clip(rest), input)
 	}
 	if replace.text == "" {
 		replace.text = "{}"
@@ -127,13 +123,6 @@ func withHoles(words []word, mark string, guesses []string) []word {
 func isAssign(w word) bool {
 	name, _, ok := strings.Cut(w.text, "=")
 	return ok && syntax.ValidName(name)
-}
-
-// envAssign analyzes NAME=value given to env or sudo.
-func (f *finder) envAssign(sc *scope, w word) {
-	name, _, _ := strings.Cut(w.text, "=")
-	f.variable(*sc, name, cutWord(w, len(name)+1))
-	sc.assigns = append(sc.assigns, w.text)
 }
 
 // env follows env, whose option -S is a line of further arguments.
