@@ -5,7 +5,7 @@
 //		for _, f := range c.Files {
 //			servers, notes, err := clients.Parse(f.Path, text)
 //			…
-//			after, err := f.Set(text, "toolgate", clients.Entry{Command: "toolgate"})
+//			after, err := f.Put(text, "toolgate", table)
 //		}
 //	}
 //
@@ -14,6 +14,7 @@
 package clients
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -83,16 +84,10 @@ func Here() (Places, error) {
 func Known(p Places) []Client {
 	home := func(parts ...string) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
 	config := func(parts ...string) string { return filepath.Join(append([]string{p.Config}, parts...)...) }
-	or := func(dir, fallback string) string {
-		if dir != "" {
-			return dir
-		}
-		return fallback
-	}
-	codex := or(p.CodexHome, home(".codex"))
-	claude := or(p.ClaudeHome, home())
-	copilot := or(p.CopilotHome, home(".copilot"))
-	xdg := or(p.XDGConfig, home(".config"))
+	codex := cmp.Or(p.CodexHome, home(".codex"))
+	claude := cmp.Or(p.ClaudeHome, home())
+	copilot := cmp.Or(p.CopilotHome, home(".copilot"))
+	xdg := cmp.Or(p.XDGConfig, home(".config"))
 	zed, goose := filepath.Join(xdg, "zed"), filepath.Join(xdg, "goose")
 	if p.OS == "darwin" {
 		zed, goose = home(".config", "zed"), home(".config", "goose")
