@@ -68,8 +68,8 @@ func (g gooseExtension) server() (s config.MCPServer, notes []string) {
 		if s.URL == "" { // a server over HTTP inherits nothing
 			s.EnvVars = append(s.EnvVars, key)
 		}
-		notes = append(notes,
-			fmt.Sprintf("the value of %s is in Goose's keyring; export it as a variable and list its name in env_vars", key))
+		notes = append(notes, fmt.Sprintf("the value of %s is in Goose's keyring; "+
+			"export it as a variable and list its name in env_vars", key))
 	}
 	return s, notes
 }

@@ -130,14 +130,14 @@ func headers(v any) (map[string]string, bool) {
 }
 
 // checkOtel rejects unusable exporters.
-func (c *Config) checkOtel(text []byte, name string) error {
+func (c *Config) checkOtel(src source) error {
 	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter} {
 		if v == nil {
 			continue
 		}
 		if _, _, err := parseExporter(key, v); err != nil {
 			e := err.(*Error)
-			e.File, e.Line = name, lineOf(text, key)
+			e.File, e.Line = src.name, src.lineOf(key)
 			return e
 		}
 	}
