@@ -11,13 +11,11 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"toolgate/aggregator"
-	"toolgate/internal/approvals"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/policy"
@@ -73,7 +71,7 @@ func (o *Options) Open() (*App, error) {
 	}
 	a.observers.tell = o.OnEvent
 	g.AddRule = s.Rules.Keep
-	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
+	if waiting, err := s.ApprovalQueue(); err != nil {
 		s.Log.Warn("no approval queue", "err", err)
 	} else {
 		waiting.Format = server.Message

@@ -18,7 +18,6 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/approvals"
-	"toolgate/internal/audit"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
@@ -77,59 +76,43 @@ func (a *App) newConsole() *console.Console {
 	return a.Settings.consoleOf(one, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
 }
 
-// consoleOf returns a console of the gates that exist at the time of each request.
+// NewConsole returns a console without a gate: it shows the approval queue, the
+// calls of every gate of the user, and the rules.
+func (s *Settings) NewConsole() (*console.Console, error) {
+	if _, err := s.ApprovalQueue(); err != nil {
+		return nil, err
+	}
+	return s.consoleOf(nil, nil, console.About{}, nil), nil
+}
+
+// ApprovalQueue opens the approval queue of the user.
+func (s *Settings) ApprovalQueue() (*approvals.Queue, error) {
+	return approvals.Open(filepath.Join(s.StateDir, "approvals"))
+}
+
+// consoleOf returns a console of the gates that exist at the time of each request. Gates is nil
+// for a console without any.
 func (s *Settings) consoleOf(
 	gates func() []*App, outputs *console.Outputs, about console.About, hosts []string,
 ) *console.Console {
 	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
-	o := console.Options{
-		About:    about,
-		Hosts:    hosts,
-		Calls:    consoleCalls{s.StateDir, outputs},
-		Servers:  consoleServers{s.StateDir, gates},
-		Sessions: consoleSessions{gates},
-		Rules:    consoleRules{s.Rules, gates},
-		Log:      s.Log,
-	}
-	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
+	waiting, err := s.ApprovalQueue()
+	if err != nil {
 		s.Log.Warn("no approval queue in the console", "err", err)
-	} else {
-		o.Approvals = waiting
+	}
+	o := console.Options{
+		About:     about,
+		Hosts:     hosts,
+		Approvals: waiting,
+		Record:    s.StateDir,
+		Outputs:   outputs,
+		Rules:     consoleRules{s.Rules, gates},
+		Log:       s.Log,
+	}
+	if gates != nil {
+		o.Servers, o.Sessions = consoleServers{s.StateDir, gates}, consoleSessions{gates}
 	}
 	return console.New(o)
-}
-
-// NewConsole returns a console without a gate: it shows the approval queue, the
-// calls of every gate of the user, and the rules.
-func (s *Settings) NewConsole() (*console.Console, error) {
-	waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals"))
-	if err != nil {
-		return nil, err
-	}
-	return console.New(console.Options{
-		About:     console.About{Version: Version(), PID: os.Getpid(), Started: time.Now()},
-		Approvals: waiting,
-		Calls:     consoleCalls{dir: s.StateDir},
-		Rules:     consoleRules{book: s.Rules},
-		Log:       s.Log,
-	}), nil
-}
-
-// consoleCalls gives the console the record of calls.
-type consoleCalls struct {
-	dir     string
-	outputs *console.Outputs // nil: none are kept
-}
-
-func (c consoleCalls) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
-	return audit.Follow(ctx, c.dir, audit.Filter{Last: last}, each)
-}
-
-func (c consoleCalls) Output(id string) (string, bool) {
-	if c.outputs == nil {
-		return "", false
-	}
-	return c.outputs.Get(id)
 }
 
 // runAndKeep is [App.run]; it also keeps the result for the console.
@@ -148,7 +131,7 @@ type consoleRules struct {
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
-	names, _, err := new(folderStamp).ruleFiles(c.book.dir)
+	names, err := RuleFiles(c.book.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -80,17 +80,16 @@ an id is enough.`,
 }
 
 // approvalQueue opens the approval queue of this user.
-func (p *program) approvalQueue() (*app.Settings, *approvals.Queue, error) {
+func (p *program) approvalQueue() (*approvals.Queue, error) {
 	s, err := p.Load()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	l, err := approvals.Open(filepath.Join(s.StateDir, "approvals"))
-	return s, l, err
+	return s.ApprovalQueue()
 }
 
 func (p *program) approvalsList(asJSON bool) error {
-	_, l, err := p.approvalQueue()
+	l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func (p *program) approvalsList(asJSON bool) error {
 }
 
 func (p *program) approvalsDecide(id string, a gate.Answer) error {
-	_, l, err := p.approvalQueue()
+	l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}

@@ -166,19 +166,17 @@ func proof(secret []byte, words ...string) string {
 }
 
 // issueCode returns a login code to a local client that knows the secret.
-func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) {
+func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) (any, error) {
 	var in codeRequest
 	if _, browser := r.Header["Origin"]; browser || r.Header.Get("Sec-Fetch-Site") != "" {
-		fail(w, http.StatusForbidden, errors.New("not for browsers"))
-		return
+		return nil, &failure{http.StatusForbidden, errors.New("not for browsers")}
 	}
-	if !read(w, r, &in) {
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	if len(in.Nonce) < 16 || !hmac.Equal([]byte(in.Proof), []byte(proof(c.secret, "ask", in.Nonce))) {
-		c.rejectCode(w, r)
-		return
+		return nil, c.rejectCode(r)
 	}
 	code := c.logins.newCode()
-	reply(w, codeReply{Code: code, Proof: proof(c.secret, "give", in.Nonce, code)})
+	return codeReply{Code: code, Proof: proof(c.secret, "give", in.Nonce, code)}, nil
 }

@@ -1,7 +1,7 @@
 // Package console is a web page that shows pending approvals and past calls, and on which
 // a person answers. It is an [http.Handler].
 //
-//	c := console.New(console.Options{Approvals: queue, Calls: record})
+//	c := console.New(console.Options{Approvals: queue, Record: stateDir})
 //	defer c.Close()
 //	mux.Handle("/console/", c)
 //	link := c.Link("http://127.0.0.1:8321") // logs one browser in, once
@@ -30,7 +30,6 @@ import (
 	"time"
 
 	"toolgate/internal/approvals"
-	"toolgate/internal/audit"
 	"toolgate/internal/gate"
 )
 
@@ -39,8 +38,9 @@ type Options struct {
 	About     About
 	Prefix    string   // path at which it is mounted, default "/console"
 	Hosts     []string // allowed host names, besides the loopback
-	Approvals Approvals
-	Calls     Calls
+	Approvals *approvals.Queue
+	Record    string   // folder of the record of calls
+	Outputs   *Outputs // results of these calls; may be nil
 	Servers   Servers
 	Sessions  Sessions
 	Rules     Rules
@@ -53,22 +53,6 @@ type About struct {
 	Workspace string    `json:"workspace,omitempty"`
 	PID       int       `json:"pid,omitempty"`
 	Started   time.Time `json:"started,omitzero"`
-}
-
-// Approvals is the approval queue, as implemented by *[approvals.Queue].
-type Approvals interface {
-	Waiting() ([]approvals.Entry, error)
-	Decide(id string, a gate.Answer) (approvals.Entry, error)
-}
-
-// Calls is the record of calls.
-type Calls interface {
-	// Follow calls each for the last calls, oldest first, and then for every new
-	// call, until ctx ends or each returns an error.
-	Follow(ctx context.Context, last int, each func(audit.Entry) error) error
-
-	// Output returns the result of a call if it was kept. It may be truncated.
-	Output(id string) (text string, ok bool)
 }
 
 // A Server is a downstream server.
@@ -203,16 +187,13 @@ func New(o Options) *Console {
 		mux:    http.NewServeMux(),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
-	list, err := fs.ReadDir(files, "page")
-	if err != nil {
-		panic("console.New: " + err.Error()) // embedded in the binary
-	}
-	for _, f := range list {
-		body, err := files.ReadFile("page/" + f.Name())
+	names, _ := fs.Glob(files, "page/*")
+	for _, name := range names {
+		body, err := files.ReadFile(name)
 		if err != nil {
-			panic("console.New: " + err.Error())
+			panic("console.New: " + err.Error()) // embedded in the binary
 		}
-		c.pages[f.Name()] = page{contentTypes[path.Ext(f.Name())], body}
+		c.pages[path.Base(name)] = page{contentTypes[path.Ext(name)], body}
 	}
 	c.pages[""] = c.pages["index.html"]
 	c.routes()
@@ -249,11 +230,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	if err := c.checkOrigin(r); err != nil {
 		c.log.Warn("console: request refused", "why", err, "from", r.RemoteAddr)
-		fail(w, http.StatusForbidden, err)
+		fail(w, &failure{http.StatusForbidden, err})
 		return
 	}
 	if c.life.Err() != nil { // 503, so that the page does not log out
-		fail(w, http.StatusServiceUnavailable, errors.New("toolgate is ending"))
+		fail(w, &failure{http.StatusServiceUnavailable, errors.New("toolgate is ending")})
 		return
 	}
 	c.mux.ServeHTTP(w, r)
@@ -263,7 +244,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
 	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, c.opts.Prefix+"/")]
 	if !ok {
-		fail(w, http.StatusNotFound, errNotFound)
+		fail(w, &failure{http.StatusNotFound, errors.New("not found")})
 		return
 	}
 	w.Header().Set("Content-Type", p.contentType)

@@ -44,8 +44,11 @@ func (o *Outputs) Keep(id string, result json.RawMessage) {
 	}
 }
 
-// Get returns the stored result of a call.
+// Get returns the stored result of a call. A nil *Outputs has none.
 func (o *Outputs) Get(id string) (text string, ok bool) {
+	if o == nil {
+		return "", false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text, ok = o.text[id]
