@@ -98,10 +98,7 @@ func (p *program) approvalsList(asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		if waiting == nil {
-			waiting = []approvals.Entry{}
-		}
-		return p.printJSON(waiting)
+		return p.printJSON(append([]approvals.Entry{}, waiting...)) // [] for none
 	}
 	if len(waiting) == 0 {
 		fmt.Fprintln(p.stdout, "nothing waits")

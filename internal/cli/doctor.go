@@ -51,6 +51,10 @@ type diagnosis struct {
 	Problems  []string        `json:"problems"`         // what is wrong and what to do
 }
 
+func (d *diagnosis) problem(format string, args ...any) {
+	d.Problems = append(d.Problems, fmt.Sprintf(format, args...))
+}
+
 // doctor checks what the first call needs.
 func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	a, err := p.Open()
@@ -99,19 +103,16 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		d.Found[name], _ = exec.LookPath(name)
 	}
 	if a.NoRoots != "" {
-		d.Problems = append(d.Problems,
-			fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots))
+		d.problem("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots)
 	}
 	if !a.Records() {
-		d.Problems = append(d.Problems, fmt.Sprintf(
-			"calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir))
+		d.problem("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir)
 	}
 	for _, fault := range a.HookFaults() {
-		d.Problems = append(d.Problems, fault.Error())
+		d.problem("%v", fault)
 	}
 	if a.Programs().CanWrite(self) {
-		fault := fmt.Sprintf("commands can write toolgate itself: %s; install it in another folder", self)
-		d.Problems = append(d.Problems, fault)
+		d.problem("commands can write toolgate itself: %s; install it in another folder", self)
 	}
 	diagnoseServers(ctx, a, &d)
 	diagnoseStart(ctx, a, &d)
@@ -123,7 +124,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		if app.CanConfine() {
 			what = "commands do not run: %v"
 		}
-		d.Problems = append(d.Problems, fmt.Sprintf(what, err))
+		d.problem(what, err)
 		return d
 	}
 	d.Unenforced = plan.Unenforced
@@ -131,7 +132,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	_, _, err = a.Workers.Call(ctx, "doctor", prof, "list_dir", json.RawMessage(`{"dir_path":"."}`), nil)
 	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("the worker does not start: %v", err))
+		d.problem("the worker does not start: %v", err)
 	}
 	return d
 }

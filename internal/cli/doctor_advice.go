@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,10 +34,7 @@ func detectSurroundings(goos, root string) surroundings {
 		text, _ := os.ReadFile(filepath.Join(root, name))
 		return strings.TrimSpace(string(text))
 	}
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(root, name))
-		return err == nil
-	}
+	there := func(name string) bool { return fileThere(filepath.Join(root, name)) }
 	for line := bufio.NewScanner(strings.NewReader(read("etc/os-release"))); line.Scan(); {
 		if id, ok := strings.CutPrefix(line.Text(), "ID="); ok {
 			at.Distro = strings.Trim(id, `"'`)
@@ -89,7 +87,7 @@ func advice(sys sandbox.System, at surroundings, self string) []string {
 	case at.WSL == 1:
 		return []string{
 			"WSL 1 has no Linux kernel, and so no sandbox; move the distribution to WSL 2, in PowerShell:",
-			"  wsl --set-version " + orName(at.Distro, "DISTRIBUTION") + " 2",
+			"  wsl --set-version " + cmp.Or(at.Distro, "DISTRIBUTION") + " 2",
 		}
 	case at.Container != "":
 		return append(containerAdvice(at), hostAdvice(at)...)
@@ -170,11 +168,4 @@ func landlockAdvice(at surroundings) []string {
 		return []string{"the kernel has no Landlock; take the newest one, in PowerShell:", "  wsl --update"}
 	}
 	return []string{"the kernel has no Landlock (Linux 5.13 and newer have it; the boot parameter lsm= must name it)"}
-}
-
-func orName(name, fallback string) string {
-	if name == "" {
-		return fallback
-	}
-	return name
 }

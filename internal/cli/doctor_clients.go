@@ -59,7 +59,7 @@ func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	}
 	for _, c := range d.Clients {
 		for _, problem := range c.Problems {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s: %s (%s)", c.Client, problem, c.File))
+			d.problem("%s: %s (%s)", c.Client, problem, c.File)
 		}
 	}
 }
@@ -94,18 +94,21 @@ func checkEntries(
 	return found
 }
 
+func (e *checkedClient) problem(format string, args ...any) {
+	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
+}
+
 // checkKeys reports keys of the client that get in toolgate's way.
 func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
-	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
 	if table["disabled"] == true || table["enabled"] == false {
-		problem("the entry %s is switched off there", e.Name)
+		e.problem("the entry %s is switched off there", e.Name)
 	}
 	if c.Name == "codex" {
 		if table["required"] != true {
-			problem("without required = true Codex waits about a second for the server and goes on without it")
+			e.problem("without required = true Codex waits about a second for the server and goes on without it")
 		}
 		if table["default_tools_approval_mode"] == nil {
-			problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, ` +
+			e.problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, ` +
 				"before toolgate sees a call")
 		}
 	}
@@ -115,7 +118,6 @@ func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
 func (e *checkedClient) check(
 	ctx context.Context, find programs.Finder, client string, s clients.Start, table map[string]any,
 ) {
-	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
 	path, fault := find.Find(s.Command, os.Environ())
 	writable, _ := errors.AsType[*programs.WritableError](fault)
 	if writable != nil {
@@ -127,21 +129,21 @@ func (e *checkedClient) check(
 	}
 	var err error
 	if path, err = exec.LookPath(path); err != nil && runner == "" {
-		problem("there is no program %s; `toolgate setup` writes the path of this one", s.Command)
+		e.problem("there is no program %s; `toolgate setup` writes the path of this one", s.Command)
 		return
 	}
 	switch {
 	case runner != "":
-		problem("it starts toolgate through %s, which takes a program of the workspace before toolgate's; "+
+		e.problem("it starts toolgate through %s, which takes a program of the workspace before toolgate's; "+
 			"`toolgate setup %s` writes the path of this one", runner, client)
 	case writable != nil:
-		problem("%v; `toolgate setup %s` writes the path of a program that they cannot write", writable, client)
+		e.problem("%v; `toolgate setup %s` writes the path of a program that they cannot write", writable, client)
 	}
 	if i := slices.Index(words, "toolgate"); i >= 0 && commandName(s.Command) == "cmd" {
 		words = words[i+1:]
 	}
 	if err := checkArguments(words); err != nil {
-		problem("it would not start: %v", err)
+		e.problem("it would not start: %v", err)
 		return
 	}
 	if runner != "" || writable != nil || !isUs(clients.Start{Command: s.Command}) ||
@@ -156,7 +158,7 @@ func (e *checkedClient) check(
 	}
 	took, err := firstAnswer(ctx, append([]string{path}, words...), env)
 	if err != nil {
-		problem("it does not start: %v", err)
+		e.problem("it does not start: %v", err)
 		return
 	}
 	e.AnswerMS = took
@@ -250,7 +252,7 @@ func diagnoseStart(ctx context.Context, a *app.App, d *diagnosis) {
 	}
 	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("toolgate does not serve: %v", err))
+		d.problem("toolgate does not serve: %v", err)
 		return
 	}
 	d.AnswerMS = took

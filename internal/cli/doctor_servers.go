@@ -18,7 +18,7 @@ type checkedServer struct {
 // diagnoseServers starts every server once and reports its problems.
 func diagnoseServers(ctx context.Context, a *app.App, d *diagnosis) {
 	for _, key := range a.Config.WithoutEffect() {
-		d.Problems = append(d.Problems, fmt.Sprintf("the key %s has no effect here; take it out", key))
+		d.problem("the key %s has no effect here; take it out", key)
 	}
 	for _, st := range a.Downstreams.Check(ctx) {
 		c := checkedServer{Status: st}
@@ -31,14 +31,13 @@ func diagnoseServers(ctx context.Context, a *app.App, d *diagnosis) {
 		}
 		d.Servers = append(d.Servers, c)
 		if st.State != aggregator.Ready && st.Error != "" {
-			d.Problems = append(d.Problems, fmt.Sprintf("the server %s does not run: %s", st.Name, st.Error))
+			d.problem("the server %s does not run: %s", st.Name, st.Error)
 		}
 		for _, f := range st.Faults {
-			d.Problems = append(d.Problems, fmt.Sprintf("server %s: %s", st.Name, f))
+			d.problem("server %s: %s", st.Name, f)
 		}
 		for _, key := range server.WithoutEffect() {
-			d.Problems = append(d.Problems,
-				fmt.Sprintf("server %s: the key %s has no effect here; take it out", st.Name, key))
+			d.problem("server %s: the key %s has no effect here; take it out", st.Name, key)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolgate/internal/app"
 	"toolgate/internal/config"
 	"toolgate/internal/httpauth"
 )
@@ -50,9 +50,11 @@ takes it over.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("workspace") {
-				if _, err := app.Directory("--workspace", t.Workspace); err != nil {
+				dirs := []string{t.Workspace}
+				if err := absolute("--workspace", dirs); err != nil {
 					return err
 				}
+				t.Workspace = dirs[0]
 			}
 			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.Sandbox, p.Profile, p.Approval
 			if cmd.Flags().Changed("servers") {
@@ -67,13 +69,6 @@ takes it over.`,
 }
 
 func (p *program) addToken(name string, t config.HTTPToken) error {
-	if t.Workspace != "" {
-		abs, err := filepath.Abs(t.Workspace)
-		if err != nil {
-			return err
-		}
-		t.Workspace = abs
-	}
 	secret := httpauth.NewToken()
 	t.Hash = httpauth.TokenOf(name, secret).HashText()
 	file, text, err := configFile()
@@ -101,11 +96,7 @@ func (p *program) tokenList() *cobra.Command {
 		Example: "  toolgate http token list",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, _, err := configFile()
-			if err != nil {
-				return err
-			}
-			c, err := config.Load(file)
+			c, err := loadConfig()
 			if err != nil {
 				return err
 			}
@@ -117,19 +108,12 @@ func (p *program) tokenList() *cobra.Command {
 				if t.Servers != nil {
 					servers = strings.Join(t.Servers, ",")
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace),
-					orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, cmp.Or(t.Workspace, "default"),
+					cmp.Or(t.SandboxMode, t.Permissions, "default"), cmp.Or(t.ApprovalPolicy, "default"), servers)
 			}
 			return w.Flush()
 		},
 	}
-}
-
-func orDefault(s string) string {
-	if s == "" {
-		return "default"
-	}
-	return s
 }
 
 func (p *program) tokenRemove() *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,31 +44,27 @@ func configFile() (file string, text []byte, err error) {
 		return "", nil, err
 	}
 	file = filepath.Join(dir, "config.toml")
-	text, err = os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	text, _, err = readIfThere(file)
 	return file, text, err
 }
 
-// configured returns the servers of the config file.
-func configured() (map[string]config.MCPServer, error) {
+// loadConfig reads the config file.
+func loadConfig() (config.Config, error) {
 	dir, _, _, err := app.Folders()
 	if err != nil {
-		return nil, err
+		return config.Config{}, err
 	}
-	c, err := config.Load(filepath.Join(dir, "config.toml"))
-	return c.MCPServers, err
+	return config.Load(filepath.Join(dir, "config.toml"))
 }
 
 func serverNamed(name string) (config.MCPServer, error) {
-	all, err := configured()
+	c, err := loadConfig()
 	if err != nil {
 		return config.MCPServer{}, err
 	}
-	s, ok := all[name]
+	s, ok := c.MCPServers[name]
 	if !ok {
-		known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		known := strings.Join(slices.Sorted(maps.Keys(c.MCPServers)), ", ")
 		return s, &policy.ValueError{What: "server", Value: name, Known: known}
 	}
 	return s, nil
@@ -80,8 +75,8 @@ func (p *program) mcpAdd() *cobra.Command {
 		w       app.Wrapped
 		env     []string
 		headers []string
-		confine = true
-		start   = true
+		confine bool
+		start   bool
 	)
 	cmd := &cobra.Command{
 		Use:   "add NAME [flags] -- CMD [ARG...]",
@@ -116,16 +111,11 @@ and wait for no server then.`,
 			return nil
 		},
 	}
+	serverFlags(cmd, &w.Server, &env, &confine)
 	f := cmd.Flags()
 	f.StringVar(&w.Server.URL, "url", "", "the server is at `URL`")
-	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", bearerUsage)
 	f.StringArrayVar(&headers, "header", nil, "header `NAME:VALUE` for --url (repeatable)")
-	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
-	f.StringVar(&w.Server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.Server.Trusted, "trust", false, "what the server says of its tools counts, and they may change unseen")
-	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", approvalModeUsage)
-	f.BoolVar(&w.Server.Network, "network", false, "CMD may use the network")
-	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 	f.BoolVar(&start, "start", true, "start it once; --start=false only writes the config")
 	return cmd
 }
@@ -218,13 +208,13 @@ func (p *program) mcpList() *cobra.Command {
 		Example: "  toolgate mcp list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all, err := configured()
+			c, err := loadConfig()
 			if err != nil {
 				return err
 			}
 			servers := []listedServer{}
-			for _, name := range slices.Sorted(maps.Keys(all)) {
-				servers = append(servers, listed(name, all[name]))
+			for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+				servers = append(servers, listed(name, c.MCPServers[name]))
 			}
 			if asJSON {
 				return p.printJSON(servers)
@@ -339,12 +329,12 @@ Each is started once, as with add.`,
 			if err != nil {
 				return err
 			}
-			have, err := configured()
+			have, err := loadConfig()
 			if err != nil {
 				return err
 			}
 			maps.DeleteFunc(found, func(name string, _ config.MCPServer) bool {
-				_, ok := have[name]
+				_, ok := have.MCPServers[name]
 				if ok {
 					fmt.Fprintf(p.stderr, "toolgate: %s is there already and stays as it is\n", name)
 				}
@@ -391,12 +381,12 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 	all := map[string]config.MCPServer{}
 	read := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		text, existed, err := readIfThere(file)
 		if err != nil {
 			return nil, err
+		}
+		if !existed {
+			continue
 		}
 		read++
 		servers, notes, err := clients.Parse(file, text)

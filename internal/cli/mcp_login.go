@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -28,15 +27,15 @@ const loginTime = 10 * time.Minute
 // loginOf returns a server that can be logged in to, and the store of its login. With url it need
 // not be in the config, as with wrap.
 func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, error) {
-	dir, state, _, err := app.Folders()
-	if err != nil {
-		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
-	}
-	c, err := config.Load(filepath.Join(dir, "config.toml"))
-	if err != nil {
-		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
-	}
 	s := config.MCPServer{URL: url}
+	_, state, _, err := app.Folders()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, s, err
+	}
+	c, err := loadConfig()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, s, err
+	}
 	if url == "" {
 		s, err = serverNamed(name)
 	} else {
@@ -137,23 +136,17 @@ func (p *program) visit(address string, open bool) {
 	if name == "" && !display && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
 		return // there is no screen to open it on
 	}
-	cmd, err := p.browser(strings.Split(name, string(os.PathListSeparator))[0], address)
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	name, _, _ = strings.Cut(name, string(os.PathListSeparator))
+	if err := p.openBrowser(name, address); err != nil {
 		fmt.Fprintf(p.stderr, "toolgate: note: no browser was opened: %v\n", err)
-		return
 	}
-	go cmd.Wait() // ends with the browser, or with us
 }
 
-// browser returns the command that opens an address with the program name, "" for the default of
-// this system.
-func (p *program) browser(name, address string) (*exec.Cmd, error) {
+// openBrowser opens an address with the program name, "" for the default of this system.
+func (p *program) openBrowser(name, address string) error {
 	s, err := p.Load()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	argv := []string{"xdg-open", address}
 	switch {
@@ -166,9 +159,14 @@ func (p *program) browser(name, address string) (*exec.Cmd, error) {
 	}
 	path, err := s.Programs().Find(argv[0], s.Environ)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}, nil
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() // ends with the browser, or with us
+	return nil
 }
 
 // lines returns the lines of stdin.

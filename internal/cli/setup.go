@@ -269,29 +269,20 @@ func (s *setup) copyProgram() error {
 // flagWords returns the common flags that were given, with absolute paths.
 func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	var words []string
-	path := func(flag, dir string) error {
-		abs, err := filepath.Abs(dir)
-		words = append(words, flag, abs)
-		return err
-	}
 	if s.Dir != "" {
-		if err := path("-C", s.Dir); err != nil {
+		abs, err := filepath.Abs(s.Dir)
+		if err != nil {
 			return nil, err
 		}
+		words = append(words, "-C", abs)
 	}
 	for _, dir := range s.AddDirs {
-		if err := path("--add-dir", dir); err != nil {
-			return nil, err
+		words = append(words, "--add-dir", dir) // absolute, see checkDirectories
+	}
+	for _, f := range []struct{ flag, value string }{{"-s", s.Sandbox}, {"-P", s.Profile}, {"-a", s.Approval}} {
+		if f.value != "" {
+			words = append(words, f.flag, f.value)
 		}
-	}
-	if s.Sandbox != "" {
-		words = append(words, "-s", s.Sandbox)
-	}
-	if s.Profile != "" {
-		words = append(words, "-P", s.Profile)
-	}
-	if s.Approval != "" {
-		words = append(words, "-a", s.Approval)
 	}
 	for _, set := range s.ConfigValues {
 		words = append(words, "-c", set)
@@ -439,11 +430,11 @@ func (s *setup) serversToMove(
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil // [clients.File.Tables] accepted it, so there are no servers in it
 	}
-	have, err := configured()
+	have, err := loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	moved := s.movable(c, servers, have, tables)
+	moved := s.movable(c, servers, have.MCPServers, tables)
 	names := strings.Join(slices.Sorted(maps.Keys(moved)), ", ")
 	switch {
 	case len(moved) == 0:

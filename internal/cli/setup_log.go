@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -47,11 +46,8 @@ func (l *setupLog) open() error {
 		return err
 	}
 	l.file = filepath.Join(state, "setup.json")
-	text, err := os.ReadFile(l.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
+	text, existed, err := readIfThere(l.file)
+	if err == nil && existed {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
 		err = dec.Decode(l)
@@ -272,13 +268,13 @@ func (s *setup) takeBack(added map[string]string) error {
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	have, err := configured()
+	have, err := loadConfig()
 	if err != nil {
 		return err
 	}
 	after := text
 	for _, name := range slices.Sorted(maps.Keys(added)) {
-		server, ok := have[name]
+		server, ok := have.MCPServers[name]
 		if !ok {
 			continue
 		}
