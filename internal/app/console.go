@@ -32,11 +32,9 @@ func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "cons
 // A lazyConsole starts the console of a gate when the client has opened its session, because
 // nothing may delay the first answer.
 type lazyConsole struct {
-	once sync.Once
-
-	mu     sync.Mutex
-	closed bool
-	stop   func()
+	mu   sync.Mutex
+	done bool   // it was started or closed
+	stop func() // nil when it does not run
 }
 
 // startConsole starts the console if the config enables it.
@@ -44,36 +42,31 @@ func (a *App) startConsole() {
 	if !a.Config.Console.Enabled || a.caller != "" {
 		return // over HTTP there is one for all callers
 	}
-	a.console.once.Do(func() {
-		a.console.mu.Lock()
-		defer a.console.mu.Unlock()
-		if a.console.closed {
-			return
-		}
-		url, stop, err := a.newConsole().Serve(a.Config.Console.Address, a.ConsolesDir())
-		if err != nil {
-			a.Log.Error("console not started", "err", err)
-			return
-		}
-		a.console.stop = stop
-		a.Log.Info("console started; `toolgate console` prints a link", "url", url)
-	})
+	a.console.mu.Lock()
+	defer a.console.mu.Unlock()
+	if a.console.done {
+		return
+	}
+	a.console.done = true
+	gate := func() []*App { return []*App{a} }
+	c := a.Settings.consoleOf(gate, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+	url, stop, err := c.Serve(a.Config.Console.Address, a.ConsolesDir())
+	if err != nil {
+		a.Log.Error("console not started", "err", err)
+		return
+	}
+	a.console.stop = stop
+	a.Log.Info("console started; `toolgate console` prints a link", "url", url)
 }
 
 func (h *lazyConsole) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.closed = true
+	h.done = true
 	if h.stop != nil {
 		h.stop()
 		h.stop = nil
 	}
-}
-
-// newConsole returns the console of this gate.
-func (a *App) newConsole() *console.Console {
-	one := func() []*App { return []*App{a} }
-	return a.Settings.consoleOf(one, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
 }
 
 // NewConsole returns a console without a gate: it shows the approval queue, the
@@ -286,16 +279,13 @@ var sessionLine = lazyregexp.New(
 // peekTime bounds how long a worker may take to answer the console.
 const peekTime = 2 * time.Second
 
-func (c consoleSessions) running() (list []aggregator.Running) {
-	for _, a := range c.gates() {
-		list = append(list, a.Workers.Running()...)
-	}
-	return list
-}
-
 func (c consoleSessions) List(ctx context.Context) []console.Session {
+	var running []aggregator.Running
+	for _, a := range c.gates() {
+		running = append(running, a.Workers.Running()...)
+	}
 	var list []console.Session
-	for _, w := range c.running() {
+	for _, w := range running {
 		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
 		if err != nil {
 			continue // it is ending, or the config leaves the tool out

@@ -102,7 +102,7 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.checkVisitors(s.Config.HTTP); err != nil {
+	if err := o.checkCallers(s.Config.HTTP); err != nil {
 		return err
 	}
 	own, err := o.defaultToken(secret, s.StateDir)
@@ -199,7 +199,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	}
 	done()
 	file := filepath.Join(s.ConfigDir, "config.toml")
-	return h, watchFile(file, s.Log, func() { h.reread(o, file, own) }), nil
+	return h, watch(s.Log, watchedConfig(file, func() { h.reread(o, file, own) })), nil
 }
 
 // reread makes the tokens of the config file those that let in.
@@ -210,7 +210,7 @@ func (h *httpServer) reread(o *Options, file string, own httpauth.Token) {
 		tokens, err = tokensOf(own, c.HTTP)
 	}
 	if err == nil {
-		err = o.checkVisitors(c.HTTP)
+		err = o.checkCallers(c.HTTP)
 	}
 	if err != nil {
 		h.log.Error("the tokens of the config stay as they were", "err", err)

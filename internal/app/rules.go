@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/config"
 	"toolgate/policy/rules"
 )
 
@@ -211,11 +212,7 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	if inPlace(name) {
 		return gone, os.WriteFile(name, []byte(left), 0o600)
 	}
-	tmp := name + ".new"
-	if err := os.WriteFile(tmp, []byte(left), 0o600); err != nil {
-		return "", err
-	}
-	return gone, os.Rename(tmp, name)
+	return gone, config.ReplaceFile(name, []byte(left), 0o600)
 }
 
 // RuleFiles returns the rule files in dir, sorted.

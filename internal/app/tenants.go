@@ -1,11 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -50,19 +53,14 @@ type tenants struct {
 func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
 	hs := &tenants{
 		base:   base,
-		opts:   server.EndpointOptions{SessionTTL: c.SessionTime(), MaxSessions: c.MaxSessions},
-		max:    c.MaxCallers,
+		opts:   server.EndpointOptions{MaxSessions: c.MaxSessions},
+		max:    cmp.Or(c.MaxCallers, 64),
 		log:    log,
 		config: c,
 		open:   map[string]*tenant{},
 		stop:   make(chan struct{}),
 	}
-	if hs.opts.SessionTTL == 0 {
-		hs.opts.SessionTTL = 30 * time.Minute
-	}
-	if hs.max == 0 {
-		hs.max = 64
-	}
+	hs.opts.SessionTTL = cmp.Or(c.SessionTime(), 30*time.Minute)
 	hs.ends.Go(hs.sweep) // ends with stop
 	return hs
 }
@@ -171,6 +169,16 @@ func (hs *tenants) remove(name string) {
 	hs.ends.Go(h.close)
 }
 
+// started reports whether the tenant is open and serves its caller.
+func (h *tenant) started() bool {
+	select {
+	case <-h.ready:
+		return h.err == nil
+	default:
+		return false
+	}
+}
+
 // start opens the tenant with the settings of its caller.
 func (h *tenant) start(base *Options, c httpauth.Caller, o server.EndpointOptions) {
 	defer close(h.ready)
@@ -227,10 +235,7 @@ func (hs *tenants) update(c config.HTTP) {
 			continue
 		}
 		was, is := old.Tokens[token], c.Tokens[token]
-		same := was.Hash == is.Hash && was.Workspace == is.Workspace &&
-			was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode &&
-			was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
-		if !same {
+		if !reflect.DeepEqual(was, is) {
 			hs.remove(name)
 		}
 	}
@@ -241,12 +246,8 @@ func (hs *tenants) sessions() (n int) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	for _, h := range hs.open {
-		select {
-		case <-h.ready:
-			if h.err == nil {
-				n += h.endpoint.Sessions()
-			}
-		default:
+		if h.started() {
+			n += h.endpoint.Sessions()
 		}
 	}
 	return n
@@ -263,10 +264,7 @@ func (hs *tenants) count() int {
 func (hs *tenants) drain(ctx context.Context) {
 	hs.mu.Lock()
 	hs.closed = true
-	var all []*tenant
-	for _, h := range hs.open {
-		all = append(all, h)
-	}
+	all := slices.Collect(maps.Values(hs.open))
 	clear(hs.open)
 	hs.mu.Unlock()
 	close(hs.stop)
@@ -308,9 +306,9 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	return &q
 }
 
-// checkVisitors returns what is wrong with the settings of callers, before
-// any of them comes.
-func (o *Options) checkVisitors(c config.HTTP) error {
+// checkCallers returns what is wrong with the settings of callers, before any of them
+// connects.
+func (o *Options) checkCallers(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {
 		s, err := o.forCaller(httpauth.Caller{Name: what}, v).Load()
 		if err != nil {

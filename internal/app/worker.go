@@ -74,27 +74,13 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd.AllowRescan = true
 	cmd.Dir = a.Dir()
 	cmd.Env = append(environ, workerEnv+"="+string(value))
-	in, err := cmd.StdinPipe()
+	proc, err := start(cmd, plan.Level.String())
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	proc.Rescan = cmd.Rescan
 	for _, note := range cmd.Notes() {
 		a.Log.Warn("not protected", "what", note)
-	}
-	proc := &aggregator.Process{
-		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
-		Wait: cmd.Wait, Kill: cmd.Kill, Rescan: cmd.Rescan,
 	}
 	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
 		proc.Enter = w.enter
