@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"toolgate/aggregator"
+	"toolgate/aggregator/schema"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/policy"
@@ -63,9 +64,6 @@ func (o *Options) Open() (*App, error) {
 	if a.outputs = o.Outputs; a.outputs == nil && s.Config.Console.Enabled {
 		a.outputs = &console.Outputs{}
 	}
-	if a.outputs != nil {
-		g.Run = a.runAndKeep
-	}
 	if a.observers, err = s.observe(g); err != nil {
 		return nil, err
 	}
@@ -81,6 +79,10 @@ func (o *Options) Open() (*App, error) {
 			g.AskInParallel = waiting.AskInParallel
 		}
 	}
+	schemas := schema.Profile(s.Config.MCP.SchemaProfile)
+	if schemas == "auto" {
+		schemas = "" // chosen by the client's name
+	}
 	a.Server = server.New(server.Options{
 		Version:      Version(),
 		Instructions: words,
@@ -89,7 +91,7 @@ func (o *Options) Open() (*App, error) {
 		TempDir:      os.TempDir(),
 		Gate:         g,
 		Downstreams:  a.Downstreams,
-		Schemas:      schemaProfile(s.Config),
+		Schemas:      schemas,
 		Log:          s.Log,
 		Answered: func() {
 			go a.Downstreams.Tools() // the client asks for them next; ends with that
@@ -103,12 +105,18 @@ func (o *Options) Open() (*App, error) {
 	return a, nil
 }
 
-// run sends a call to the backend that has its tool. It is a [gate.RunFunc].
-func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
+// run sends a call to the backend that has its tool, and keeps the result for the console. It
+// is a [gate.RunFunc].
+func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (out gate.Outcome, err error) {
 	if c.Action.Server != "" {
-		return a.Downstreams.Run(ctx, c, f)
+		out, err = a.Downstreams.Run(ctx, c, f)
+	} else {
+		out, err = a.Workers.Run(ctx, c, f)
 	}
-	return a.Workers.Run(ctx, c, f)
+	if err == nil && a.outputs != nil {
+		a.outputs.Keep(c.ID, out.Result)
+	}
+	return out, err
 }
 
 // approvalWait returns how long a call waits in the approval queue: 0 for the

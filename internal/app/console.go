@@ -21,7 +21,6 @@ import (
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
-	"toolgate/policy"
 	"toolgate/policy/rules"
 )
 
@@ -106,15 +105,6 @@ func (s *Settings) consoleOf(
 		o.Servers, o.Sessions = consoleServers{s.StateDir, gates}, consoleSessions{gates}
 	}
 	return console.New(o)
-}
-
-// runAndKeep is [App.run]; it also keeps the result for the console.
-func (a *App) runAndKeep(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
-	out, err := a.run(ctx, c, f)
-	if err == nil {
-		a.outputs.Keep(c.ID, out.Result)
-	}
-	return out, err
 }
 
 // consoleRules gives the console the rule files.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"strings"
 
 	"toolgate/aggregator"
-	"toolgate/aggregator/schema"
 	"toolgate/internal/config"
 	"toolgate/internal/netproxy"
 	"toolgate/internal/programs"
@@ -105,7 +103,7 @@ func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
 		Limit:    func(tool string) int { return server.Tools[tool].OutputTokenLimit },
 	}
 	if server.URL != "" {
-		spec.HTTP = s.reach(name, server)
+		spec.HTTP = &aggregator.HTTP{URL: server.URL, Tokens: s.Tokens(name, server), Header: server.Headers}
 	} else {
 		spec.Launch = func() (*aggregator.Process, error) { return s.launchServer(name, server, profile) }
 	}
@@ -357,42 +355,4 @@ func (s *Settings) workspaceRoots() json.RawMessage {
 		panic("bug: roots do not marshal: " + err.Error()) // strings always do
 	}
 	return b
-}
-
-// reach returns how to connect to a server over HTTP. A header whose variable is not set is an
-// error, never omitted.
-func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP {
-	env := map[string]string{}
-	for _, line := range s.Environ {
-		key, value, _ := strings.Cut(line, "=")
-		env[key] = value
-	}
-	return &aggregator.HTTP{URL: server.URL, Tokens: s.Tokens(name, server), Header: func() (http.Header, error) {
-		h := http.Header{}
-		for key, value := range server.HTTPHeaders {
-			h.Set(key, value)
-		}
-		for key, name := range server.EnvHTTPHeaders {
-			if env[name] == "" {
-				return nil, fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
-			}
-			h.Set(key, env[name])
-		}
-		if name := server.BearerTokenEnvVar; name != "" {
-			if env[name] == "" {
-				return nil, fmt.Errorf("the variable %s, for the bearer token, is not set", name)
-			}
-			h.Set("Authorization", "Bearer "+env[name])
-		}
-		return h, nil
-	}}
-}
-
-// schemaProfile returns the schema profile that the config sets; "" chooses it by the client's
-// name.
-func schemaProfile(c config.Config) schema.Profile {
-	if c.MCP.SchemaProfile == "auto" {
-		return ""
-	}
-	return schema.Profile(c.MCP.SchemaProfile)
 }

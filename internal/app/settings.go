@@ -64,7 +64,7 @@ func (o *Options) Load() (*Settings, error) {
 		}
 	}
 	s.onlyServers = o.OnlyServers
-	rules, err := OpenRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
+	rules, err := openRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
 	if err != nil {
 		return nil, err
 	}

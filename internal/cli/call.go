@@ -136,11 +136,9 @@ func isTerminal(f any) bool {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && !isNull(info)
-}
-
-// isNull reports whether info is that of the null device.
-func isNull(info os.FileInfo) bool {
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 || info.Mode()&os.ModeDevice == 0 {
+		return false
+	}
 	null, err := os.Stat(os.DevNull)
-	return err == nil && os.SameFile(null, info)
+	return err != nil || !os.SameFile(null, info)
 }

@@ -141,7 +141,11 @@ func (p *program) printDiagnosis(d diagnosis) {
 	out := func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
 	out("toolgate %s", d.Version)
 	out("")
-	out("sandbox level    %s", levelWords(d))
+	level := d.Level.String()
+	if d.Mode == policy.DangerFullAccess.String() {
+		level += ", but the mode is danger-full-access: nothing is confined"
+	}
+	out("sandbox level    %s", level)
 	for _, why := range d.Why {
 		out("  not used       %s", why)
 	}
@@ -203,13 +207,6 @@ func printPaths(p policy.Paths, out func(string, ...any)) {
 			out("  %-14s %s", part.word, path)
 		}
 	}
-}
-
-func levelWords(d diagnosis) string {
-	if d.Mode == policy.DangerFullAccess.String() {
-		return d.Level.String() + ", but the mode is danger-full-access: nothing is confined"
-	}
-	return d.Level.String()
 }
 
 func (p *program) doctorCommand() *cobra.Command {

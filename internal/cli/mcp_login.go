@@ -78,7 +78,10 @@ and paste the address of the page that the browser ends at.`,
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, tooLate)
 			defer cancel()
 			o := oauth.Options{
-				Header:  func() http.Header { return plainHeaders(server) },
+				Header: func() http.Header {
+					h, _ := server.Headers() // without those whose variable is not set
+					return h
+				},
 				Note:    func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
 				OpenURL: func(address string) { p.visit(address, !noBrowser) },
 			}
@@ -92,7 +95,11 @@ and paste the address of the page that the browser ends at.`,
 			if err != nil {
 				return fmt.Errorf("login to %s: %w", s.Name, err)
 			}
-			fmt.Fprintf(p.stderr, "toolgate: logged in to %s%s\n", s.Name, scopeWords(g.Scopes))
+			fmt.Fprintf(p.stderr, "toolgate: logged in to %s", s.Name)
+			if len(g.Scopes) > 0 {
+				fmt.Fprintf(p.stderr, ", for %q", g.Scopes)
+			}
+			fmt.Fprintln(p.stderr)
 			return nil
 		},
 	}
@@ -101,27 +108,6 @@ and paste the address of the page that the browser ends at.`,
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false,
 		"open no browser, and take the address that it ends at from stdin")
 	return cmd
-}
-
-func scopeWords(scopes []string) string {
-	if len(scopes) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", for %q", scopes)
-}
-
-// plainHeaders returns the headers of every request to the server.
-func plainHeaders(s config.MCPServer) http.Header {
-	h := http.Header{}
-	for key, value := range s.HTTPHeaders {
-		h.Set(key, value)
-	}
-	for key, name := range s.EnvHTTPHeaders {
-		if value := os.Getenv(name); value != "" {
-			h.Set(key, value)
-		}
-	}
-	return h
 }
 
 // visit prints the address and opens it in a browser if possible.

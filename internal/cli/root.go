@@ -81,22 +81,19 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, words []string) error {
 			found, rest, err := cmd.Root().Find(words)
 			if err != nil || len(rest) > 0 {
-				known := commandNames(cmd.Root())
-				return &policy.ValueError{What: "command", Value: strings.Join(words, " "), Known: known}
+				var known []string
+				for _, c := range cmd.Root().Commands() {
+					if c.IsAvailableCommand() {
+						known = append(known, c.Name())
+					}
+				}
+				return &policy.ValueError{
+					What: "command", Value: strings.Join(words, " "), Known: strings.Join(known, ", "),
+				}
 			}
 			return found.Help()
 		},
 	}
-}
-
-func commandNames(root *cobra.Command) string {
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 func (p *program) printJSON(v any) error {

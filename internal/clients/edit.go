@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -72,19 +73,14 @@ func decodeJSON(text []byte, v any) error {
 
 // path returns the keys that lead to the servers in a file of this form.
 func (f Form) path() []string {
-	switch f {
-	case Servers:
-		return []string{"servers"}
-	case SettingServers:
-		return []string{"mcp", "servers"}
-	case CodexServers:
-		return []string{"mcp_servers"}
-	case ContextServers:
-		return []string{"context_servers"}
-	case Extensions:
-		return []string{"extensions"}
-	}
-	return []string{"mcpServers"}
+	return [][]string{
+		MCPServers:     {"mcpServers"},
+		Servers:        {"servers"},
+		SettingServers: {"mcp", "servers"},
+		CodexServers:   {"mcp_servers"},
+		ContextServers: {"context_servers"},
+		Extensions:     {"extensions"},
+	}[f]
 }
 
 // setJSON returns text with table at path, or without the member there if table
@@ -110,7 +106,7 @@ func setJSON(text []byte, path []string, table map[string]any) ([]byte, error) {
 	if decodeJSON(rest, &before) != nil || decodeJSON(out, &after) != nil || !sameBut(before, after, path) {
 		return nil, fmt.Errorf("%s cannot be changed in place; change it by hand", strings.Join(path, "."))
 	}
-	return append(bom[:len(bom):len(bom)], out...), nil
+	return append(slices.Clip(bom), out...), nil
 }
 
 // sameBut reports whether a and b are equal apart from the member at path and

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -135,6 +137,30 @@ func (s MCPServer) TakesLogin() bool {
 		given = given || strings.EqualFold(key, "Authorization")
 	}
 	return s.URL != "" && !given
+}
+
+// Headers returns the headers of requests to the server. A header whose variable is not
+// set is left out, and Headers returns an error, too.
+func (s MCPServer) Headers() (h http.Header, err error) {
+	h = http.Header{}
+	for key, value := range s.HTTPHeaders {
+		h.Set(key, value)
+	}
+	for key, name := range s.EnvHTTPHeaders {
+		if value := os.Getenv(name); value != "" {
+			h.Set(key, value)
+		} else {
+			err = fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
+		}
+	}
+	if name := s.BearerTokenEnvVar; name != "" {
+		if value := os.Getenv(name); value != "" {
+			h.Set("Authorization", "Bearer "+value)
+		} else {
+			err = fmt.Errorf("the variable %s, for the bearer token, is not set", name)
+		}
+	}
+	return h, err
 }
 
 // PassedOn returns the names of the environment variables that the server inherits.

@@ -33,12 +33,6 @@ type Announcement struct {
 	file string
 }
 
-func newSecret() []byte {
-	b := make([]byte, 32)
-	rand.Read(b) // never fails
-	return b
-}
-
 // Announce writes a file in dir that says that the console is at url, and returns a
 // function that removes it.
 func (c *Console) Announce(dir, url string) (remove func(), err error) {

@@ -18,6 +18,7 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -183,9 +184,10 @@ func New(o Options) *Console {
 		log:    o.Log,
 		logins: newLogins(o.Prefix),
 		pages:  map[string]page{},
-		secret: newSecret(),
+		secret: make([]byte, 32),
 		mux:    http.NewServeMux(),
 	}
+	rand.Read(c.secret) // never fails
 	c.life, c.stop = context.WithCancel(context.Background())
 	names, _ := fs.Glob(files, "page/*")
 	for _, name := range names {
