@@ -10,6 +10,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -40,8 +41,8 @@ type App struct {
 	console   lazyConsole
 }
 
-// afterGreeting is how long downstream servers wait to start after the first answer.
-// The client asks for the lists now and gets them from the saved catalogs.
+// afterGreeting is how long downstream servers wait to start after the first answer, because the
+// client now asks for the lists, which come from the saved catalogs.
 const afterGreeting = 150 * time.Millisecond
 
 // Open composes an App. Downstream servers start after the first answer if
@@ -119,9 +120,8 @@ func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (out gate.
 	return out, err
 }
 
-// approvalWait returns how long a call waits in the approval queue: 0 for the
-// default, negative for not at all. A call on the command line does not wait,
-// because the user can approve it and repeat the command.
+// approvalWait returns how long a call waits in the approval queue: 0 for the default, negative for
+// not at all. A call on the command line does not wait: the user can approve and repeat it.
 func (o *Options) approvalWait(s *Settings) time.Duration {
 	switch w := s.Config.ApprovalWait; {
 	case o.OneCall:
@@ -150,4 +150,23 @@ func (a *App) Close() {
 	ends.Go(a.Downstreams.Close)
 	ends.Wait()
 	a.observers.close(a.Log)
+}
+
+// silence is how long a client may send nothing before the downstream servers are started anyway.
+const silence = 2 * time.Second
+
+// ServeStdio serves one client on in and out until in ends.
+func (o *Options) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	o.AnswersFirst = true
+	a, err := o.Open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if a.NoRoots != "" {
+		a.Log.Warn("nothing is writable; start with -C FOLDER", "why", a.NoRoots)
+	}
+	defer o.WatchConfig(a)()
+	defer time.AfterFunc(silence, a.Downstreams.Begin).Stop()
+	return a.Server.ServeStdio(ctx, in, out)
 }

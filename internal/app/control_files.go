@@ -357,10 +357,3 @@ func (c *controlFiles) unchanged(name string, counts func(path string) bool) err
 	}
 	return nil
 }
-
-// inPlace reports whether name is a symlink. Its target is then written in place, because a
-// sandbox that hides the target would not hide a new file.
-func inPlace(name string) bool {
-	info, err := os.Lstat(name)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
-}

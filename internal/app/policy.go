@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -31,10 +32,7 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 			return nil, "", err
 		}
 	}
-	for _, word := range []string{s.Config.SandboxMode, o.Sandbox} {
-		if word == "" {
-			continue
-		}
+	if word := cmp.Or(o.Sandbox, s.Config.SandboxMode); word != "" {
 		if pol.Mode, err = policy.ParseMode(word); err != nil {
 			return nil, "", err
 		}

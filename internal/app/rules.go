@@ -217,10 +217,7 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	if _, err := rules.Parse(name, []byte(left)); err != nil {
 		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
 	}
-	if inPlace(name) {
-		return gone, os.WriteFile(name, []byte(left), 0o600)
-	}
-	return gone, config.ReplaceFile(name, []byte(left), 0o600)
+	return gone, config.Rewrite(name, []byte(left))
 }
 
 // RuleFiles returns the rule files in dir, sorted.

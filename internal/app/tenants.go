@@ -19,23 +19,21 @@ import (
 	"toolgate/server"
 )
 
-// A tenant is all that one caller over HTTP has: a gate, workers, servers
-// behind, sessions, approvals, the history of its patches. No two callers
-// share any of it.
+// A tenant holds everything that belongs to one HTTP caller: a gate, workers, downstream servers,
+// sessions, approvals and the history of its patches. Callers share none of it.
 type tenant struct {
 	app      *App
 	endpoint *server.Endpoint
-	ready    chan struct{} // closed when the rest is set
+	ready    chan struct{} // closed when the other fields are set
 	err      error
 	unwatch  func()
 
-	// Under the lock of tenants:
-	using int
-	used  time.Time
+	using int       // requests in progress; protected by tenants.mu
+	used  time.Time // end of the last one; protected by tenants.mu
 }
 
-// tenants keeps one tenant for each caller, from its first request
-// until it has been quiet for a while.
+// tenants keeps one tenant for each caller, from its first request until it has been idle for
+// the session TTL.
 type tenants struct {
 	base *Options
 	opts server.EndpointOptions
@@ -65,7 +63,7 @@ func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
 	return hs
 }
 
-// ServeHTTP serves MCP to the caller that was authenticated.
+// ServeHTTP serves MCP to the authenticated caller.
 func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, ok := httpauth.From(r.Context())
 	if !ok {
@@ -86,8 +84,7 @@ func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errAllTaken = errors.New("there are as many callers as there may be (http.max_callers), all of them busy")
 
-// enter returns the tenant of a caller, which is there until done is
-// called.
+// enter returns the tenant of a caller, which stays open until done is called.
 func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) {
 	hs.mu.Lock()
 	if hs.closed {
@@ -102,7 +99,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 		}
 		h = &tenant{ready: make(chan struct{})}
 		hs.open[c.Name] = h
-		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when it has started
+		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when ready is closed
 	}
 	h.using++
 	hs.mu.Unlock()
@@ -125,7 +122,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 	return h, done, nil
 }
 
-// overridesFor returns what is different for a caller; hs.mu is held.
+// overridesFor returns the overrides of a caller; hs.mu is held.
 func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
 	switch {
 	case c.OAuth:
@@ -136,11 +133,11 @@ func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
 	return config.Overrides{}
 }
 
-// makeRoom ends the tenant that has been quiet for longest; hs.mu is held.
+// makeRoom closes the tenant that has been idle for longest; hs.mu is held.
 func (hs *tenants) makeRoom() bool {
 	var name string
 	for n, h := range hs.open {
-		if h.quiet() && (name == "" || h.used.Before(hs.open[name].used)) {
+		if h.idle() && (name == "" || h.used.Before(hs.open[name].used)) {
 			name = n
 		}
 	}
@@ -151,9 +148,8 @@ func (hs *tenants) makeRoom() bool {
 	return true
 }
 
-// quiet reports whether nobody needs the tenant; the lock of tenants
-// is held.
-func (h *tenant) quiet() bool {
+// idle reports whether the tenant has neither requests nor sessions; tenants.mu is held.
+func (h *tenant) idle() bool {
 	select {
 	case <-h.ready:
 		return h.using == 0 && (h.err != nil || h.endpoint.Sessions() == 0)
@@ -162,7 +158,7 @@ func (h *tenant) quiet() bool {
 	}
 }
 
-// remove ends a tenant; hs.mu is held.
+// remove closes a tenant; hs.mu is held.
 func (hs *tenants) remove(name string) {
 	h := hs.open[name]
 	delete(hs.open, name)
@@ -188,7 +184,7 @@ func (h *tenant) start(base *Options, c httpauth.Caller, o server.EndpointOption
 	h.unwatch = base.WatchConfig(h.app)
 	o.Caller = c.Name
 	h.endpoint = h.app.Server.NewEndpoint(o)
-	h.app.Downstreams.Begin() // the first answer is on its way already
+	h.app.Downstreams.Begin() // there is no first answer to wait for
 	h.app.Log.Debug("a caller has come", "caller", c.Name, "workspace", h.app.Policy.Workspace)
 }
 
@@ -202,7 +198,7 @@ func (h *tenant) close() {
 	h.app.Close()
 }
 
-// sweep ends the tenants that are quiet for long.
+// sweep closes tenants that have been idle for the session TTL.
 func (hs *tenants) sweep() {
 	tick := time.NewTicker(min(hs.opts.SessionTTL/2+time.Millisecond, time.Minute))
 	defer tick.Stop()
@@ -213,7 +209,7 @@ func (hs *tenants) sweep() {
 		case now := <-tick.C:
 			hs.mu.Lock()
 			for name, h := range hs.open {
-				if h.quiet() && now.Sub(h.used) >= hs.opts.SessionTTL {
+				if h.idle() && now.Sub(h.used) >= hs.opts.SessionTTL {
 					hs.remove(name)
 				}
 			}
@@ -222,8 +218,7 @@ func (hs *tenants) sweep() {
 	}
 }
 
-// update makes c the settings of callers that come from now on, and ends the
-// tenants of tokens that are gone or mean something else now.
+// update applies c to new tenants, and closes those whose token was removed or changed.
 func (hs *tenants) update(c config.HTTP) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -241,7 +236,7 @@ func (hs *tenants) update(c config.HTTP) {
 	}
 }
 
-// sessions returns how many there are of all callers.
+// sessions returns the number of sessions of all callers.
 func (hs *tenants) sessions() (n int) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -259,8 +254,7 @@ func (hs *tenants) count() int {
 	return len(hs.open)
 }
 
-// drain refuses what is asked for now, waits for the answers still owed, and
-// ends everything.
+// drain refuses new requests, waits for those in progress until ctx ends, and closes all tenants.
 func (hs *tenants) drain(ctx context.Context) {
 	hs.mu.Lock()
 	hs.closed = true
@@ -283,8 +277,7 @@ func (hs *tenants) drain(ctx context.Context) {
 	hs.ends.Wait()
 }
 
-// forCaller returns the program as it is for one caller: its own settings win
-// over those of the command line.
+// forCaller returns the options for one caller, whose overrides win over the command line.
 func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	q := *o
 	q.Caller = c.Name
@@ -306,8 +299,7 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	return &q
 }
 
-// checkCallers returns what is wrong with the settings of callers, before any of them
-// connects.
+// checkCallers validates the settings of all callers before any of them connects.
 func (o *Options) checkCallers(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {
 		s, err := o.forCaller(httpauth.Caller{Name: what}, v).Load()

@@ -35,11 +35,11 @@ type checkedClient struct {
 // diagnoseClients finds the entries for toolgate in the clients' config files and checks whether
 // they start.
 func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
-	places, err := clients.Here()
+	known, err := clients.Here()
 	if err != nil {
 		return
 	}
-	for _, c := range clients.Known(places) {
+	for _, c := range known {
 		for _, f := range c.Files {
 			text, existed, err := readIfThere(f.Path)
 			if !existed && err == nil {

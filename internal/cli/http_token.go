@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -60,33 +58,20 @@ takes it over.`,
 			if cmd.Flags().Changed("servers") {
 				t.Servers = servers
 			}
-			return p.addToken(args[0], t)
+			secret := httpauth.NewToken()
+			t.Hash = httpauth.TokenOf(args[0], secret).HashText()
+			file, err := editConfig(func(text []byte) ([]byte, error) { return config.AddToken(text, args[0], t) })
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(p.stderr, "toolgate: %s is in %s; this is its token, it is not shown again:\n", args[0], file)
+			_, err = fmt.Fprintln(p.stdout, secret)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&t.Workspace, "workspace", "", "workspace `DIR` of the caller")
 	cmd.Flags().StringSliceVar(&servers, "servers", nil, "`NAMES` of the downstream servers that the caller sees")
 	return cmd
-}
-
-func (p *program) addToken(name string, t config.HTTPToken) error {
-	secret := httpauth.NewToken()
-	t.Hash = httpauth.TokenOf(name, secret).HashText()
-	file, text, err := configFile()
-	if err != nil {
-		return err
-	}
-	if text, err = config.AddToken(text, name, t); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	if err := config.Write(file, text); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stderr, "toolgate: %s is in %s; this is its token, it is not shown again:\n", name, file)
-	_, err = fmt.Fprintln(p.stdout, secret)
-	return err
 }
 
 func (p *program) tokenList() *cobra.Command {
@@ -123,14 +108,8 @@ func (p *program) tokenRemove() *cobra.Command {
 		Example: "  toolgate http token remove alice",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file, text, err := configFile()
-			if err != nil {
-				return err
-			}
-			if text, err = config.RemoveToken(text, args[0]); err != nil {
-				return err
-			}
-			return config.Write(file, text)
+			_, err := editConfig(func(text []byte) ([]byte, error) { return config.RemoveToken(text, args[0]) })
+			return err
 		},
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,21 @@ func configFile() (file string, text []byte, err error) {
 	file = filepath.Join(dir, "config.toml")
 	text, _, err = readIfThere(file)
 	return file, text, err
+}
+
+// editConfig replaces the text of the config file with what edit makes of it.
+func editConfig(edit func(text []byte) ([]byte, error)) (file string, err error) {
+	file, text, err := configFile()
+	if err == nil {
+		text, err = edit(text)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := config.Write(file, text); err != nil {
+		return "", fmt.Errorf("writing %s: %w", file, err)
+	}
+	return file, nil
 }
 
 // loadConfig reads the config file.
@@ -284,16 +300,9 @@ func (p *program) mcpRemove() *cobra.Command {
 				return err
 			}
 			login, store, _, noLogin := loginOf(args[0], "")
-			file, text, err := configFile()
+			file, err := editConfig(func(text []byte) ([]byte, error) { return config.RemoveServer(text, args[0]) })
 			if err != nil {
 				return err
-			}
-			after, err := config.RemoveServer(text, args[0])
-			if err != nil {
-				return err
-			}
-			if err := config.Write(file, after); err != nil {
-				return fmt.Errorf("writing %s: %w", file, err)
 			}
 			_, state, _, err := app.Folders()
 			if err != nil {
@@ -358,12 +367,12 @@ Each is started once, as with add.`,
 
 // foreign returns the servers in a client's config, or in a file of that form.
 func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
-	places, err := clients.Here()
+	known, err := clients.Here()
 	if err != nil {
 		return nil, err
 	}
 	var files, names []string
-	for _, c := range clients.Known(places) {
+	for _, c := range known {
 		names = append(names, c.Name)
 		for _, f := range c.Files {
 			if c.Name == what {
@@ -474,4 +483,42 @@ func indented(v json.RawMessage) string {
 		return ""
 	}
 	return "    " + b.String()
+}
+
+// probeServers starts the servers with these names once and prints what they offer or why they do
+// not run. Their catalogs are saved, because some clients list the tools only at their start and
+// do not wait.
+func (p *program) probeServers(ctx context.Context, names []string) {
+	fmt.Fprintf(p.stderr, "toolgate: starting %s once, to learn what there is; --start=false leaves that out\n",
+		strings.Join(names, ", "))
+	alone := *p
+	alone.OnlyServers = names
+	if alone.LogLevel == "warn" {
+		alone.LogLevel = "error" // what is wrong is said below
+	}
+	a, err := alone.Open()
+	if err != nil {
+		fmt.Fprintf(p.stderr, "toolgate: not started: %v\n", err)
+		return
+	}
+	defer a.Close()
+	for _, st := range a.Downstreams.Check(ctx) {
+		fmt.Fprintf(p.stderr, "toolgate: %s\n", probeResult(st))
+	}
+}
+
+// probeResult describes the state of one probed server.
+func probeResult(st aggregator.Status) string {
+	if st.State != aggregator.Ready {
+		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again",
+			st.Name, cmp.Or(st.Error, string(st.State)))
+	}
+	tools := fmt.Sprintf("%d tools", st.Tools)
+	if st.Tools == 1 {
+		tools = "1 tool"
+	}
+	if len(st.Faults) > 0 {
+		tools += "; left out: " + strings.Join(st.Faults, "; ")
+	}
+	return fmt.Sprintf("%s runs and offers %s", st.Name, tools)
 }

@@ -1,7 +1,8 @@
 // Package clients describes the supported MCP clients: where each one stores its
 // servers, and in which format.
 //
-//	for _, c := range clients.Known(clients.Here()) {
+//	known, err := clients.Here()
+//	for _, c := range known {
 //		for _, f := range c.Files {
 //			servers, notes, err := clients.Parse(f.Path, text)
 //			…
@@ -62,14 +63,14 @@ type Places struct {
 	XDGConfig   string
 }
 
-// Here returns the places of the current user.
-func Here() (Places, error) {
+// Here returns the supported clients with the places of the current user.
+func Here() ([]Client, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return Places{}, err
+		return nil, err
 	}
 	config, err := os.UserConfigDir()
-	return Places{
+	return Known(Places{
 		Home:        home,
 		Config:      config,
 		OS:          runtime.GOOS,
@@ -77,7 +78,7 @@ func Here() (Places, error) {
 		ClaudeHome:  os.Getenv("CLAUDE_CONFIG_DIR"),
 		CopilotHome: os.Getenv("COPILOT_HOME"),
 		XDGConfig:   os.Getenv("XDG_CONFIG_HOME"),
-	}, err
+	}), err
 }
 
 // Known returns the supported clients, sorted by name.

@@ -219,11 +219,8 @@ func isTableOf(line, parent, name string) bool {
 	return false
 }
 
-// Write replaces the config file atomically and keeps the old content in FILE.bak. Only
-// the user can read the files, because they may contain secrets.
-//
-// If path is a symlink, for example into dotfiles, its target is written in place: a
-// sandbox that hides the target would not hide a new file, nor a temporary one next to it.
+// Write replaces the config file with [Rewrite] and keeps the old content in FILE.bak.
+// Only the user can read the files, because they may contain secrets.
 func Write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -237,6 +234,13 @@ func Write(path string, text []byte) error {
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	}
+	return Rewrite(path, text)
+}
+
+// Rewrite replaces a file that only the user can read, atomically. If path is a symlink,
+// for example into dotfiles, its target is written in place: a sandbox that hides the
+// target would not hide a new file, nor a temporary one next to it.
+func Rewrite(path string, text []byte) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return os.WriteFile(path, text, 0o600)
 	}

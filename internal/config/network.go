@@ -95,9 +95,8 @@ func (s MCPServer) checkHosts() (msg, hint string) {
 
 func networkOf(enabled bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
 	if allow == nil && deny != nil {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
-			"denied_domains", "requires allowed_domains", `to allow every other host, set allowed_domains = ["*"]`,
-		}
+		const hint = `to allow every other host, set allowed_domains = ["*"]`
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{"denied_domains", "requires allowed_domains", hint}
 	}
 	return parseHosts("allowed_domains", "denied_domains", enabled, allow != nil, allow, deny)
 }
@@ -110,9 +109,8 @@ func parseHosts(
 		return policy.NetworkNone, policy.Hosts{}, hostError(denyKey, err)
 	}
 	if slices.Contains(deny, "*") {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
-			denyKey, `"*" denies every host`, "leave the network off instead",
-		}
+		fault := &NetworkError{denyKey, `"*" denies every host`, "leave the network off instead"}
+		return policy.NetworkNone, policy.Hosts{}, fault
 	}
 	hosts, err := policy.NewHosts(allow, deny)
 	switch {

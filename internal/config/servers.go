@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -115,11 +116,7 @@ func (s MCPServer) IdleTime() time.Duration {
 
 // Approval returns the approval mode of the tool.
 func (s MCPServer) Approval(tool string) policy.ToolApproval {
-	word := s.Tools[tool].ApprovalMode
-	if word == "" {
-		word = s.DefaultToolsApprovalMode
-	}
-	mode, err := policy.ParseToolApproval(word)
+	mode, err := policy.ParseToolApproval(cmp.Or(s.Tools[tool].ApprovalMode, s.DefaultToolsApprovalMode))
 	if err != nil {
 		return policy.ApprovePrompt // validated, so not reached
 	}
