@@ -45,8 +45,7 @@ type App struct {
 // client now asks for the lists, which come from the saved catalogs.
 const afterGreeting = 150 * time.Millisecond
 
-// Open composes an App. Downstream servers start after the first answer if
-// AnswersFirst is set, else at once.
+// Open composes an App. Downstream servers start after the first answer if AnswersFirst is set, else at once.
 func (o *Options) Open() (*App, error) {
 	s, err := o.Load()
 	if err != nil {
@@ -106,8 +105,7 @@ func (o *Options) Open() (*App, error) {
 	return a, nil
 }
 
-// run sends a call to the backend that has its tool, and keeps the result for the console. It
-// is a [gate.RunFunc].
+// run sends a call to the backend that has its tool, and keeps the result for the console. It is a [gate.RunFunc].
 func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (out gate.Outcome, err error) {
 	if c.Action.Server != "" {
 		out, err = a.Downstreams.Run(ctx, c, f)
@@ -135,8 +133,7 @@ func (o *Options) approvalWait(s *Settings) time.Duration {
 	}
 }
 
-// outside reports whether a session runs outside the sandbox although a new command
-// would run inside it.
+// outside reports whether a session runs outside the sandbox although a new command would run inside it.
 func (a *App) outside(caller, session string) bool {
 	f, ok := a.Workers.SessionProfile(caller, session)
 	return ok && f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess

@@ -24,8 +24,7 @@ import (
 	"toolgate/policy/rules"
 )
 
-// ConsolesDir returns the folder in which running consoles announce themselves. No tool can read
-// it.
+// ConsolesDir returns the folder in which running consoles announce themselves. No tool can read it.
 func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
 
 // A lazyConsole starts the console of a gate when the client has opened its session, because
@@ -196,8 +195,7 @@ func (a *App) serverKey(name string) string {
 	return a.caller + " " + name
 }
 
-// find returns a server by its key. A name from a request does not become a path unless it is a
-// configured one.
+// find returns a server by its key. A name from a request does not become a path unless it is a configured one.
 func (c consoleServers) find(key string) (*App, string, error) {
 	for _, a := range c.gates() {
 		for _, name := range a.Downstreams.Names() {
@@ -292,8 +290,7 @@ func (c consoleSessions) List(ctx context.Context) []console.Session {
 	return list
 }
 
-// outputHead matches the first line of a result of read_output, notKept the second if a part of
-// the output was dropped.
+// outputHead matches the first line of a result of read_output, notKept the second if a part of the output was dropped.
 var (
 	outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
 	notKept    = lazyregexp.New(`(?m)^Not kept: the bytes from here to (\d+)$`)

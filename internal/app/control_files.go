@@ -167,8 +167,7 @@ func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
 	return nil
 }
 
-// hookFiles returns the files that hooks name, and every program with a slash even if it
-// does not exist.
+// hookFiles returns the files that hooks name, and every program with a slash even if it does not exist.
 func hookFiles(h config.Hooks, dir string) (files []string) {
 	for _, e := range []config.HookEvent{config.PreToolUse, config.PostToolUse, config.PermissionRequest} {
 		for _, g := range h.For(e) {

@@ -134,8 +134,7 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 		ReadOnlySubpaths: s.Policy.ReadOnlySubpaths,
 		Hidden:           s.Policy.Hidden,
 		ReadOnlyPaths:    s.Policy.ReadOnlyPaths,
-		// Denied paths are denied to servers, too. Restricted reads are not applied: the server
-		// could not start.
+		// Denied paths are denied to servers, too. Restricted reads are not applied: the server could not start.
 		Paths: policy.Paths{
 			Denied:      s.Policy.Paths.Denied,
 			DeniedGlobs: s.Policy.Paths.DeniedGlobs,

@@ -20,8 +20,7 @@ import (
 	"toolgate/tools/shell"
 )
 
-// An EgressSession is the proxy of one process in a network namespace of its own, with the calls
-// that the process runs.
+// An EgressSession is the proxy of one process in a network namespace of its own, with the calls that the process runs.
 type EgressSession struct {
 	proxy *netproxy.Proxy
 	gate  *gate.Gate
@@ -81,8 +80,7 @@ func (w *EgressSession) enter(ctx context.Context, c gate.Call) (leave func() []
 // maxHosts bounds the hosts in the record of a call; the last ones are kept.
 const maxHosts = 100
 
-// ask asks about a host through the newest active call that is not read-only, since a read-only
-// call reaches no host.
+// ask asks about a host through the newest active call that is not read-only, since a read-only call reaches no host.
 func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
 	p, no := w.current(t)
 	if p == nil || w.gate == nil {

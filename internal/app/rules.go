@@ -111,8 +111,7 @@ func ReadRules(files []string, check func(name string) error) (all *rules.Rules,
 	return all, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// A folderStamp caches which rule files a folder holds, so that a call need not list it. The zero
-// value holds nothing.
+// A folderStamp caches which rule files a folder holds, so that a call need not list it. The zero value holds nothing.
 type folderStamp struct {
 	changed time.Time // the folder, when it was listed; zero: that may be unreliable
 	names   []string

@@ -32,8 +32,7 @@ type tenant struct {
 	used  time.Time // end of the last one; protected by tenants.mu
 }
 
-// tenants keeps one tenant for each caller, from its first request until it has been idle for
-// the session TTL.
+// tenants keeps one tenant for each caller, from its first request until it has been idle for the session TTL.
 type tenants struct {
 	base *Options
 	opts server.EndpointOptions

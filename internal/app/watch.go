@@ -12,8 +12,7 @@ import (
 	"toolgate/internal/config"
 )
 
-// settleTime is how long a file must be unchanged before it is read: editors write in several
-// steps.
+// settleTime is how long a file must be unchanged before it is read: editors write in several steps.
 const settleTime = 200 * time.Millisecond
 
 // A watchedFolder is a folder in which a change of certain files has an effect.

@@ -104,8 +104,7 @@ func (a *App) outsideEnv(o *shell.Options) []string {
 	return find.Env(a.Environ)
 }
 
-// watched starts commands such that the kernel reports each call that the sandbox
-// refuses.
+// watched starts commands such that the kernel reports each call that the sandbox refuses.
 func watched(s *sandbox.Spawner) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		w, err := s.StartWatched(cmd)
@@ -190,8 +189,7 @@ func recoverPatches(settings workerSettings, log *slog.Logger) {
 	}
 }
 
-// RunWorker serves the built-in tools on stdin and stdout. The process is confined by
-// the gate that started it.
+// RunWorker serves the built-in tools on stdin and stdout. The process is confined by the gate that started it.
 func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	var settings workerSettings
 	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &settings); err != nil {

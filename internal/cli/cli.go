@@ -64,8 +64,7 @@ type usageError interface {
 	Hint() string
 }
 
-// exitCode returns the code for the error of a command. An error before any command ran is a usage
-// error.
+// exitCode returns the code for the error of a command. An error before any command ran is a usage error.
 func (p *program) exitCode(err error) int {
 	if err == nil {
 		return exitDone

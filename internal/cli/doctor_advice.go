@@ -63,8 +63,7 @@ func detectSurroundings(goos, root string) surroundings {
 	return at
 }
 
-// advice returns the steps to level full, none if it is in force. Self is the path of this
-// program.
+// advice returns the steps to level full, none if it is in force. Self is the path of this program.
 func advice(sys sandbox.System, at surroundings, self string) []string {
 	if sys.Level() == sandbox.Full {
 		return nil
@@ -124,8 +123,7 @@ func containerAdvice(at surroundings) []string {
 		"settings (LXC: security.nesting=true)"}
 }
 
-// hostAdvice returns what the machine around a container must allow, as far as it can be detected
-// inside.
+// hostAdvice returns what the machine around a container must allow, as far as it can be detected inside.
 func hostAdvice(at surroundings) []string {
 	switch {
 	case at.NoUserns:

@@ -32,8 +32,7 @@ type checkedClient struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// diagnoseClients finds the entries for toolgate in the clients' config files and checks whether
-// they start.
+// diagnoseClients finds the entries for toolgate in the clients' config files and checks whether they start.
 func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	known, err := clients.Here()
 	if err != nil {
@@ -198,8 +197,7 @@ func checkArguments(words []string) error {
 // startTime bounds the start of a server: the shortest time that clients wait.
 const startTime = 10 * time.Second
 
-// firstAnswer starts a server and returns the milliseconds from the start to the answer to
-// initialize.
+// firstAnswer starts a server and returns the milliseconds from the start to the answer to initialize.
 func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

@@ -103,8 +103,7 @@ func (p *program) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// checkDirectories checks the directories in the flags of any command and makes those of --add-dir
-// absolute.
+// checkDirectories checks the directories in the flags of any command and makes those of --add-dir absolute.
 func (p *program) checkDirectories(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("cd") {
 		if _, err := app.Directory("-C", p.Dir); err != nil {

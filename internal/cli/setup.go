@@ -290,8 +290,7 @@ func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	return words, nil
 }
 
-// attach writes the entry into the client's file and repairs entries that start toolgate through a
-// package runner.
+// attach writes the entry into the client's file and repairs entries that start toolgate through a package runner.
 func (s *setup) attach(c clients.Client) error {
 	for i, w := range c.Files {
 		names, err := s.entries(w, i == 0)
@@ -328,8 +327,7 @@ func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	return names, nil
 }
 
-// attachAs writes the entry called name. With move it moves the other servers of the file behind
-// toolgate.
+// attachAs writes the entry called name. With move it moves the other servers of the file behind toolgate.
 func (s *setup) attachAs(c clients.Client, w clients.File, name string, move bool) error {
 	before, existed, err := readIfThere(w.Path)
 	if err != nil {
@@ -448,8 +446,7 @@ func (s *setup) serversToMove(
 	return moved, nil
 }
 
-// movable returns the servers that can be moved, by the client's name for them, and
-// prints why the others stay.
+// movable returns the servers that can be moved, by the client's name for them, and prints why the others stay.
 func (s *setup) movable(
 	c clients.Client, servers, have map[string]config.MCPServer, tables map[string]map[string]any,
 ) map[string]config.MCPServer {
@@ -533,8 +530,7 @@ var secretLine = lazyregexp.New(
 	`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)` +
 		`("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
 
-// hideSecrets masks the values of variables and headers in the tables, and of everything named
-// like a secret.
+// hideSecrets masks the values of variables and headers in the tables, and of everything named like a secret.
 func hideSecrets(text string, tables map[string]map[string]any) string {
 	for _, t := range tables {
 		for _, key := range []string{"env", "envs", "headers", "http_headers"} {

@@ -33,8 +33,7 @@ type setupChange struct {
 	Added map[string]string         `json:"added,omitempty"` // what they became in our config, by name
 }
 
-// A setupLog is the list of changes that have not been reverted. It is in the state folder, which
-// workers cannot read.
+// A setupLog is the list of changes that have not been reverted. It is in the state folder, which workers cannot read.
 type setupLog struct {
 	file    string
 	Changes []setupChange `json:"changes"`
@@ -68,8 +67,7 @@ func (l *setupLog) wrote(file, name string) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
 }
 
-// write replaces the client's file and records the change. It returns the path of the backup, ""
-// if there was no file.
+// write replaces the client's file and records the change. It returns the path of the backup, "" if there was no file.
 func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
 	c.After = textDigest(after)
 	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })

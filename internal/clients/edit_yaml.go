@@ -108,8 +108,7 @@ func extensionsBlock(lines []string, head int) (end int, indent string) {
 	return end, indent
 }
 
-// extensionAt returns the line range of the extension within [from, end), or
-// (end, end) if it is missing.
+// extensionAt returns the line range of the extension within [from, end), or (end, end) if it is missing.
 func extensionAt(lines []string, from, end int, indent, name string) (int, int) {
 	start, stop := -1, end
 	for i := from; i < end; i++ {

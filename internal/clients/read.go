@@ -70,8 +70,7 @@ func (im *importer) leaveOut(key string, err error) {
 	im.notes = append(im.notes, fmt.Sprintf("%s is left out: %v", key, err))
 }
 
-// add adds the server that the client's file has at key, with notes on it, unless it is
-// invalid or its name is taken.
+// add adds the server that the client's file has at key, with notes on it, unless it is invalid or its name is taken.
 func (im *importer) add(key, name string, s config.MCPServer, notes []string) {
 	if err := config.CheckServer(name, s); err != nil {
 		im.leaveOut(key, err)

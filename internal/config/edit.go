@@ -114,8 +114,7 @@ func tableOf(v reflect.Value) map[string]any {
 	return set
 }
 
-// RemoveServer returns text without the tables of the server. Everything else is
-// preserved byte for byte.
+// RemoveServer returns text without the tables of the server. Everything else is preserved byte for byte.
 func RemoveServer(text []byte, name string) ([]byte, error) {
 	names := func(c Config) []string { return slices.Collect(maps.Keys(c.MCPServers)) }
 	return removeTable(text, "mcp_servers", name, "server", "mcp", names)
@@ -187,8 +186,7 @@ func replaceTable(text, parent, name, written string) string {
 	return rest + separator(text, rest) + written
 }
 
-// separator returns the line breaks between rest and an appended table, in the style
-// of text.
+// separator returns the line breaks between rest and an appended table, in the style of text.
 func separator(text, rest string) string {
 	nl := "\n"
 	if strings.Contains(text, "\r\n") {

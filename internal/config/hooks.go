@@ -134,8 +134,7 @@ func (c *Config) checkHooks(src source) error {
 	return nil
 }
 
-// check returns what is wrong with the hook and the setting to locate in the file; msg is
-// "" if there is nothing.
+// check returns what is wrong with the hook and the setting to locate in the file; msg is "" if there is nothing.
 func (h Hook) check() (key, value, msg, hint string) {
 	switch {
 	case h.Type == "prompt" || h.Type == "agent" || h.Type == "mcp_tool":

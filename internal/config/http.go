@@ -46,8 +46,7 @@ type HTTPToken struct {
 	Overrides
 }
 
-// OAuth is [http.oauth]: the authorization server whose tokens are accepted. Each subject
-// is a separate caller.
+// OAuth is [http.oauth]: the authorization server whose tokens are accepted. Each subject is a separate caller.
 type OAuth struct {
 	Issuer   string   `toml:"issuer"`   // of accepted tokens
 	Audience string   `toml:"audience"` // of accepted tokens, default resource
@@ -162,8 +161,7 @@ func (v Overrides) check(servers map[string]MCPServer) (key, msg, hint string) {
 	return "", "", ""
 }
 
-// AddToken returns text with the table of a token appended. The existing text is preserved
-// byte for byte.
+// AddToken returns text with the table of a token appended. The existing text is preserved byte for byte.
 func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
 	before, err := edited(text)
 	if err != nil {
@@ -185,8 +183,7 @@ func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
 	return out, nil
 }
 
-// RemoveToken returns the config text without the table of a token. Everything else is
-// preserved byte for byte.
+// RemoveToken returns the config text without the table of a token. Everything else is preserved byte for byte.
 func RemoveToken(text []byte, name string) ([]byte, error) {
 	names := func(c Config) []string { return slices.Collect(maps.Keys(c.HTTP.Tokens)) }
 	return removeTable(text, "http.tokens", name, "token", "http token", names)

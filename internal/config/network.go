@@ -34,8 +34,7 @@ type NetworkError struct {
 
 func (e *NetworkError) Error() string { return e.Key + ": " + e.Msg }
 
-// Parse returns what the table allows. Errors are *[NetworkError]. A restriction that
-// cannot be enforced is an error.
+// Parse returns what the table allows. Errors are *[NetworkError]. A restriction that cannot be enforced is an error.
 func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 	fault := func(key, msg, hint string) (policy.Network, policy.Hosts, error) {
 		return policy.NetworkNone, policy.Hosts{}, &NetworkError{key, msg, hint}

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Otel is [otel]: where traces of calls are sent. Its keys are Codex's. Nothing
-// is sent without it.
+// Otel is [otel]: where traces of calls are sent. Its keys are Codex's. Nothing is sent without it.
 type Otel struct {
 	Environment string `toml:"environment"` // named in all that is sent, such as "staging"
 

@@ -247,8 +247,7 @@ func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Pa
 	return roots, paths, nil
 }
 
-// checkPermissions validates each profile on its own: a profile that it extends may still
-// be set on the command line.
+// checkPermissions validates each profile on its own: a profile that it extends may still be set on the command line.
 func (c *Config) checkPermissions(src source) error {
 	anywhere := policy.Places{Workspaces: []string{"/workspace"}, Home: "/home", TempDir: "/tmp"}
 	for _, profile := range slices.Sorted(maps.Keys(c.Permissions)) {

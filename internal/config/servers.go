@@ -183,8 +183,7 @@ func variable(v any) (string, bool) {
 	return "", false
 }
 
-// Confinement returns the sandbox mode, "none", or "" for the default, and the writable
-// folders.
+// Confinement returns the sandbox mode, "none", or "" for the default, and the writable folders.
 func (s MCPServer) Confinement() (word string, roots []string) {
 	switch v := s.Sandbox.(type) {
 	case string:
@@ -237,8 +236,7 @@ func (c *Config) checkServers(src source) error {
 	return nil
 }
 
-// checkNames returns the first server whose tool names could collide with another's; msg
-// is "" if there is none.
+// checkNames returns the first server whose tool names could collide with another's; msg is "" if there is none.
 func checkNames(servers map[string]MCPServer) (name, msg, hint string) {
 	names := slices.Sorted(maps.Keys(servers))
 	names = slices.DeleteFunc(names, func(name string) bool { return !servers[name].IsEnabled() })

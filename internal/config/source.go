@@ -30,8 +30,7 @@ func hint(err error) string {
 	return ""
 }
 
-// A setting is a line that begins a table, where key is "", or that sets a key of it.
-// Names are without quotes.
+// A setting is a line that begins a table, where key is "", or that sets a key of it. Names are without quotes.
 type setting struct{ table, key, value string }
 
 // find returns the first line whose setting matches, or 0 if there is none.
@@ -62,8 +61,7 @@ func (src source) lineOf(key string) int {
 	return src.find(func(s setting) bool { return s.key == key })
 }
 
-// lineOfValue returns the line that sets key to value, else the first line that sets key,
-// or 0.
+// lineOfValue returns the line that sets key to value, else the first line that sets key, or 0.
 func (src source) lineOfValue(key, value string) int {
 	exact := src.find(func(s setting) bool { return s.key == key && value != "" && strings.Contains(s.value, value) })
 	return cmp.Or(exact, src.lineOf(key))

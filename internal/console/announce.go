@@ -33,8 +33,7 @@ type Announcement struct {
 	file string
 }
 
-// Announce writes a file in dir that says that the console is at url, and returns a
-// function that removes it.
+// Announce writes a file in dir that says that the console is at url, and returns a function that removes it.
 func (c *Console) Announce(dir, url string) (remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("announcing the console: %w", err)

@@ -68,8 +68,7 @@ type Server struct {
 	Changed int      `json:"changed"` // tools to be reviewed
 }
 
-// A ServerTool is one tool of a server. Before is its last accepted definition, if it
-// has changed.
+// A ServerTool is one tool of a server. Before is its last accepted definition, if it has changed.
 type ServerTool struct {
 	Name    string          `json:"name"`
 	Changed bool            `json:"changed,omitempty"`
@@ -130,18 +129,15 @@ type RuleFile struct {
 type Rules interface {
 	Files() ([]RuleFile, error)
 
-	// Remove removes a line from the file that "always" writes to, if the line
-	// still has that text. Lines count from 1.
+	// Remove removes a line from the file that "always" writes to, if the line still has that text. Lines count from 1.
 	Remove(line int, text string) error
 
-	// Remembered returns the answers that are valid for a session. Forget
-	// revokes one.
+	// Remembered returns the answers that are valid for a session. Forget revokes one.
 	Remembered() []gate.SessionApproval
 	Forget(gate.SessionApproval) error
 }
 
-// A Console serves the page and its API. The caller must close it. It may be used
-// concurrently.
+// A Console serves the page and its API. The caller must close it. It may be used concurrently.
 type Console struct {
 	opts   Options
 	log    *slog.Logger

@@ -71,8 +71,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 	return nil, nil
 }
 
-// openStream counts a new stream and adds it to busy under the lock, so that
-// [Console.Close] cannot miss it.
+// openStream counts a new stream and adds it to busy under the lock, so that [Console.Close] cannot miss it.
 func (l *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -112,8 +112,7 @@ func (l *logins) end(v *browserSession) {
 	}
 }
 
-// redeem exchanges a code for a session. A code can be redeemed once; ok is false if it
-// is invalid.
+// redeem exchanges a code for a session. A code can be redeemed once; ok is false if it is invalid.
 func (l *logins) redeem(code string) (cookie, token string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +137,7 @@ func (l *logins) redeem(code string) (cookie, token string, ok bool) {
 	return cookie, token, true
 }
 
-// session returns the session of a request, or nil. The request must have both the
-// cookie and the token.
+// session returns the session of a request, or nil. The request must have both the cookie and the token.
 func (l *logins) session(r *http.Request) *browserSession {
 	cookie, err := r.Cookie(l.cookie)
 	if err != nil || cookie.Value == "" {
@@ -234,8 +232,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request, v *browserSessi
 	return map[string]any{}, nil
 }
 
-// checkOrigin rejects requests with a foreign Host, which come from DNS rebinding, and
-// requests from another origin.
+// checkOrigin rejects requests with a foreign Host, which come from DNS rebinding, and requests from another origin.
 func (c *Console) checkOrigin(r *http.Request) error {
 	if !c.isOwnHost(r.Host) {
 		return fmt.Errorf("unexpected host %q; open the address that `toolgate console` prints", r.Host)
@@ -279,8 +276,7 @@ func (c *Console) isOwnHost(host string) bool {
 	return name == "localhost" || slices.Contains(c.opts.Hosts, name)
 }
 
-// mutating accepts only JSON requests with an Origin, which browsers send with every
-// POST request.
+// mutating accepts only JSON requests with an Origin, which browsers send with every POST request.
 func mutating(next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		if r.Header.Get("Origin") == "" {
