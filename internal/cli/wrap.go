@@ -56,7 +56,8 @@ its own, where it starts; it has no network unless you give it --network.`,
 // serverFlags registers the flags that wrap and mcp add share.
 func serverFlags(cmd *cobra.Command, s *config.MCPServer, env *[]string, confine *bool) {
 	f := cmd.Flags()
-	f.StringVar(&s.BearerTokenEnvVar, "bearer-token-env-var", "", "`NAME` of the variable that holds the token for --url")
+	f.StringVar(&s.BearerTokenEnvVar, "bearer-token-env-var", "",
+		"`NAME` of the variable that holds the token for --url")
 	f.StringArrayVar(env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
 	f.StringVar(&s.Cwd, "cwd", "", "`DIR` to start CMD in, or \"workspace\"; default a folder of its own")
 	f.StringVar(&s.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")

@@ -183,21 +183,43 @@ func variable(v any) (string, bool) {
 	return "", false
 }
 
-// Confinement returns the sandbox mode, "none", or "" for the default, and the writable folders.
+// Confinement returns the sandbox mode, "none", or "" for the default, and the writable
+// folders.
 func (s MCPServer) Confinement() (word string, roots []string) {
+	word, roots, _ = s.parseSandbox()
+	return word, roots
+}
+
+// parseSandbox is [MCPServer.Confinement]; fault says what is wrong, and is "" if nothing is.
+func (s MCPServer) parseSandbox() (word string, roots []string, fault string) {
 	switch v := s.Sandbox.(type) {
+	case nil:
 	case string:
-		return v, nil
+		word = v
 	case map[string]any:
-		word, _ = v["mode"].(string)
-		list, _ := v["writable_roots"].([]any)
-		for _, r := range list {
-			if root, ok := r.(string); ok {
+		for key, setting := range v {
+			mode, isWord := setting.(string)
+			list, isList := setting.([]any)
+			for _, r := range list {
+				root, ok := r.(string)
+				isList = isList && ok
 				roots = append(roots, root)
 			}
+			switch {
+			case key == "mode" && isWord:
+				word = mode
+			case key != "writable_roots" || !isList:
+				return word, nil, fmt.Sprintf("sandbox: unknown setting %s = %v", key, setting)
+			}
 		}
+	default:
+		return "", nil, "sandbox is neither a word nor a table"
 	}
-	return word, roots
+	switch word {
+	case "", "none", "read-only", "workspace-write":
+		return word, roots, ""
+	}
+	return word, roots, fmt.Sprintf("unknown sandbox %q", word)
 }
 
 // WithoutEffect returns the keys that are set but ignored.
@@ -314,8 +336,9 @@ func (s MCPServer) checkValues() (msg, hint string) {
 				"only variables of this machine are supported: source is \"local\" or left out"
 		}
 	}
-	if msg, hint := s.checkSandbox(); msg != "" {
-		return msg, hint
+	if _, _, fault := s.parseSandbox(); fault != "" {
+		return fault, "sandbox is \"none\", \"read-only\", \"workspace-write\", " +
+			"or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
 	}
 	if msg, hint := s.checkHosts(); msg != "" {
 		return msg, hint
@@ -348,40 +371,6 @@ func (s MCPServer) checkValues() (msg, hint string) {
 		return fmt.Sprintf("name_budget %d is not between 20 and 128", s.NameBudget), ""
 	}
 	return "", ""
-}
-
-func (s MCPServer) checkSandbox() (msg, hint string) {
-	hint = "sandbox is \"none\", \"read-only\", \"workspace-write\", " +
-		"or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
-	switch v := s.Sandbox.(type) {
-	case nil, string:
-	case map[string]any:
-		for key, val := range v {
-			if !validSandboxKey(key, val) {
-				return fmt.Sprintf("sandbox: unknown setting %s = %v", key, val), hint
-			}
-		}
-	default:
-		return "sandbox is neither a word nor a table", hint
-	}
-	switch word, _ := s.Confinement(); word {
-	case "", "none", "read-only", "workspace-write":
-		return "", ""
-	default:
-		return fmt.Sprintf("unknown sandbox %q", word), hint
-	}
-}
-
-// validSandboxKey reports whether a sandbox table may contain the key with this value.
-func validSandboxKey(key string, v any) bool {
-	switch v := v.(type) {
-	case string:
-		return key == "mode"
-	case []any:
-		notString := func(root any) bool { _, ok := root.(string); return !ok }
-		return key == "writable_roots" && !slices.ContainsFunc(v, notString)
-	}
-	return false
 }
 
 // NameFrom returns a valid server name, with invalid characters replaced by "_".
