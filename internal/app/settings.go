@@ -87,25 +87,30 @@ func (o *Options) Load() (*Settings, error) {
 	if err := o.findControl(s); err != nil {
 		return nil, err
 	}
-	if s.Config, err = config.Load(filepath.Join(s.ConfigDir, "config.toml")); err != nil {
+	if s.Config, err = o.readConfig(filepath.Join(s.ConfigDir, "config.toml")); err != nil {
 		return nil, err
 	}
-	for _, set := range o.ConfigValues {
-		if err := s.Config.Set(set, "-c"); err != nil {
-			return nil, err
-		}
-	}
 	s.onlyServers = o.OnlyServers
-	rules, err := openRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
+	s.Rules, err = openRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
 	if err != nil {
 		return nil, err
 	}
-	s.Rules = rules
 	if s.Policy, s.NoRoots, err = o.policy(s); err != nil {
 		return nil, err
 	}
 	s.Policy.Replaceable = func(name string) bool { return s.Programs().Replaceable(name, s.Environ) }
 	return s, nil
+}
+
+// readConfig reads a config file and applies the settings of the command line.
+func (o *Options) readConfig(file string) (config.Config, error) {
+	c, err := config.Load(file)
+	for _, set := range o.ConfigValues {
+		if err == nil {
+			err = c.Set(set, "-c")
+		}
+	}
+	return c, err
 }
 
 // findControl finds the control files. If o was loaded before, processes may run

@@ -283,9 +283,7 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	if v.Workspace != "" {
 		q.Dir, q.AddDirs = v.Workspace, nil
 	}
-	if v.ApprovalPolicy != "" {
-		q.Approval = v.ApprovalPolicy
-	}
+	q.Approval = cmp.Or(v.ApprovalPolicy, o.Approval)
 	if v.SandboxMode != "" {
 		q.Sandbox, q.Profile = v.SandboxMode, ""
 	}

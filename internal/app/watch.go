@@ -113,16 +113,10 @@ func (o *Options) reload(a *App, file string) {
 	a.Downstreams.Update(a.specs(c.MCPServers))
 }
 
-// configAt reads a config file and applies the settings of the command line.
+// configAt is readConfig for a file that may have changed since the start.
 func (o *Options) configAt(file string) (config.Config, error) {
 	if err := o.control.check(file); err != nil {
 		return config.Config{}, err
 	}
-	c, err := config.Load(file)
-	for _, set := range o.ConfigValues {
-		if err == nil {
-			err = c.Set(set, "-c")
-		}
-	}
-	return c, err
+	return o.readConfig(file)
 }

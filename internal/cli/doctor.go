@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,11 +171,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	out("config           %s", d.Config)
 	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
 	for _, name := range []string{"bash", "git", "bwrap"} {
-		where := d.Found[name]
-		if where == "" {
-			where = "not found; toolgate works without it"
-		}
-		out("%-16s %s", name, where)
+		out("%-16s %s", name, cmp.Or(d.Found[name], "not found; toolgate works without it"))
 	}
 	if d.AnswerMS > 0 {
 		out("first answer in  %.1f ms", d.AnswerMS)

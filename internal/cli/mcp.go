@@ -205,13 +205,10 @@ func listed(name string, s config.MCPServer) listedServer {
 	if s.Command != "" {
 		l.Command = strings.Join(append([]string{s.Command}, s.Args...), " ")
 		word, roots := s.Confinement()
-		if word == "" {
-			word = "own folder"
-		}
+		l.Sandbox = cmp.Or(word, "own folder")
 		if len(roots) > 0 {
-			word += " and " + strings.Join(roots, ", ")
+			l.Sandbox += " and " + strings.Join(roots, ", ")
 		}
-		l.Sandbox = word
 	}
 	return l
 }

@@ -317,7 +317,7 @@ func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(tables)) {
 		runner, _ := throughRunner(clients.StartOf(tables[key]))
-		if key != s.name && s.start.URL == "" && (runner != "" || s.log.wrote(w.Path, key)) {
+		if key != s.name && s.start.URL == "" && (runner != "" || s.log.index(w.Path, key) >= 0) {
 			names = append(names, key)
 		}
 	}

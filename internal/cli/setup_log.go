@@ -62,16 +62,15 @@ func (l *setupLog) has(c clients.Client) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
 }
 
-// wrote reports whether setup wrote the entry called name in the file.
-func (l *setupLog) wrote(file, name string) bool {
-	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
+// index returns the index of the change that wrote the entry called name in the file, or -1.
+func (l *setupLog) index(file, name string) int {
+	return slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
 }
 
 // write replaces the client's file and records the change. It returns the path of the backup, "" if there was no file.
 func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
 	c.After = textDigest(after)
-	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })
-	if i >= 0 {
+	if i := l.index(c.File, c.Name); i >= 0 {
 		// Keep the state before the first change.
 		first := l.Changes[i]
 		c.Old = first.Old
@@ -193,9 +192,8 @@ func (s *setup) undoChange(c clients.Client, change setupChange) error {
 	if err := s.takeBack(change.Added); err != nil {
 		return err
 	}
-	s.log.Changes = slices.DeleteFunc(s.log.Changes, func(o setupChange) bool {
-		return o.File == change.File && o.Name == change.Name
-	})
+	i = s.log.index(change.File, change.Name)
+	s.log.Changes = slices.Delete(s.log.Changes, i, i+1)
 	if err := s.log.save(); err != nil {
 		return err
 	}

@@ -61,15 +61,10 @@ const (
 
 // For returns the groups of the event.
 func (h Hooks) For(e HookEvent) []HookGroup {
-	switch e {
-	case PreToolUse:
-		return h.PreToolUse
-	case PostToolUse:
-		return h.PostToolUse
-	case PermissionRequest:
-		return h.PermissionRequest
+	groups := map[HookEvent][]HookGroup{
+		PreToolUse: h.PreToolUse, PostToolUse: h.PostToolUse, PermissionRequest: h.PermissionRequest,
 	}
-	return nil
+	return groups[e]
 }
 
 // Matches reports whether the group is for a tool with any of these names. As in Codex, an

@@ -35,29 +35,21 @@ type Announcement struct {
 
 // Announce writes a file in dir that says that the console is at url, and returns a function that removes it.
 func (c *Console) Announce(dir, url string) (remove func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("announcing the console: %w", err)
-	}
 	b, err := json.Marshal(Announcement{
 		About:  c.opts.About,
 		URL:    url,
-		Prefix: c.opts.Prefix,
+		Prefix: prefix,
 		Secret: hex.EncodeToString(c.secret),
 	})
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, "new-*") // mode 0600
-	if err != nil {
-		return nil, fmt.Errorf("announcing the console: %w", err)
-	}
 	name := filepath.Join(dir, strings.ToLower(rand.Text()[:12])+".json")
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = os.WriteFile(name, b, 0o600) // a reader skips what is not complete yet
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		os.Remove(name)
 		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
 	return func() { os.Remove(name) }, nil

@@ -35,7 +35,7 @@ func (c *Console) routes() {
 		if method == http.MethodPost {
 			h = mutating(h)
 		}
-		c.mux.Handle(method+" "+c.opts.Prefix+path, h)
+		c.mux.Handle(method+" "+prefix+path, h)
 	}
 	api := func(pattern string, available bool, f sessionHandler) {
 		if !available {
@@ -43,8 +43,8 @@ func (c *Console) routes() {
 		}
 		handle(pattern, c.authenticated(f))
 	}
-	c.mux.HandleFunc("GET "+c.opts.Prefix+"/", c.static)
-	c.mux.Handle("POST "+c.opts.Prefix+"/code", handler(c.issueCode))
+	c.mux.HandleFunc("GET "+prefix+"/", c.static)
+	c.mux.Handle("POST "+prefix+"/code", handler(c.issueCode))
 	handle("POST /login", c.login)
 	api("POST /logout", true, c.logout)
 	api("GET /api/about", true, c.about)

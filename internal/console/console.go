@@ -34,10 +34,12 @@ import (
 	"toolgate/internal/gate"
 )
 
+// prefix is the path at which a console is mounted.
+const prefix = "/console"
+
 // Options configure a [Console]. A view whose source is nil is not available.
 type Options struct {
 	About     About
-	Prefix    string   // path at which it is mounted, default "/console"
 	Hosts     []string // allowed host names, besides the loopback
 	Approvals *approvals.Queue
 	Record    string   // folder of the record of calls
@@ -172,13 +174,10 @@ func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Prefix == "" {
-		o.Prefix = "/console"
-	}
 	c := &Console{
 		opts:   o,
 		log:    o.Log,
-		logins: newLogins(o.Prefix),
+		logins: newLogins(),
 		pages:  map[string]page{},
 		secret: make([]byte, 32),
 		mux:    http.NewServeMux(),
@@ -208,7 +207,7 @@ func (c *Console) Close() {
 // Link returns a login link for one browser. It is valid once and for two minutes. Base
 // is a URL without path, such as "http://127.0.0.1:8321".
 func (c *Console) Link(base string) string {
-	return base + c.opts.Prefix + "/#code=" + c.logins.newCode()
+	return base + prefix + "/#code=" + c.logins.newCode()
 }
 
 // contentSecurityPolicy forbids inline code, external resources, markup from strings and framing.
@@ -240,7 +239,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // static serves the files of the page, which contain nothing secret.
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
-	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, c.opts.Prefix+"/")]
+	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, prefix+"/")]
 	if !ok {
 		fail(w, &failure{http.StatusNotFound, errors.New("not found")})
 		return

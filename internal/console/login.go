@@ -44,7 +44,6 @@ var (
 // digests, so that the time of a lookup reveals nothing about them.
 type logins struct {
 	cookie  string // cookie name, unique to each gate because they share a host
-	prefix  string
 	failing chan struct{}
 
 	mu       sync.Mutex
@@ -66,10 +65,9 @@ type browserSession struct {
 	ended   chan struct{} // closed when the session ends
 }
 
-func newLogins(prefix string) *logins {
+func newLogins() *logins {
 	return &logins{
 		cookie:   "toolgate-console-" + strings.ToLower(rand.Text()[:10]),
-		prefix:   prefix,
 		failing:  make(chan struct{}, maxFailing),
 		codes:    map[digest]time.Time{},
 		sessions: map[digest]*browserSession{},
@@ -177,7 +175,7 @@ func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, value string)
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: l.cookie, Value: value, Path: l.prefix + "/", MaxAge: age,
+		Name: l.cookie, Value: value, Path: prefix + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https",
 	})
 }
