@@ -268,22 +268,20 @@ var sessionLine = lazyregexp.New(
 const peekTime = 2 * time.Second
 
 func (c consoleSessions) List(ctx context.Context) []console.Session {
-	var running []aggregator.Running
-	for _, a := range c.gates() {
-		running = append(running, a.Workers.Running()...)
-	}
 	var list []console.Session
-	for _, w := range running {
-		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
-		if err != nil {
-			continue // it is ending, or the config leaves the tool out
-		}
-		for line := range strings.SplitSeq(text, "\n") {
-			if m := sessionLine.FindStringSubmatch(line); m != nil {
-				list = append(list, console.Session{
-					Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
-					ID: m[1], State: m[2], Age: m[3], Command: m[4],
-				})
+	for _, a := range c.gates() {
+		for _, w := range a.Workers.Running() {
+			text, err := a.peek(ctx, w.ID, "list_sessions", struct{}{})
+			if err != nil {
+				continue // it is ending, or the config leaves the tool out
+			}
+			for line := range strings.SplitSeq(text, "\n") {
+				if m := sessionLine.FindStringSubmatch(line); m != nil {
+					list = append(list, console.Session{
+						Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
+						ID: m[1], State: m[2], Age: m[3], Command: m[4],
+					})
+				}
 			}
 		}
 	}
@@ -302,7 +300,14 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	if err != nil {
 		return o, errors.New("no such session")
 	}
-	text, err := c.peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
+	gates := c.gates()
+	i := slices.IndexFunc(gates, func(a *App) bool {
+		return slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker })
+	})
+	if i < 0 {
+		return o, errors.New("this worker has ended")
+	}
+	text, err := gates[i].peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
 	if err != nil {
 		return o, err
 	}
@@ -328,19 +333,14 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 }
 
 // peek calls a tool of a worker and returns the text of the result.
-func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any) (string, error) {
+func (a *App) peek(ctx context.Context, worker, tool string, args any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, peekTime)
 	defer cancel()
 	b, err := json.Marshal(args)
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.RawMessage(nil), errors.New("this worker has ended")
-	for _, a := range c.gates() {
-		if slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker }) {
-			raw, err = a.Workers.Peek(ctx, worker, tool, b)
-		}
-	}
+	raw, err := a.Workers.Peek(ctx, worker, tool, b)
 	if err != nil {
 		return "", err
 	}

@@ -157,12 +157,7 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 // serverFolder returns the only folder that a server may write: it starts there and keeps its
 // caches there. It is in the state folder, which is hidden from commands.
 func (s *Settings) serverFolder(name string, server config.MCPServer) string {
-	clean := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`:@/.\`, r) {
-			return '_'
-		}
-		return r
-	}, name)
+	clean := strings.NewReplacer(":", "_", "@", "_", "/", "_", ".", "_", `\`, "_").Replace(name)
 	if clean != name {
 		clean += "-" + digestOf(name)[:8]
 	}

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -138,19 +138,17 @@ func (p *program) approvalsRules(revoke int) error {
 		}
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(s.ConfigDir, "rules", app.KeptRules))
-	if err != nil && !os.IsNotExist(err) {
+	text, _, err := readIfThere(filepath.Join(s.ConfigDir, "rules", app.KeptRules))
+	if err != nil {
 		return err
 	}
-	any := false
-	for i, line := range strings.SplitAfter(string(text), "\n") {
-		if strings.TrimSpace(line) != "" {
-			fmt.Fprintf(p.stdout, "%d  %s\n", i+1, strings.TrimRight(line, "\n"))
-			any = true
-		}
-	}
-	if !any {
+	if len(bytes.TrimSpace(text)) == 0 {
 		fmt.Fprintln(p.stdout, "nothing was remembered")
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.TrimSpace(line) != "" {
+			fmt.Fprintf(p.stdout, "%d  %s\n", i+1, line)
+		}
 	}
 	return nil
 }

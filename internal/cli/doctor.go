@@ -117,7 +117,11 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		d.problem("commands can write toolgate itself: %s; install it in another folder", self)
 	}
 	diagnoseServers(ctx, a, &d)
-	diagnoseStart(ctx, a, &d)
+	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
+	if err != nil {
+		d.problem("toolgate does not serve: %v", err)
+	}
+	d.AnswerMS = took
 	diagnoseClients(ctx, a, &d)
 	diagnoseRules(a, &d)
 	plan, err := a.Plan(prof)

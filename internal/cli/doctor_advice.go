@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"os"
@@ -35,8 +34,8 @@ func detectSurroundings(goos, root string) surroundings {
 		return strings.TrimSpace(string(text))
 	}
 	there := func(name string) bool { return fileThere(filepath.Join(root, name)) }
-	for line := bufio.NewScanner(strings.NewReader(read("etc/os-release"))); line.Scan(); {
-		if id, ok := strings.CutPrefix(line.Text(), "ID="); ok {
+	for line := range strings.SplitSeq(read("etc/os-release"), "\n") {
+		if id, ok := strings.CutPrefix(line, "ID="); ok {
 			at.Distro = strings.Trim(id, `"'`)
 		}
 	}

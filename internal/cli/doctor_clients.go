@@ -242,20 +242,6 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 	return 0, fmt.Errorf("it answers with something else: %.80q", line)
 }
 
-// diagnoseStart measures the first answer of this program.
-func diagnoseStart(ctx context.Context, a *app.App, d *diagnosis) {
-	self, err := os.Executable()
-	if err != nil {
-		return
-	}
-	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
-	if err != nil {
-		d.problem("toolgate does not serve: %v", err)
-		return
-	}
-	d.AnswerMS = took
-}
-
 // diagnoseRules reports the rules that have no effect.
 func diagnoseRules(a *app.App, d *diagnosis) {
 	there := func(name string) bool {

@@ -12,6 +12,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -144,10 +145,7 @@ func wrappedName(s config.MCPServer) string {
 		_, rest, _ := strings.Cut(s.URL, "://")
 		name, _, _ = strings.Cut(rest, "/")
 	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
-			return r
-		}
-		return '_'
-	}, name)
+	return notInName.ReplaceAllString(name, "_")
 }
+
+var notInName = lazyregexp.New(`[^A-Za-z0-9_.-]`)

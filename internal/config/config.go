@@ -35,10 +35,10 @@ type Config struct {
 	MCP        MCP                  `toml:"mcp"`
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 
-	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // for every login; default any
-	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`      // redirect URL
-	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // Codex's; ignored, tokens are kept in files
-	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // Codex's; ignored
+	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`                // for every login; default any
+	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`                 // redirect URL
+	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"`            // Codex's; tokens are kept in files
+	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth" use:"none"` // Codex's
 
 	Hooks   Hooks   `toml:"hooks"`   // programs that run before and after calls
 	Otel    Otel    `toml:"otel"`    // where traces are sent

@@ -88,7 +88,7 @@ func (c *Config) checkHTTP(src source) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Tokens)) {
 		t, table := h.Tokens[name], "http.tokens."+name
-		if !validName(name) || name == "default" {
+		if !nameForm.MatchString(name) || name == "default" {
 			return fault(table, "", "", "the name may hold letters, digits and - _ : @ / . only, and is not default")
 		}
 		if !hashForm.MatchString(t.Hash) {

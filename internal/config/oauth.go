@@ -66,10 +66,7 @@ func (o MCPOAuth) check() (msg, hint string) {
 
 // WithoutEffect returns the keys, outside of the servers' tables, that are set but ignored.
 func (c *Config) WithoutEffect() []string {
-	var keys []string
-	if c.MCPEnterpriseManagedAuth != nil {
-		keys = append(keys, "mcp_enterprise_managed_auth")
-	}
+	keys := slices.Collect(keysFor(*c, "none"))
 	if c.MCPOAuthCredentialsStore == "keyring" {
 		keys = append(keys, "mcp_oauth_credentials_store")
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -126,14 +127,9 @@ func (s MCPServer) Approval(tool string) policy.ToolApproval {
 // TakesLogin reports whether the server is reached over HTTP and the config contains no
 // credentials, so that it may need a login.
 func (s MCPServer) TakesLogin() bool {
-	given := s.BearerTokenEnvVar != ""
-	for key := range s.HTTPHeaders {
-		given = given || strings.EqualFold(key, "Authorization")
-	}
-	for key := range s.EnvHTTPHeaders {
-		given = given || strings.EqualFold(key, "Authorization")
-	}
-	return s.URL != "" && !given
+	headers := slices.AppendSeq(slices.Collect(maps.Keys(s.HTTPHeaders)), maps.Keys(s.EnvHTTPHeaders))
+	given := slices.ContainsFunc(headers, func(key string) bool { return strings.EqualFold(key, "Authorization") })
+	return s.URL != "" && s.BearerTokenEnvVar == "" && !given
 }
 
 // Headers returns the headers of requests to the server. A header whose variable is not
@@ -296,7 +292,7 @@ func CheckServer(name string, s MCPServer) error {
 
 // check returns what is wrong with s, or "".
 func (s MCPServer) check(name string) (msg, hint string) {
-	if !validName(name) {
+	if !nameForm.MatchString(name) {
 		return "the name may hold letters, digits and - _ : @ / . only", "rename it"
 	}
 	switch {
@@ -373,19 +369,10 @@ func (s MCPServer) checkValues() (msg, hint string) {
 	return "", ""
 }
 
-// NameFrom returns a valid server name, with invalid characters replaced by "_".
-func NameFrom(name string) string {
-	return strings.Map(func(r rune) rune {
-		if validName(string(r)) {
-			return r
-		}
-		return '_'
-	}, name)
-}
+var (
+	nameForm      = lazyregexp.New(`^[A-Za-z0-9_:@/.-]{1,64}$`)
+	invalidInName = lazyregexp.New(`[^A-Za-z0-9_:@/.-]`)
+)
 
-func validName(name string) bool {
-	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
-		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !alphanumeric && !strings.ContainsRune("-_:@/.", r)
-	}) < 0
-}
+// NameFrom returns a valid server name, with invalid characters replaced by "_".
+func NameFrom(name string) string { return invalidInName.ReplaceAllString(name, "_") }
