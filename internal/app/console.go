@@ -108,12 +108,12 @@ func (s *Settings) consoleOf(
 
 // consoleRules gives the console the rule files.
 type consoleRules struct {
-	book  *RuleStore
+	store *RuleStore
 	gates func() []*App // nil: there are none
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
-	names, err := RuleFiles(c.book.dir)
+	names, err := RuleFiles(c.store.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (c consoleRules) Remove(line int, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("which rule?")
 	}
-	_, err := c.book.Remove(line, text)
+	_, err := c.store.Remove(line, text)
 	return err
 }
 
