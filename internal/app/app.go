@@ -10,14 +10,14 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"toolgate/aggregator"
-	"toolgate/internal/approvals"
+	"toolgate/aggregator/schema"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/policy"
@@ -41,12 +41,11 @@ type App struct {
 	console   lazyConsole
 }
 
-// afterGreeting is how long downstream servers wait to start after the first answer.
-// The client asks for the lists now and gets them from the saved catalogs.
+// afterGreeting is how long downstream servers wait to start after the first answer, because the
+// client now asks for the lists, which come from the saved catalogs.
 const afterGreeting = 150 * time.Millisecond
 
-// Open composes an App. Downstream servers start after the first answer if
-// AnswersFirst is set, else at once.
+// Open composes an App. Downstream servers start after the first answer if AnswersFirst is set, else at once.
 func (o *Options) Open() (*App, error) {
 	s, err := o.Load()
 	if err != nil {
@@ -65,15 +64,12 @@ func (o *Options) Open() (*App, error) {
 	if a.outputs = o.Outputs; a.outputs == nil && s.Config.Console.Enabled {
 		a.outputs = &console.Outputs{}
 	}
-	if a.outputs != nil {
-		g.Run = a.runAndKeep
-	}
 	if a.observers, err = s.observe(g); err != nil {
 		return nil, err
 	}
 	a.observers.tell = o.OnEvent
 	g.AddRule = s.Rules.Keep
-	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
+	if waiting, err := s.ApprovalQueue(); err != nil {
 		s.Log.Warn("no approval queue", "err", err)
 	} else {
 		waiting.Format = server.Message
@@ -83,6 +79,10 @@ func (o *Options) Open() (*App, error) {
 			g.AskInParallel = waiting.AskInParallel
 		}
 	}
+	schemas := schema.Profile(s.Config.MCP.SchemaProfile)
+	if schemas == "auto" {
+		schemas = "" // chosen by the client's name
+	}
 	a.Server = server.New(server.Options{
 		Version:      Version(),
 		Instructions: words,
@@ -91,7 +91,7 @@ func (o *Options) Open() (*App, error) {
 		TempDir:      os.TempDir(),
 		Gate:         g,
 		Downstreams:  a.Downstreams,
-		Schemas:      schemaProfile(s.Config),
+		Schemas:      schemas,
 		Log:          s.Log,
 		Answered: func() {
 			go a.Downstreams.Tools() // the client asks for them next; ends with that
@@ -105,17 +105,21 @@ func (o *Options) Open() (*App, error) {
 	return a, nil
 }
 
-// run sends a call to the backend that has its tool. It is a [gate.RunFunc].
-func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
+// run sends a call to the backend that has its tool, and keeps the result for the console. It is a [gate.RunFunc].
+func (a *App) run(ctx context.Context, c gate.Call, f policy.Profile) (out gate.Outcome, err error) {
 	if c.Action.Server != "" {
-		return a.Downstreams.Run(ctx, c, f)
+		out, err = a.Downstreams.Run(ctx, c, f)
+	} else {
+		out, err = a.Workers.Run(ctx, c, f)
 	}
-	return a.Workers.Run(ctx, c, f)
+	if err == nil && a.outputs != nil {
+		a.outputs.Keep(c.ID, out.Result)
+	}
+	return out, err
 }
 
-// approvalWait returns how long a call waits in the approval queue: 0 for the
-// default, negative for not at all. A call on the command line does not wait,
-// because the user can approve it and repeat the command.
+// approvalWait returns how long a call waits in the approval queue: 0 for the default, negative for
+// not at all. A call on the command line does not wait: the user can approve and repeat it.
 func (o *Options) approvalWait(s *Settings) time.Duration {
 	switch w := s.Config.ApprovalWait; {
 	case o.OneCall:
@@ -129,8 +133,7 @@ func (o *Options) approvalWait(s *Settings) time.Duration {
 	}
 }
 
-// outside reports whether a session runs outside the sandbox although a new command
-// would run inside it.
+// outside reports whether a session runs outside the sandbox although a new command would run inside it.
 func (a *App) outside(caller, session string) bool {
 	f, ok := a.Workers.SessionProfile(caller, session)
 	return ok && f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess
@@ -144,4 +147,23 @@ func (a *App) Close() {
 	ends.Go(a.Downstreams.Close)
 	ends.Wait()
 	a.observers.close(a.Log)
+}
+
+// silence is how long a client may send nothing before the downstream servers are started anyway.
+const silence = 2 * time.Second
+
+// ServeStdio serves one client on in and out until in ends.
+func (o *Options) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	o.AnswersFirst = true
+	a, err := o.Open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if a.NoRoots != "" {
+		a.Log.Warn("nothing is writable; start with -C FOLDER", "why", a.NoRoots)
+	}
+	defer o.WatchConfig(a)()
+	defer time.AfterFunc(silence, a.Downstreams.Begin).Stop()
+	return a.Server.ServeStdio(ctx, in, out)
 }

@@ -12,8 +12,7 @@ import (
 	"toolgate/tools/shell"
 )
 
-// ToolSettings configures the built-in tools. The gate hands it to the worker,
-// so that both have the same catalog.
+// ToolSettings configures the built-in tools. The gate hands it to the worker, so that both have the same catalog.
 type ToolSettings struct {
 	Shell    shell.Options      `json:"shell"`
 	Patch    applypatch.Options `json:"patch"`

@@ -18,26 +18,21 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/approvals"
-	"toolgate/internal/audit"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
 	"toolgate/internal/lazyregexp"
-	"toolgate/policy"
 	"toolgate/policy/rules"
 )
 
-// ConsolesDir returns the folder in which running consoles announce themselves. No tool can read
-// it.
+// ConsolesDir returns the folder in which running consoles announce themselves. No tool can read it.
 func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
 
 // A lazyConsole starts the console of a gate when the client has opened its session, because
 // nothing may delay the first answer.
 type lazyConsole struct {
-	once sync.Once
-
-	mu     sync.Mutex
-	closed bool
-	stop   func()
+	mu   sync.Mutex
+	done bool   // it was started or closed
+	stop func() // nil when it does not run
 }
 
 // startConsole starts the console if the config enables it.
@@ -45,110 +40,80 @@ func (a *App) startConsole() {
 	if !a.Config.Console.Enabled || a.caller != "" {
 		return // over HTTP there is one for all callers
 	}
-	a.console.once.Do(func() {
-		a.console.mu.Lock()
-		defer a.console.mu.Unlock()
-		if a.console.closed {
-			return
-		}
-		url, stop, err := a.newConsole().Serve(a.Config.Console.Address, a.ConsolesDir())
-		if err != nil {
-			a.Log.Error("console not started", "err", err)
-			return
-		}
-		a.console.stop = stop
-		a.Log.Info("console started; `toolgate console` prints a link", "url", url)
-	})
+	a.console.mu.Lock()
+	defer a.console.mu.Unlock()
+	if a.console.done {
+		return
+	}
+	a.console.done = true
+	gate := func() []*App { return []*App{a} }
+	c := a.Settings.consoleOf(gate, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+	url, stop, err := c.Serve(a.Config.Console.Address, a.ConsolesDir())
+	if err != nil {
+		a.Log.Error("console not started", "err", err)
+		return
+	}
+	a.console.stop = stop
+	a.Log.Info("console started; `toolgate console` prints a link", "url", url)
 }
 
 func (h *lazyConsole) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.closed = true
+	h.done = true
 	if h.stop != nil {
 		h.stop()
 		h.stop = nil
 	}
 }
 
-// newConsole returns the console of this gate.
-func (a *App) newConsole() *console.Console {
-	one := func() []*App { return []*App{a} }
-	return a.Settings.consoleOf(one, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+// NewConsole returns a console without a gate: it shows the approval queue, the
+// calls of every gate of the user, and the rules.
+func (s *Settings) NewConsole() (*console.Console, error) {
+	if _, err := s.ApprovalQueue(); err != nil {
+		return nil, err
+	}
+	return s.consoleOf(nil, nil, console.About{}, nil), nil
 }
 
-// consoleOf returns a console of the gates that exist at the time of each request.
+// ApprovalQueue opens the approval queue of the user.
+func (s *Settings) ApprovalQueue() (*approvals.Queue, error) {
+	return approvals.Open(filepath.Join(s.StateDir, "approvals"))
+}
+
+// consoleOf returns a console of the gates that exist at the time of each request. Gates is nil
+// for a console without any.
 func (s *Settings) consoleOf(
 	gates func() []*App, outputs *console.Outputs, about console.About, hosts []string,
 ) *console.Console {
 	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
-	o := console.Options{
-		About:    about,
-		Hosts:    hosts,
-		Calls:    consoleCalls{s.StateDir, outputs},
-		Servers:  consoleServers{s.StateDir, gates},
-		Sessions: consoleSessions{gates},
-		Rules:    consoleRules{s.Rules, gates},
-		Log:      s.Log,
-	}
-	if waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals")); err != nil {
+	waiting, err := s.ApprovalQueue()
+	if err != nil {
 		s.Log.Warn("no approval queue in the console", "err", err)
-	} else {
-		o.Approvals = waiting
+	}
+	o := console.Options{
+		About:     about,
+		Hosts:     hosts,
+		Approvals: waiting,
+		Record:    s.StateDir,
+		Outputs:   outputs,
+		Rules:     consoleRules{s.Rules, gates},
+		Log:       s.Log,
+	}
+	if gates != nil {
+		o.Servers, o.Sessions = consoleServers{s.StateDir, gates}, consoleSessions{gates}
 	}
 	return console.New(o)
 }
 
-// NewConsole returns a console without a gate: it shows the approval queue, the
-// calls of every gate of the user, and the rules.
-func (s *Settings) NewConsole() (*console.Console, error) {
-	waiting, err := approvals.Open(filepath.Join(s.StateDir, "approvals"))
-	if err != nil {
-		return nil, err
-	}
-	return console.New(console.Options{
-		About:     console.About{Version: Version(), PID: os.Getpid(), Started: time.Now()},
-		Approvals: waiting,
-		Calls:     consoleCalls{dir: s.StateDir},
-		Rules:     consoleRules{book: s.Rules},
-		Log:       s.Log,
-	}), nil
-}
-
-// consoleCalls gives the console the record of calls.
-type consoleCalls struct {
-	dir     string
-	outputs *console.Outputs // nil: none are kept
-}
-
-func (c consoleCalls) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
-	return audit.Follow(ctx, c.dir, audit.Filter{Last: last}, each)
-}
-
-func (c consoleCalls) Output(id string) (string, bool) {
-	if c.outputs == nil {
-		return "", false
-	}
-	return c.outputs.Get(id)
-}
-
-// runAndKeep is [App.run]; it also keeps the result for the console.
-func (a *App) runAndKeep(ctx context.Context, c gate.Call, f policy.Profile) (gate.Outcome, error) {
-	out, err := a.run(ctx, c, f)
-	if err == nil {
-		a.outputs.Keep(c.ID, out.Result)
-	}
-	return out, err
-}
-
 // consoleRules gives the console the rule files.
 type consoleRules struct {
-	book  *RuleStore
+	store *RuleStore
 	gates func() []*App // nil: there are none
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
-	names, _, err := new(folderStamp).ruleFiles(c.book.dir)
+	names, err := RuleFiles(c.store.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +136,7 @@ func (c consoleRules) Remove(line int, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("which rule?")
 	}
-	_, err := c.book.Remove(line, text)
+	_, err := c.store.Remove(line, text)
 	return err
 }
 
@@ -230,8 +195,7 @@ func (a *App) serverKey(name string) string {
 	return a.caller + " " + name
 }
 
-// find returns a server by its key. A name from a request does not become a path unless it is a
-// configured one.
+// find returns a server by its key. A name from a request does not become a path unless it is a configured one.
 func (c consoleServers) find(key string) (*App, string, error) {
 	for _, a := range c.gates() {
 		for _, name := range a.Downstreams.Names() {
@@ -303,34 +267,28 @@ var sessionLine = lazyregexp.New(
 // peekTime bounds how long a worker may take to answer the console.
 const peekTime = 2 * time.Second
 
-func (c consoleSessions) running() (list []aggregator.Running) {
-	for _, a := range c.gates() {
-		list = append(list, a.Workers.Running()...)
-	}
-	return list
-}
-
 func (c consoleSessions) List(ctx context.Context) []console.Session {
 	var list []console.Session
-	for _, w := range c.running() {
-		text, err := c.peek(ctx, w.ID, "list_sessions", struct{}{})
-		if err != nil {
-			continue // it is ending, or the config leaves the tool out
-		}
-		for line := range strings.SplitSeq(text, "\n") {
-			if m := sessionLine.FindStringSubmatch(line); m != nil {
-				list = append(list, console.Session{
-					Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
-					ID: m[1], State: m[2], Age: m[3], Command: m[4],
-				})
+	for _, a := range c.gates() {
+		for _, w := range a.Workers.Running() {
+			text, err := a.peek(ctx, w.ID, "list_sessions", struct{}{})
+			if err != nil {
+				continue // it is ending, or the config leaves the tool out
+			}
+			for line := range strings.SplitSeq(text, "\n") {
+				if m := sessionLine.FindStringSubmatch(line); m != nil {
+					list = append(list, console.Session{
+						Worker: w.ID, Caller: w.Caller, Mode: w.Profile.Mode.String(), Level: w.Level,
+						ID: m[1], State: m[2], Age: m[3], Command: m[4],
+					})
+				}
 			}
 		}
 	}
 	return list
 }
 
-// outputHead matches the first line of a result of read_output, notKept the second if a part of
-// the output was dropped.
+// outputHead matches the first line of a result of read_output, notKept the second if a part of the output was dropped.
 var (
 	outputHead = lazyregexp.New(`^Bytes (\d+) to (\d+) of (\d+)`)
 	notKept    = lazyregexp.New(`(?m)^Not kept: the bytes from here to (\d+)$`)
@@ -342,7 +300,14 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 	if err != nil {
 		return o, errors.New("no such session")
 	}
-	text, err := c.peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
+	gates := c.gates()
+	i := slices.IndexFunc(gates, func(a *App) bool {
+		return slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker })
+	})
+	if i < 0 {
+		return o, errors.New("this worker has ended")
+	}
+	text, err := gates[i].peek(ctx, worker, "read_output", map[string]int64{"session_id": n, "offset": from})
 	if err != nil {
 		return o, err
 	}
@@ -368,19 +333,14 @@ func (c consoleSessions) Output(ctx context.Context, worker, id string, from int
 }
 
 // peek calls a tool of a worker and returns the text of the result.
-func (c consoleSessions) peek(ctx context.Context, worker, tool string, args any) (string, error) {
+func (a *App) peek(ctx context.Context, worker, tool string, args any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, peekTime)
 	defer cancel()
 	b, err := json.Marshal(args)
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.RawMessage(nil), errors.New("this worker has ended")
-	for _, a := range c.gates() {
-		if slices.ContainsFunc(a.Workers.Running(), func(r aggregator.Running) bool { return r.ID == worker }) {
-			raw, err = a.Workers.Peek(ctx, worker, tool, b)
-		}
-	}
+	raw, err := a.Workers.Peek(ctx, worker, tool, b)
 	if err != nil {
 		return "", err
 	}

@@ -17,12 +17,8 @@ func (hs *tenants) apps() []*App {
 	defer hs.mu.Unlock()
 	var list []*App
 	for _, h := range hs.open {
-		select {
-		case <-h.ready:
-			if h.err == nil {
-				list = append(list, h.app)
-			}
-		default:
+		if h.started() {
+			list = append(list, h.app)
 		}
 	}
 	slices.SortFunc(list, func(a, b *App) int { return strings.Compare(a.caller, b.caller) })

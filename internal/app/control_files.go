@@ -167,8 +167,7 @@ func (c *controlFiles) addHooks(h config.Hooks, dir string) error {
 	return nil
 }
 
-// hookFiles returns the files that hooks name, and every program with a slash even if it
-// does not exist.
+// hookFiles returns the files that hooks name, and every program with a slash even if it does not exist.
 func hookFiles(h config.Hooks, dir string) (files []string) {
 	for _, e := range []config.HookEvent{config.PreToolUse, config.PostToolUse, config.PermissionRequest} {
 		for _, g := range h.For(e) {
@@ -356,11 +355,4 @@ func (c *controlFiles) unchanged(name string, counts func(path string) bool) err
 			holder)
 	}
 	return nil
-}
-
-// inPlace reports whether name is a symlink. Its target is then written in place, because a
-// sandbox that hides the target would not hide a new file.
-func inPlace(name string) bool {
-	info, err := os.Lstat(name)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }

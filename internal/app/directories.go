@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,17 +18,14 @@ type DirectoryError struct {
 }
 
 func (e *DirectoryError) Error() string {
-	dir, msg := e.dir, e.err.Error()
+	msg := e.err.Error()
 	if pathErr, ok := errors.AsType[*fs.PathError](e.err); ok {
 		msg = pathErr.Err.Error()
 	}
 	if errors.Is(e.err, fs.ErrNotExist) {
 		msg = "no such directory"
 	}
-	if dir == "" {
-		dir = `""`
-	}
-	return fmt.Sprintf("%s %s: %s", e.what, dir, msg)
+	return fmt.Sprintf("%s %s: %s", e.what, cmp.Or(e.dir, `""`), msg)
 }
 
 func (e *DirectoryError) Unwrap() error { return e.err }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"strings"
 
 	"toolgate/aggregator"
-	"toolgate/aggregator/schema"
 	"toolgate/internal/config"
 	"toolgate/internal/netproxy"
 	"toolgate/internal/programs"
@@ -105,7 +103,7 @@ func (s *Settings) spec(name string, server config.MCPServer) aggregator.Spec {
 		Limit:    func(tool string) int { return server.Tools[tool].OutputTokenLimit },
 	}
 	if server.URL != "" {
-		spec.HTTP = s.reach(name, server)
+		spec.HTTP = &aggregator.HTTP{URL: server.URL, Tokens: s.Tokens(name, server), Header: server.Headers}
 	} else {
 		spec.Launch = func() (*aggregator.Process, error) { return s.launchServer(name, server, profile) }
 	}
@@ -136,8 +134,7 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 		ReadOnlySubpaths: s.Policy.ReadOnlySubpaths,
 		Hidden:           s.Policy.Hidden,
 		ReadOnlyPaths:    s.Policy.ReadOnlyPaths,
-		// Denied paths are denied to servers, too. Restricted reads are not applied: the server
-		// could not start.
+		// Denied paths are denied to servers, too. Restricted reads are not applied: the server could not start.
 		Paths: policy.Paths{
 			Denied:      s.Policy.Paths.Denied,
 			DeniedGlobs: s.Policy.Paths.DeniedGlobs,
@@ -160,12 +157,7 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 // serverFolder returns the only folder that a server may write: it starts there and keeps its
 // caches there. It is in the state folder, which is hidden from commands.
 func (s *Settings) serverFolder(name string, server config.MCPServer) string {
-	clean := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`:@/.\`, r) {
-			return '_'
-		}
-		return r
-	}, name)
+	clean := strings.NewReplacer(":", "_", "@", "_", "/", "_", ".", "_", `\`, "_").Replace(name)
 	if clean != name {
 		clean += "-" + digestOf(name)[:8]
 	}
@@ -357,42 +349,4 @@ func (s *Settings) workspaceRoots() json.RawMessage {
 		panic("bug: roots do not marshal: " + err.Error()) // strings always do
 	}
 	return b
-}
-
-// reach returns how to connect to a server over HTTP. A header whose variable is not set is an
-// error, never omitted.
-func (s *Settings) reach(name string, server config.MCPServer) *aggregator.HTTP {
-	env := map[string]string{}
-	for _, line := range s.Environ {
-		key, value, _ := strings.Cut(line, "=")
-		env[key] = value
-	}
-	return &aggregator.HTTP{URL: server.URL, Tokens: s.Tokens(name, server), Header: func() (http.Header, error) {
-		h := http.Header{}
-		for key, value := range server.HTTPHeaders {
-			h.Set(key, value)
-		}
-		for key, name := range server.EnvHTTPHeaders {
-			if env[name] == "" {
-				return nil, fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
-			}
-			h.Set(key, env[name])
-		}
-		if name := server.BearerTokenEnvVar; name != "" {
-			if env[name] == "" {
-				return nil, fmt.Errorf("the variable %s, for the bearer token, is not set", name)
-			}
-			h.Set("Authorization", "Bearer "+env[name])
-		}
-		return h, nil
-	}}
-}
-
-// schemaProfile returns the schema profile that the config sets; "" chooses it by the client's
-// name.
-func schemaProfile(c config.Config) schema.Profile {
-	if c.MCP.SchemaProfile == "auto" {
-		return ""
-	}
-	return schema.Profile(c.MCP.SchemaProfile)
 }

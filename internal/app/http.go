@@ -29,8 +29,7 @@ type HTTPOptions struct {
 	BehindProxy bool
 }
 
-// check returns whether the address is a loopback one. On others tokens would
-// travel readable for everybody on the way.
+// check reports whether the address is a loopback one. Others need TLS, which protects the tokens.
 func (h *HTTPOptions) check() (loopback bool, err error) {
 	host, _, err := net.SplitHostPort(h.Addr)
 	if err != nil {
@@ -51,8 +50,8 @@ func (h *HTTPOptions) check() (loopback bool, err error) {
 // tokenVariable holds the token of the caller "default".
 const tokenVariable = "TOOLGATE_HTTP_TOKEN"
 
-// defaultToken returns the token of the caller "default": the environment's,
-// else one that is made once and kept in a file.
+// defaultToken returns the token of the caller "default": secret, which is the environment's, else
+// one that is created once and kept in a file.
 func (o *Options) defaultToken(secret, stateDir string) (httpauth.Token, error) {
 	if secret != "" {
 		if len(secret) < httpauth.MinToken {
@@ -81,7 +80,7 @@ type httpServer struct {
 	draining atomic.Bool
 }
 
-// Limits of what anybody may send before it is known who it is.
+// Limits for clients that are not authenticated yet.
 const (
 	headerTime     = 5 * time.Second
 	idleTime       = 2 * time.Minute
@@ -89,20 +88,19 @@ const (
 	maxConnections = 4096
 )
 
-// ServeHTTP serves callers over HTTP until ctx ends and the answers still
-// owed are written.
+// ServeHTTP serves callers over HTTP until ctx ends and the requests in progress are answered.
 func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	loopback, err := over.check()
 	if err != nil {
 		return err
 	}
 	secret := os.Getenv(tokenVariable)
-	os.Unsetenv(tokenVariable) // nothing that is started needs it
+	os.Unsetenv(tokenVariable) // no process that is started needs it
 	s, err := o.Load()
 	if err != nil {
 		return err
 	}
-	if err := o.checkVisitors(s.Config.HTTP); err != nil {
+	if err := o.checkCallers(s.Config.HTTP); err != nil {
 		return err
 	}
 	own, err := o.defaultToken(secret, s.StateDir)
@@ -144,7 +142,7 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	return err
 }
 
-// newHTTPServer puts the parts together. stop ends what is beside it.
+// newHTTPServer returns the server. Stop ends the watcher of its config.
 func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) (
 	h *httpServer, stop func(), err error,
 ) {
@@ -191,18 +189,17 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 		ConnContext:       httpauth.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	// The first caller finds everything started, and what is wrong with the
-	// config shows before anybody has come.
+	// Open one tenant now: the first caller need not wait, and faults of the config show at the start.
 	_, done, err := h.tenants.enter(httpauth.Caller{Name: "token:" + own.Name, Token: own.Name})
 	if err != nil {
 		return nil, nil, err
 	}
 	done()
 	file := filepath.Join(s.ConfigDir, "config.toml")
-	return h, watchFile(file, s.Log, func() { h.reread(o, file, own) }), nil
+	return h, watch(s.Log, watchedConfig(file, func() { h.reread(o, file, own) })), nil
 }
 
-// reread makes the tokens of the config file those that let in.
+// reread applies the tokens of the config file.
 func (h *httpServer) reread(o *Options, file string, own httpauth.Token) {
 	c, err := o.configAt(file)
 	var tokens []httpauth.Token
@@ -210,7 +207,7 @@ func (h *httpServer) reread(o *Options, file string, own httpauth.Token) {
 		tokens, err = tokensOf(own, c.HTTP)
 	}
 	if err == nil {
-		err = o.checkVisitors(c.HTTP)
+		err = o.checkCallers(c.HTTP)
 	}
 	if err != nil {
 		h.log.Error("the tokens of the config stay as they were", "err", err)
@@ -220,7 +217,7 @@ func (h *httpServer) reread(o *Options, file string, own httpauth.Token) {
 	h.tenants.update(c.HTTP)
 }
 
-// tokensOf returns the tokens that let in: our own and those of the config.
+// tokensOf returns the accepted tokens: our own and those of the config.
 func tokensOf(own httpauth.Token, c config.HTTP) ([]httpauth.Token, error) {
 	tokens := []httpauth.Token{own}
 	for name, t := range c.Tokens {
@@ -233,7 +230,7 @@ func tokensOf(own httpauth.Token, c config.HTTP) ([]httpauth.Token, error) {
 	return tokens, nil
 }
 
-// mount says what is where.
+// mount registers the handlers.
 func (h *httpServer) mount(openMetrics bool) {
 	h.mux.Handle("/mcp", h.auth.Require(h.tenants))
 	h.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -252,14 +249,13 @@ func (h *httpServer) mount(openMetrics bool) {
 	h.auth.MountMetadata(h.mux)
 }
 
-// drainTime is how long the answers still owed may take at the end.
+// drainTime limits how long requests in progress may take at the end.
 const drainTime = 25 * time.Second
 
-// drain ends the service: what is asked for now is refused, what was asked
-// for is answered.
+// drain ends the service: it refuses new requests and answers those in progress.
 func (h *httpServer) drain() {
 	h.draining.Store(true)
-	h.console.Close() // a page that is open must not hold the end up
+	h.console.Close() // an open page must not delay the end
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	h.tenants.drain(ctx)

@@ -20,8 +20,7 @@ import (
 	"toolgate/tools/shell"
 )
 
-// An EgressSession is the proxy of one process in a network namespace of its own, with the calls
-// that the process runs.
+// An EgressSession is the proxy of one process in a network namespace of its own, with the calls that the process runs.
 type EgressSession struct {
 	proxy *netproxy.Proxy
 	gate  *gate.Gate
@@ -81,18 +80,14 @@ func (w *EgressSession) enter(ctx context.Context, c gate.Call) (leave func() []
 // maxHosts bounds the hosts in the record of a call; the last ones are kept.
 const maxHosts = 100
 
-// ask asks about a host through the newest active call that is not read-only, since a read-only
-// call reaches no host.
+// ask asks about a host through the newest active call that is not read-only, since a read-only call reaches no host.
 func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
-	p := w.current()
+	p, no := w.current(t)
 	if p == nil || w.gate == nil {
 		return "", errors.New("no call in progress through which the user could be asked")
 	}
-	w.mu.Lock()
-	no := p.no[t]
-	w.mu.Unlock()
 	if no != nil {
-		return "", no // a program that tries again is not the user's trouble
+		return "", no // a program that tries again does not trouble the user again
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,15 +101,16 @@ func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.H
 	return answer, err
 }
 
-func (w *EgressSession) current() *activeCall {
+// current returns the call to ask through, and the error if the user refused it the host.
+func (w *EgressSession) current(t policy.HostTarget) (p *activeCall, no error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range slices.Backward(w.calls) {
 		if !p.call.Action.ReadOnly {
-			return p
+			return p, p.no[t]
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // proxied starts commands with the variables by which programs find the proxy. Afterwards it asks

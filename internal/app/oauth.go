@@ -29,8 +29,7 @@ func OAuthServer(name string, s config.MCPServer, c config.Config) oauth.Server 
 	}
 }
 
-// Tokens returns the source of a server's access tokens, nil if the config authenticates in
-// another way.
+// Tokens returns the source of a server's access tokens, nil if the config authenticates in another way.
 func (s *Settings) Tokens(name string, server config.MCPServer) *oauth.Source {
 	if !server.TakesLogin() {
 		return nil

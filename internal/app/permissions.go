@@ -20,8 +20,7 @@ var builtinModes = map[string]policy.Mode{
 	config.FullAccessPermissions: policy.DangerFullAccess,
 }
 
-// selected returns the permission profile in force, "" if a sandbox mode is. Flags override the
-// config.
+// selected returns the permission profile in force, "" if a sandbox mode is. Flags override the config.
 func (s *Settings) selected(f *Options) string {
 	switch {
 	case f.Profile != "":
@@ -95,8 +94,7 @@ func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy
 		}
 		places.Workspaces = append(places.Workspaces, real)
 	}
-	// A temporary folder that does not exist or is the root is left out: the tools work without
-	// it.
+	// A temporary folder that does not exist or is the root is left out: the tools work without it.
 	dir, err := filepath.EvalSymlinks(os.Getenv("TMPDIR"))
 	if err == nil && filepath.IsAbs(dir) && filepath.Dir(dir) != dir {
 		places.TempDir = dir

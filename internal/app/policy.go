@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -14,8 +15,7 @@ import (
 	"toolgate/sandbox"
 )
 
-// policy returns the policy in force, and why the workspace is not writable although
-// the mode would allow it.
+// policy returns the policy in force, and why the workspace is not writable although the mode would allow it.
 func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err error) {
 	pol = &policy.Policy{
 		Mode:             policy.WorkspaceWrite,
@@ -31,10 +31,7 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 			return nil, "", err
 		}
 	}
-	for _, word := range []string{s.Config.SandboxMode, o.Sandbox} {
-		if word == "" {
-			continue
-		}
+	if word := cmp.Or(o.Sandbox, s.Config.SandboxMode); word != "" {
 		if pol.Mode, err = policy.ParseMode(word); err != nil {
 			return nil, "", err
 		}
@@ -124,8 +121,7 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 		temp = append(temp, dir)
 	}
 	for _, dir := range temp {
-		// A temporary folder that does not exist or is the root is left out:
-		// the tools work without it.
+		// A temporary folder that does not exist or is the root is left out: the tools work without it.
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil || !filepath.IsAbs(real) || filepath.Dir(real) == real || slices.Contains(roots, real) {
 			continue

@@ -16,18 +16,18 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/config"
 	"toolgate/policy/rules"
 )
 
 // A RuleStore holds the rule files in force. It reads them again when they change, so an answer of
 // "always" and a revoked rule apply to the next call.
 type RuleStore struct {
-	dir  string
-	own  string // folder of a caller's own rules, "" when they are the user's
-	home string
-	log  *slog.Logger
+	dir string
+	own string // folder of a caller's own rules, "" when they are the user's
+	log *slog.Logger
 
-	check func(name string) error // why a file must not be read; nil: every file may be
+	check func(name string) error // why a file must not be read
 
 	mu     sync.Mutex
 	folder folderStamp
@@ -37,12 +37,11 @@ type RuleStore struct {
 	digest string // of their text
 }
 
-// OpenRules reads the rule files in dir and, if own is not "", those in own, which receives the
+// openRules reads the rule files in dir and, if own is not "", those in own, which receives the
 // rules that a caller adds. A malformed file is an error, because a restricting rule must not
 // silently have no effect. So is a file for which check returns an error.
-func OpenRules(dir, own string, check func(name string) error, log *slog.Logger) (*RuleStore, error) {
-	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
-	b := &RuleStore{dir: dir, own: own, home: home, check: check, log: log}
+func openRules(dir, own string, check func(name string) error, log *slog.Logger) (*RuleStore, error) {
+	b := &RuleStore{dir: dir, own: own, check: check, log: log}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b, b.read()
@@ -79,31 +78,40 @@ func (b *RuleStore) read() error {
 		return err
 	}
 	b.stamp = stamp // a fault is reported once for each change
-	all := &rules.Rules{Home: b.home}
+	all, digest, err := ReadRules(names, b.check)
+	if err == nil {
+		b.rules, b.digest = all, digest
+	}
+	return err
+}
+
+// ReadRules reads and parses rule files and returns a digest of their text. Check, which may be
+// nil, says why a file must not be read.
+func ReadRules(files []string, check func(name string) error) (all *rules.Rules, digest string, err error) {
+	home, _ := os.UserHomeDir() // without one, ~/ in a rule stands for nothing
+	all = &rules.Rules{Home: home}
 	h := sha256.New()
-	for _, name := range names {
-		if b.check != nil {
-			if err := b.check(name); err != nil {
-				return err
+	for _, name := range files {
+		if check != nil {
+			if err := check(name); err != nil {
+				return nil, "", err
 			}
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("reading the rules: %w", err)
+			return nil, "", fmt.Errorf("reading the rules: %w", err)
 		}
 		more, err := rules.Parse(name, text)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
 		all.Add(more)
 		h.Write(text)
 	}
-	b.rules, b.digest = all, hex.EncodeToString(h.Sum(nil))
-	return nil
+	return all, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// A folderStamp caches which rule files a folder holds, so that a call need not list it. The zero
-// value holds nothing.
+// A folderStamp caches which rule files a folder holds, so that a call need not list it. The zero value holds nothing.
 type folderStamp struct {
 	changed time.Time // the folder, when it was listed; zero: that may be unreliable
 	names   []string
@@ -208,14 +216,7 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	if _, err := rules.Parse(name, []byte(left)); err != nil {
 		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
 	}
-	if inPlace(name) {
-		return gone, os.WriteFile(name, []byte(left), 0o600)
-	}
-	tmp := name + ".new"
-	if err := os.WriteFile(tmp, []byte(left), 0o600); err != nil {
-		return "", err
-	}
-	return gone, os.Rename(tmp, name)
+	return gone, config.Rewrite(name, []byte(left))
 }
 
 // RuleFiles returns the rule files in dir, sorted.

@@ -8,8 +8,40 @@ import (
 	"path/filepath"
 
 	"toolgate/internal/config"
+	"toolgate/internal/console"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
+
+// Options are the settings of the command line, in Codex's words, and those for one caller over
+// HTTP. The zero value serves the current folder to one client and writes no log.
+type Options struct {
+	Dir          string   // workspace, "" is the current folder
+	AddDirs      []string // further writable folders
+	Sandbox      string   // sandbox mode, "" is the config's
+	Profile      string   // permission profile; overrides Sandbox of the config
+	Approval     string   // approval policy, "" is the config's
+	ConfigValues []string // KEY=VALUE with a TOML value
+	LogLevel     string   // debug, info, warn, error
+	Stderr       io.Writer
+
+	Wrapped      *Wrapped // the only server to serve, nil for the built-in tools and all of the config
+	OneCall      bool     // nobody waits in the approval queue
+	AnswersFirst bool     // downstream servers start after the first answer
+
+	Caller      string           // over HTTP: whose calls these are
+	OnlyServers []string         // names of the config's servers, nil for all
+	OnEvent     func(gate.Event) // is told of each call; may be nil
+	Outputs     *console.Outputs // results kept for the console; nil: each gate has its own
+
+	control *controlFiles // nil until the settings are read
+}
+
+// A Wrapped is the one server that `toolgate wrap` serves.
+type Wrapped struct {
+	Name   string
+	Server config.MCPServer
+}
 
 // Settings is the outcome of flags, config file and environment.
 type Settings struct {
@@ -55,25 +87,30 @@ func (o *Options) Load() (*Settings, error) {
 	if err := o.findControl(s); err != nil {
 		return nil, err
 	}
-	if s.Config, err = config.Load(filepath.Join(s.ConfigDir, "config.toml")); err != nil {
+	if s.Config, err = o.readConfig(filepath.Join(s.ConfigDir, "config.toml")); err != nil {
 		return nil, err
 	}
-	for _, set := range o.ConfigValues {
-		if err := s.Config.Set(set, "-c"); err != nil {
-			return nil, err
-		}
-	}
 	s.onlyServers = o.OnlyServers
-	rules, err := OpenRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
+	s.Rules, err = openRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
 	if err != nil {
 		return nil, err
 	}
-	s.Rules = rules
 	if s.Policy, s.NoRoots, err = o.policy(s); err != nil {
 		return nil, err
 	}
 	s.Policy.Replaceable = func(name string) bool { return s.Programs().Replaceable(name, s.Environ) }
 	return s, nil
+}
+
+// readConfig reads a config file and applies the settings of the command line.
+func (o *Options) readConfig(file string) (config.Config, error) {
+	c, err := config.Load(file)
+	for _, set := range o.ConfigValues {
+		if err == nil {
+			err = c.Set(set, "-c")
+		}
+	}
+	return c, err
 }
 
 // findControl finds the control files. If o was loaded before, processes may run

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -16,23 +19,20 @@ import (
 	"toolgate/server"
 )
 
-// A tenant is all that one caller over HTTP has: a gate, workers, servers
-// behind, sessions, approvals, the history of its patches. No two callers
-// share any of it.
+// A tenant holds everything that belongs to one HTTP caller: a gate, workers, downstream servers,
+// sessions, approvals and the history of its patches. Callers share none of it.
 type tenant struct {
 	app      *App
 	endpoint *server.Endpoint
-	ready    chan struct{} // closed when the rest is set
+	ready    chan struct{} // closed when the other fields are set
 	err      error
 	unwatch  func()
 
-	// Under the lock of tenants:
-	using int
-	used  time.Time
+	using int       // requests in progress; protected by tenants.mu
+	used  time.Time // end of the last one; protected by tenants.mu
 }
 
-// tenants keeps one tenant for each caller, from its first request
-// until it has been quiet for a while.
+// tenants keeps one tenant for each caller, from its first request until it has been idle for the session TTL.
 type tenants struct {
 	base *Options
 	opts server.EndpointOptions
@@ -50,24 +50,19 @@ type tenants struct {
 func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
 	hs := &tenants{
 		base:   base,
-		opts:   server.EndpointOptions{SessionTTL: c.SessionTime(), MaxSessions: c.MaxSessions},
-		max:    c.MaxCallers,
+		opts:   server.EndpointOptions{MaxSessions: c.MaxSessions},
+		max:    cmp.Or(c.MaxCallers, 64),
 		log:    log,
 		config: c,
 		open:   map[string]*tenant{},
 		stop:   make(chan struct{}),
 	}
-	if hs.opts.SessionTTL == 0 {
-		hs.opts.SessionTTL = 30 * time.Minute
-	}
-	if hs.max == 0 {
-		hs.max = 64
-	}
+	hs.opts.SessionTTL = cmp.Or(c.SessionTime(), 30*time.Minute)
 	hs.ends.Go(hs.sweep) // ends with stop
 	return hs
 }
 
-// ServeHTTP serves MCP to the caller that was authenticated.
+// ServeHTTP serves MCP to the authenticated caller.
 func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, ok := httpauth.From(r.Context())
 	if !ok {
@@ -88,8 +83,7 @@ func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errAllTaken = errors.New("there are as many callers as there may be (http.max_callers), all of them busy")
 
-// enter returns the tenant of a caller, which is there until done is
-// called.
+// enter returns the tenant of a caller, which stays open until done is called.
 func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) {
 	hs.mu.Lock()
 	if hs.closed {
@@ -104,7 +98,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 		}
 		h = &tenant{ready: make(chan struct{})}
 		hs.open[c.Name] = h
-		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when it has started
+		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when ready is closed
 	}
 	h.using++
 	hs.mu.Unlock()
@@ -127,7 +121,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 	return h, done, nil
 }
 
-// overridesFor returns what is different for a caller; hs.mu is held.
+// overridesFor returns the overrides of a caller; hs.mu is held.
 func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
 	switch {
 	case c.OAuth:
@@ -138,11 +132,11 @@ func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
 	return config.Overrides{}
 }
 
-// makeRoom ends the tenant that has been quiet for longest; hs.mu is held.
+// makeRoom closes the tenant that has been idle for longest; hs.mu is held.
 func (hs *tenants) makeRoom() bool {
 	var name string
 	for n, h := range hs.open {
-		if h.quiet() && (name == "" || h.used.Before(hs.open[name].used)) {
+		if h.idle() && (name == "" || h.used.Before(hs.open[name].used)) {
 			name = n
 		}
 	}
@@ -153,9 +147,8 @@ func (hs *tenants) makeRoom() bool {
 	return true
 }
 
-// quiet reports whether nobody needs the tenant; the lock of tenants
-// is held.
-func (h *tenant) quiet() bool {
+// idle reports whether the tenant has neither requests nor sessions; tenants.mu is held.
+func (h *tenant) idle() bool {
 	select {
 	case <-h.ready:
 		return h.using == 0 && (h.err != nil || h.endpoint.Sessions() == 0)
@@ -164,11 +157,21 @@ func (h *tenant) quiet() bool {
 	}
 }
 
-// remove ends a tenant; hs.mu is held.
+// remove closes a tenant; hs.mu is held.
 func (hs *tenants) remove(name string) {
 	h := hs.open[name]
 	delete(hs.open, name)
 	hs.ends.Go(h.close)
+}
+
+// started reports whether the tenant is open and serves its caller.
+func (h *tenant) started() bool {
+	select {
+	case <-h.ready:
+		return h.err == nil
+	default:
+		return false
+	}
 }
 
 // start opens the tenant with the settings of its caller.
@@ -180,7 +183,7 @@ func (h *tenant) start(base *Options, c httpauth.Caller, o server.EndpointOption
 	h.unwatch = base.WatchConfig(h.app)
 	o.Caller = c.Name
 	h.endpoint = h.app.Server.NewEndpoint(o)
-	h.app.Downstreams.Begin() // the first answer is on its way already
+	h.app.Downstreams.Begin() // there is no first answer to wait for
 	h.app.Log.Debug("a caller has come", "caller", c.Name, "workspace", h.app.Policy.Workspace)
 }
 
@@ -194,7 +197,7 @@ func (h *tenant) close() {
 	h.app.Close()
 }
 
-// sweep ends the tenants that are quiet for long.
+// sweep closes tenants that have been idle for the session TTL.
 func (hs *tenants) sweep() {
 	tick := time.NewTicker(min(hs.opts.SessionTTL/2+time.Millisecond, time.Minute))
 	defer tick.Stop()
@@ -205,7 +208,7 @@ func (hs *tenants) sweep() {
 		case now := <-tick.C:
 			hs.mu.Lock()
 			for name, h := range hs.open {
-				if h.quiet() && now.Sub(h.used) >= hs.opts.SessionTTL {
+				if h.idle() && now.Sub(h.used) >= hs.opts.SessionTTL {
 					hs.remove(name)
 				}
 			}
@@ -214,8 +217,7 @@ func (hs *tenants) sweep() {
 	}
 }
 
-// update makes c the settings of callers that come from now on, and ends the
-// tenants of tokens that are gone or mean something else now.
+// update applies c to new tenants, and closes those whose token was removed or changed.
 func (hs *tenants) update(c config.HTTP) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -227,26 +229,19 @@ func (hs *tenants) update(c config.HTTP) {
 			continue
 		}
 		was, is := old.Tokens[token], c.Tokens[token]
-		same := was.Hash == is.Hash && was.Workspace == is.Workspace &&
-			was.ApprovalPolicy == is.ApprovalPolicy && was.SandboxMode == is.SandboxMode &&
-			was.Permissions == is.Permissions && slices.Equal(was.Servers, is.Servers)
-		if !same {
+		if !reflect.DeepEqual(was, is) {
 			hs.remove(name)
 		}
 	}
 }
 
-// sessions returns how many there are of all callers.
+// sessions returns the number of sessions of all callers.
 func (hs *tenants) sessions() (n int) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	for _, h := range hs.open {
-		select {
-		case <-h.ready:
-			if h.err == nil {
-				n += h.endpoint.Sessions()
-			}
-		default:
+		if h.started() {
+			n += h.endpoint.Sessions()
 		}
 	}
 	return n
@@ -258,15 +253,11 @@ func (hs *tenants) count() int {
 	return len(hs.open)
 }
 
-// drain refuses what is asked for now, waits for the answers still owed, and
-// ends everything.
+// drain refuses new requests, waits for those in progress until ctx ends, and closes all tenants.
 func (hs *tenants) drain(ctx context.Context) {
 	hs.mu.Lock()
 	hs.closed = true
-	var all []*tenant
-	for _, h := range hs.open {
-		all = append(all, h)
-	}
+	all := slices.Collect(maps.Values(hs.open))
 	clear(hs.open)
 	hs.mu.Unlock()
 	close(hs.stop)
@@ -285,17 +276,14 @@ func (hs *tenants) drain(ctx context.Context) {
 	hs.ends.Wait()
 }
 
-// forCaller returns the program as it is for one caller: its own settings win
-// over those of the command line.
+// forCaller returns the options for one caller, whose overrides win over the command line.
 func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	q := *o
 	q.Caller = c.Name
 	if v.Workspace != "" {
 		q.Dir, q.AddDirs = v.Workspace, nil
 	}
-	if v.ApprovalPolicy != "" {
-		q.Approval = v.ApprovalPolicy
-	}
+	q.Approval = cmp.Or(v.ApprovalPolicy, o.Approval)
 	if v.SandboxMode != "" {
 		q.Sandbox, q.Profile = v.SandboxMode, ""
 	}
@@ -308,9 +296,8 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 	return &q
 }
 
-// checkVisitors returns what is wrong with the settings of callers, before
-// any of them comes.
-func (o *Options) checkVisitors(c config.HTTP) error {
+// checkCallers validates the settings of all callers before any of them connects.
+func (o *Options) checkCallers(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {
 		s, err := o.forCaller(httpauth.Caller{Name: what}, v).Load()
 		if err != nil {

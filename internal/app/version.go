@@ -8,8 +8,7 @@ import (
 // release is the version that the release build was given.
 var release string
 
-// Version returns the release, else the module's version, with the commit when
-// it was built from a checkout.
+// Version returns the release, else the module's version, with the commit when it was built from a checkout.
 func Version() string {
 	if release != "" {
 		return release

@@ -12,9 +12,75 @@ import (
 	"toolgate/internal/config"
 )
 
-// settleTime is how long a file must be unchanged before it is read: editors write in several
-// steps.
+// settleTime is how long a file must be unchanged before it is read: editors write in several steps.
 const settleTime = 200 * time.Millisecond
+
+// A watchedFolder is a folder in which a change of certain files has an effect.
+type watchedFolder struct {
+	dir     string
+	matters func(file string) bool
+	changed func() // called when files that matter have changed and then been stable for [settleTime]
+}
+
+// watch watches folders until stop is called. What cannot be watched is logged.
+func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.Warn("changes of the config are not watched", "err", err)
+		return func() {}
+	}
+	for _, f := range folders {
+		// Watch the folders, not the files: editors replace files.
+		err := os.MkdirAll(f.dir, 0o700)
+		if err == nil {
+			err = w.Add(f.dir)
+		}
+		if err != nil {
+			log.Warn("changes are not watched", "folder", f.dir, "err", err)
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() { // ends with the watcher
+		settled := time.NewTimer(0)
+		settled.Stop()
+		pending := make([]bool, len(folders))
+		for {
+			select {
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				for i, f := range folders {
+					if filepath.Dir(e.Name) == f.dir && f.matters(e.Name) {
+						pending[i] = true
+						settled.Reset(settleTime)
+					}
+				}
+			case err, ok := <-w.Errors:
+				if !ok {
+					return
+				}
+				log.Warn("watching the config", "err", err)
+			case <-settled.C:
+				for i, f := range folders {
+					if pending[i] {
+						f.changed()
+					}
+				}
+				clear(pending)
+			}
+		}
+	})
+	return func() {
+		w.Close()
+		done.Wait()
+	}
+}
+
+// watchedConfig is the folder of the config file.
+func watchedConfig(file string, changed func()) watchedFolder {
+	return watchedFolder{filepath.Dir(file), func(name string) bool { return name == file }, changed}
+}
 
 // WatchConfig applies changes of the servers in the config file and of accepted reviews while the
 // program runs, until stop is called. Other settings are read at the start only. If the config
@@ -23,60 +89,17 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 	if o.Wrapped != nil {
 		return func() {}
 	}
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		a.Log.Warn("changes of the config are not watched", "err", err)
-		return func() {}
-	}
 	file := filepath.Join(a.ConfigDir, "config.toml")
 	trust := filepath.Join(a.StateDir, "trust")
-	// Watch the folders, not the files: editors replace files.
-	for _, dir := range []string{a.ConfigDir, trust} {
-		err := os.MkdirAll(dir, 0o700)
-		if err == nil {
-			err = w.Add(dir)
+	isReview := func(name string) bool { return filepath.Ext(name) == ".json" }
+	reread := func() {
+		if err := a.control.check(trust); err != nil {
+			a.Log.Error("accepted reviews not read", "err", err)
+			return
 		}
-		if err != nil {
-			a.Log.Warn("changes are not watched", "folder", dir, "err", err)
-		}
+		a.Downstreams.ReloadPins()
 	}
-	var done sync.WaitGroup
-	done.Go(func() { // ends with the watcher
-		reload, review := time.NewTimer(0), time.NewTimer(0)
-		reload.Stop()
-		review.Stop()
-		for {
-			select {
-			case e, ok := <-w.Events:
-				if !ok {
-					return
-				}
-				switch {
-				case e.Name == file:
-					reload.Reset(settleTime)
-				case filepath.Dir(e.Name) == trust && filepath.Ext(e.Name) == ".json":
-					review.Reset(settleTime)
-				}
-			case err, ok := <-w.Errors:
-				if !ok {
-					return
-				}
-				a.Log.Warn("watching the config", "err", err)
-			case <-reload.C:
-				o.reload(a, file)
-			case <-review.C:
-				if err := a.control.check(trust); err != nil {
-					a.Log.Error("accepted reviews not read", "err", err)
-					continue
-				}
-				a.Downstreams.ReloadPins()
-			}
-		}
-	})
-	return func() {
-		w.Close()
-		done.Wait()
-	}
+	return watch(a.Log, watchedConfig(file, func() { o.reload(a, file) }), watchedFolder{trust, isReview, reread})
 }
 
 // reload applies the servers of the config file.
@@ -90,56 +113,10 @@ func (o *Options) reload(a *App, file string) {
 	a.Downstreams.Update(a.specs(c.MCPServers))
 }
 
-// configAt reads a config file and applies the settings of the command line.
+// configAt is readConfig for a file that may have changed since the start.
 func (o *Options) configAt(file string) (config.Config, error) {
 	if err := o.control.check(file); err != nil {
 		return config.Config{}, err
 	}
-	c, err := config.Load(file)
-	for _, set := range o.ConfigValues {
-		if err == nil {
-			err = c.Set(set, "-c")
-		}
-	}
-	return c, err
-}
-
-// watchFile calls changed when a file has changed and then been unchanged for [settleTime], until
-// stop is called.
-func watchFile(file string, log *slog.Logger, changed func()) (stop func()) {
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = w.Add(filepath.Dir(file)) // not the file, which an editor replaces
-	}
-	if err != nil {
-		log.Warn("changes are not watched", "file", file, "err", err)
-		return func() {}
-	}
-	var done sync.WaitGroup
-	done.Go(func() { // ends with the watcher
-		timer := time.NewTimer(0)
-		timer.Stop()
-		for {
-			select {
-			case e, ok := <-w.Events:
-				if !ok {
-					return
-				}
-				if e.Name == file {
-					timer.Reset(settleTime)
-				}
-			case err, ok := <-w.Errors:
-				if !ok {
-					return
-				}
-				log.Warn("watching a file", "file", file, "err", err)
-			case <-timer.C:
-				changed()
-			}
-		}
-	})
-	return func() {
-		w.Close()
-		done.Wait()
-	}
+	return o.readConfig(file)
 }

@@ -74,27 +74,13 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd.AllowRescan = true
 	cmd.Dir = a.Dir()
 	cmd.Env = append(environ, workerEnv+"="+string(value))
-	in, err := cmd.StdinPipe()
+	proc, err := start(cmd, plan.Level.String())
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	proc.Rescan = cmd.Rescan
 	for _, note := range cmd.Notes() {
 		a.Log.Warn("not protected", "what", note)
-	}
-	proc := &aggregator.Process{
-		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
-		Wait: cmd.Wait, Kill: cmd.Kill, Rescan: cmd.Rescan,
 	}
 	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
 		proc.Enter = w.enter
@@ -118,8 +104,7 @@ func (a *App) outsideEnv(o *shell.Options) []string {
 	return find.Env(a.Environ)
 }
 
-// watched starts commands such that the kernel reports each call that the sandbox
-// refuses.
+// watched starts commands such that the kernel reports each call that the sandbox refuses.
 func watched(s *sandbox.Spawner) shell.StartFunc {
 	return func(cmd *exec.Cmd) (func() []tools.Denial, error) {
 		w, err := s.StartWatched(cmd)
@@ -204,8 +189,7 @@ func recoverPatches(settings workerSettings, log *slog.Logger) {
 	}
 }
 
-// RunWorker serves the built-in tools on stdin and stdout. The process is confined by
-// the gate that started it.
+// RunWorker serves the built-in tools on stdin and stdout. The process is confined by the gate that started it.
 func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	var settings workerSettings
 	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &settings); err != nil {

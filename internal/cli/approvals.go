@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -80,17 +80,16 @@ an id is enough.`,
 }
 
 // approvalQueue opens the approval queue of this user.
-func (p *program) approvalQueue() (*app.Settings, *approvals.Queue, error) {
+func (p *program) approvalQueue() (*approvals.Queue, error) {
 	s, err := p.Load()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	l, err := approvals.Open(filepath.Join(s.StateDir, "approvals"))
-	return s, l, err
+	return s.ApprovalQueue()
 }
 
 func (p *program) approvalsList(asJSON bool) error {
-	_, l, err := p.approvalQueue()
+	l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}
@@ -99,10 +98,7 @@ func (p *program) approvalsList(asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		if waiting == nil {
-			waiting = []approvals.Entry{}
-		}
-		return p.printJSON(waiting)
+		return p.printJSON(append([]approvals.Entry{}, waiting...)) // [] for none
 	}
 	if len(waiting) == 0 {
 		fmt.Fprintln(p.stdout, "nothing waits")
@@ -118,7 +114,7 @@ func (p *program) approvalsList(asJSON bool) error {
 }
 
 func (p *program) approvalsDecide(id string, a gate.Answer) error {
-	_, l, err := p.approvalQueue()
+	l, err := p.approvalQueue()
 	if err != nil {
 		return err
 	}
@@ -142,19 +138,17 @@ func (p *program) approvalsRules(revoke int) error {
 		}
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(s.ConfigDir, "rules", app.KeptRules))
-	if err != nil && !os.IsNotExist(err) {
+	text, _, err := readIfThere(filepath.Join(s.ConfigDir, "rules", app.KeptRules))
+	if err != nil {
 		return err
 	}
-	any := false
-	for i, line := range strings.SplitAfter(string(text), "\n") {
-		if strings.TrimSpace(line) != "" {
-			fmt.Fprintf(p.stdout, "%d  %s\n", i+1, strings.TrimRight(line, "\n"))
-			any = true
-		}
-	}
-	if !any {
+	if len(bytes.TrimSpace(text)) == 0 {
 		fmt.Fprintln(p.stdout, "nothing was remembered")
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.TrimSpace(line) != "" {
+			fmt.Fprintf(p.stdout, "%d  %s\n", i+1, line)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ Outcomes are ok, tool-error, refused, cancelled, failed and invalid.`,
 			if f.Since, err = sinceTime(since, time.Now()); err != nil {
 				return err
 			}
-			if f.Outcome != "" && !knownOutcome(f.Outcome) {
+			if f.Outcome != "" && !slices.Contains(strings.Split(outcomes, ", "), f.Outcome) {
 				return &policy.ValueError{What: "outcome", Value: f.Outcome, Known: outcomes}
 			}
 			if follow && !cmd.Flags().Changed("lines") && since == "" {
@@ -59,15 +60,6 @@ const (
 	followLines = 10
 	outcomes    = "ok, tool-error, refused, cancelled, failed, invalid"
 )
-
-func knownOutcome(s string) bool {
-	for word := range strings.SplitSeq(outcomes, ", ") {
-		if s == word {
-			return true
-		}
-	}
-	return false
-}
 
 // printAudit prints the calls that match f.
 func (p *program) printAudit(ctx context.Context, f audit.Filter, follow, asJSON bool) error {

@@ -13,7 +13,6 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
-	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/server"
 )
@@ -59,8 +58,13 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// exitCode returns the code for the error of a command. An error before any command ran is a usage
-// error.
+// A usageError is an error in what the user wrote: a *[policy.ValueError] or an *[app.DirectoryError].
+type usageError interface {
+	error
+	Hint() string
+}
+
+// exitCode returns the code for the error of a command. An error before any command ran is a usage error.
 func (p *program) exitCode(err error) int {
 	if err == nil {
 		return exitDone
@@ -74,10 +78,7 @@ func (p *program) exitCode(err error) int {
 	if _, ok := errors.AsType[*server.UnknownToolError](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[*policy.ValueError](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*app.DirectoryError](err); ok {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	if e, ok := errors.AsType[*config.Error](err); ok && e.File == "-c" {
@@ -98,10 +99,7 @@ func hintFor(err error) string {
 	if e, ok := errors.AsType[*config.Error](err); ok {
 		return e.Hint
 	}
-	if e, ok := errors.AsType[*policy.ValueError](err); ok {
-		return e.Hint()
-	}
-	if e, ok := errors.AsType[*app.DirectoryError](err); ok {
+	if e, ok := errors.AsType[usageError](err); ok {
 		return e.Hint()
 	}
 	if e, ok := errors.AsType[*server.UnknownToolError](err); ok {

@@ -88,7 +88,7 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 	case len(list) > 1:
 		return errors.New("there are several; name the one to open by its process id")
 	}
-	return p.openBrowser(list[0].link)
+	return p.openLink(list[0].link)
 }
 
 var errNoConsole = errors.New("no toolgate with a console runs")
@@ -102,16 +102,12 @@ func printable(s string) string {
 	return q
 }
 
-// openBrowser opens a link in the user's browser.
-func (p *program) openBrowser(link string) error {
-	cmd, err := p.browser("", link)
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+// openLink opens a link in the user's browser.
+func (p *program) openLink(link string) error {
+	if err := p.openBrowser("", link); err != nil {
 		return fmt.Errorf("opening the browser: %w; open the link yourself", err)
 	}
-	return cmd.Process.Release()
+	return nil
 }
 
 // serveConsole serves a console without a gate until ctx ends.
@@ -132,7 +128,7 @@ func (p *program) serveConsole(ctx context.Context, open bool) error {
 	link := c.Link(url)
 	fmt.Fprintln(p.stdout, link)
 	if open {
-		if err := p.openBrowser(link); err != nil {
+		if err := p.openLink(link); err != nil {
 			s.Log.Warn("no browser", "err", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolgate/aggregator"
 	"toolgate/internal/app"
 	"toolgate/policy"
 	"toolgate/policy/rules"
@@ -49,6 +51,10 @@ type diagnosis struct {
 	At        surroundings    `json:"surroundings"`
 	Advice    []string        `json:"advice,omitempty"` // how to come to the level full
 	Problems  []string        `json:"problems"`         // what is wrong and what to do
+}
+
+func (d *diagnosis) problem(format string, args ...any) {
+	d.Problems = append(d.Problems, fmt.Sprintf(format, args...))
 }
 
 // doctor checks what the first call needs.
@@ -99,22 +105,23 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		d.Found[name], _ = exec.LookPath(name)
 	}
 	if a.NoRoots != "" {
-		d.Problems = append(d.Problems,
-			fmt.Sprintf("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots))
+		d.problem("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots)
 	}
 	if !a.Records() {
-		d.Problems = append(d.Problems, fmt.Sprintf(
-			"calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir))
+		d.problem("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir)
 	}
 	for _, fault := range a.HookFaults() {
-		d.Problems = append(d.Problems, fault.Error())
+		d.problem("%v", fault)
 	}
 	if a.Programs().CanWrite(self) {
-		fault := fmt.Sprintf("commands can write toolgate itself: %s; install it in another folder", self)
-		d.Problems = append(d.Problems, fault)
+		d.problem("commands can write toolgate itself: %s; install it in another folder", self)
 	}
 	diagnoseServers(ctx, a, &d)
-	diagnoseStart(ctx, a, &d)
+	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
+	if err != nil {
+		d.problem("toolgate does not serve: %v", err)
+	}
+	d.AnswerMS = took
 	diagnoseClients(ctx, a, &d)
 	diagnoseRules(a, &d)
 	plan, err := a.Plan(prof)
@@ -123,7 +130,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		if app.CanConfine() {
 			what = "commands do not run: %v"
 		}
-		d.Problems = append(d.Problems, fmt.Sprintf(what, err))
+		d.problem(what, err)
 		return d
 	}
 	d.Unenforced = plan.Unenforced
@@ -131,7 +138,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	_, _, err = a.Workers.Call(ctx, "doctor", prof, "list_dir", json.RawMessage(`{"dir_path":"."}`), nil)
 	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("the worker does not start: %v", err))
+		d.problem("the worker does not start: %v", err)
 	}
 	return d
 }
@@ -140,7 +147,11 @@ func (p *program) printDiagnosis(d diagnosis) {
 	out := func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
 	out("toolgate %s", d.Version)
 	out("")
-	out("sandbox level    %s", levelWords(d))
+	level := d.Level.String()
+	if d.Mode == policy.DangerFullAccess.String() {
+		level += ", but the mode is danger-full-access: nothing is confined"
+	}
+	out("sandbox level    %s", level)
 	for _, why := range d.Why {
 		out("  not used       %s", why)
 	}
@@ -164,11 +175,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	out("config           %s", d.Config)
 	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
 	for _, name := range []string{"bash", "git", "bwrap"} {
-		where := d.Found[name]
-		if where == "" {
-			where = "not found; toolgate works without it"
-		}
-		out("%-16s %s", name, where)
+		out("%-16s %s", name, cmp.Or(d.Found[name], "not found; toolgate works without it"))
 	}
 	if d.AnswerMS > 0 {
 		out("first answer in  %.1f ms", d.AnswerMS)
@@ -204,13 +211,6 @@ func printPaths(p policy.Paths, out func(string, ...any)) {
 	}
 }
 
-func levelWords(d diagnosis) string {
-	if d.Mode == policy.DangerFullAccess.String() {
-		return d.Level.String() + ", but the mode is danger-full-access: nothing is confined"
-	}
-	return d.Level.String()
-}
-
 func (p *program) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -227,4 +227,53 @@ can have no effect. It exits with 1 where something is wrong.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
+}
+
+// A checkedServer is the state of a downstream server.
+type checkedServer struct {
+	aggregator.Status
+	Sandbox string `json:"sandbox,omitempty"` // of its process
+}
+
+// diagnoseServers starts every server once and reports its problems.
+func diagnoseServers(ctx context.Context, a *app.App, d *diagnosis) {
+	for _, key := range a.Config.WithoutEffect() {
+		d.problem("the key %s has no effect here; take it out", key)
+	}
+	for _, st := range a.Downstreams.Check(ctx) {
+		c := checkedServer{Status: st}
+		server := a.Config.MCPServers[st.Name]
+		if server.URL == "" {
+			c.Sandbox = listed(st.Name, server).Sandbox
+			if a.ServerProfile(st.Name, server).Mode == policy.DangerFullAccess {
+				c.Sandbox = "none"
+			}
+		}
+		d.Servers = append(d.Servers, c)
+		if st.State != aggregator.Ready && st.Error != "" {
+			d.problem("the server %s does not run: %s", st.Name, st.Error)
+		}
+		for _, f := range st.Faults {
+			d.problem("server %s: %s", st.Name, f)
+		}
+		for _, key := range server.WithoutEffect() {
+			d.problem("server %s: the key %s has no effect here; take it out", st.Name, key)
+		}
+	}
+}
+
+func printServers(d diagnosis, out func(string, ...any)) {
+	for _, s := range d.Servers {
+		words := fmt.Sprintf("%s, %d tools", s.State, s.Tools)
+		if s.Server != "" {
+			words += ", MCP " + s.Server
+		}
+		if s.Sandbox != "" {
+			words += ", sandbox: " + s.Sandbox
+		}
+		if s.Level != "" {
+			words += " (level " + s.Level + ")"
+		}
+		out("server %-9s %s", s.Name, words)
+	}
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,12 +33,9 @@ func detectSurroundings(goos, root string) surroundings {
 		text, _ := os.ReadFile(filepath.Join(root, name))
 		return strings.TrimSpace(string(text))
 	}
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(root, name))
-		return err == nil
-	}
-	for line := bufio.NewScanner(strings.NewReader(read("etc/os-release"))); line.Scan(); {
-		if id, ok := strings.CutPrefix(line.Text(), "ID="); ok {
+	there := func(name string) bool { return fileThere(filepath.Join(root, name)) }
+	for line := range strings.SplitSeq(read("etc/os-release"), "\n") {
+		if id, ok := strings.CutPrefix(line, "ID="); ok {
 			at.Distro = strings.Trim(id, `"'`)
 		}
 	}
@@ -65,8 +62,7 @@ func detectSurroundings(goos, root string) surroundings {
 	return at
 }
 
-// advice returns the steps to level full, none if it is in force. Self is the path of this
-// program.
+// advice returns the steps to level full, none if it is in force. Self is the path of this program.
 func advice(sys sandbox.System, at surroundings, self string) []string {
 	if sys.Level() == sandbox.Full {
 		return nil
@@ -89,7 +85,7 @@ func advice(sys sandbox.System, at surroundings, self string) []string {
 	case at.WSL == 1:
 		return []string{
 			"WSL 1 has no Linux kernel, and so no sandbox; move the distribution to WSL 2, in PowerShell:",
-			"  wsl --set-version " + orName(at.Distro, "DISTRIBUTION") + " 2",
+			"  wsl --set-version " + cmp.Or(at.Distro, "DISTRIBUTION") + " 2",
 		}
 	case at.Container != "":
 		return append(containerAdvice(at), hostAdvice(at)...)
@@ -126,8 +122,7 @@ func containerAdvice(at surroundings) []string {
 		"settings (LXC: security.nesting=true)"}
 }
 
-// hostAdvice returns what the machine around a container must allow, as far as it can be detected
-// inside.
+// hostAdvice returns what the machine around a container must allow, as far as it can be detected inside.
 func hostAdvice(at surroundings) []string {
 	switch {
 	case at.NoUserns:
@@ -170,11 +165,4 @@ func landlockAdvice(at surroundings) []string {
 		return []string{"the kernel has no Landlock; take the newest one, in PowerShell:", "  wsl --update"}
 	}
 	return []string{"the kernel has no Landlock (Linux 5.13 and newer have it; the boot parameter lsm= must name it)"}
-}
-
-func orName(name, fallback string) string {
-	if name == "" {
-		return fallback
-	}
-	return name
 }

@@ -32,14 +32,13 @@ type checkedClient struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// diagnoseClients finds the entries for toolgate in the clients' config files and checks whether
-// they start.
+// diagnoseClients finds the entries for toolgate in the clients' config files and checks whether they start.
 func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
-	places, err := clients.Here()
+	known, err := clients.Here()
 	if err != nil {
 		return
 	}
-	for _, c := range clients.Known(places) {
+	for _, c := range known {
 		for _, f := range c.Files {
 			text, existed, err := readIfThere(f.Path)
 			if !existed && err == nil {
@@ -59,7 +58,7 @@ func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	}
 	for _, c := range d.Clients {
 		for _, problem := range c.Problems {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s: %s (%s)", c.Client, problem, c.File))
+			d.problem("%s: %s (%s)", c.Client, problem, c.File)
 		}
 	}
 }
@@ -94,18 +93,21 @@ func checkEntries(
 	return found
 }
 
+func (e *checkedClient) problem(format string, args ...any) {
+	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
+}
+
 // checkKeys reports keys of the client that get in toolgate's way.
 func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
-	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
 	if table["disabled"] == true || table["enabled"] == false {
-		problem("the entry %s is switched off there", e.Name)
+		e.problem("the entry %s is switched off there", e.Name)
 	}
 	if c.Name == "codex" {
 		if table["required"] != true {
-			problem("without required = true Codex waits about a second for the server and goes on without it")
+			e.problem("without required = true Codex waits about a second for the server and goes on without it")
 		}
 		if table["default_tools_approval_mode"] == nil {
-			problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, ` +
+			e.problem(`without default_tools_approval_mode = "approve" Codex asks, or refuses, ` +
 				"before toolgate sees a call")
 		}
 	}
@@ -115,7 +117,6 @@ func (e *checkedClient) checkKeys(c clients.Client, table map[string]any) {
 func (e *checkedClient) check(
 	ctx context.Context, find programs.Finder, client string, s clients.Start, table map[string]any,
 ) {
-	problem := func(format string, args ...any) { e.Problems = append(e.Problems, fmt.Sprintf(format, args...)) }
 	path, fault := find.Find(s.Command, os.Environ())
 	writable, _ := errors.AsType[*programs.WritableError](fault)
 	if writable != nil {
@@ -127,21 +128,21 @@ func (e *checkedClient) check(
 	}
 	var err error
 	if path, err = exec.LookPath(path); err != nil && runner == "" {
-		problem("there is no program %s; `toolgate setup` writes the path of this one", s.Command)
+		e.problem("there is no program %s; `toolgate setup` writes the path of this one", s.Command)
 		return
 	}
 	switch {
 	case runner != "":
-		problem("it starts toolgate through %s, which takes a program of the workspace before toolgate's; "+
+		e.problem("it starts toolgate through %s, which takes a program of the workspace before toolgate's; "+
 			"`toolgate setup %s` writes the path of this one", runner, client)
 	case writable != nil:
-		problem("%v; `toolgate setup %s` writes the path of a program that they cannot write", writable, client)
+		e.problem("%v; `toolgate setup %s` writes the path of a program that they cannot write", writable, client)
 	}
 	if i := slices.Index(words, "toolgate"); i >= 0 && commandName(s.Command) == "cmd" {
 		words = words[i+1:]
 	}
 	if err := checkArguments(words); err != nil {
-		problem("it would not start: %v", err)
+		e.problem("it would not start: %v", err)
 		return
 	}
 	if runner != "" || writable != nil || !isUs(clients.Start{Command: s.Command}) ||
@@ -156,7 +157,7 @@ func (e *checkedClient) check(
 	}
 	took, err := firstAnswer(ctx, append([]string{path}, words...), env)
 	if err != nil {
-		problem("it does not start: %v", err)
+		e.problem("it does not start: %v", err)
 		return
 	}
 	e.AnswerMS = took
@@ -196,8 +197,7 @@ func checkArguments(words []string) error {
 // startTime bounds the start of a server: the shortest time that clients wait.
 const startTime = 10 * time.Second
 
-// firstAnswer starts a server and returns the milliseconds from the start to the answer to
-// initialize.
+// firstAnswer starts a server and returns the milliseconds from the start to the answer to initialize.
 func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -240,20 +240,6 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 		return 0, err
 	}
 	return 0, fmt.Errorf("it answers with something else: %.80q", line)
-}
-
-// diagnoseStart measures the first answer of this program.
-func diagnoseStart(ctx context.Context, a *app.App, d *diagnosis) {
-	self, err := os.Executable()
-	if err != nil {
-		return
-	}
-	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
-	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("toolgate does not serve: %v", err))
-		return
-	}
-	d.AnswerMS = took
 }
 
 // diagnoseRules reports the rules that have no effect.

@@ -1,17 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"toolgate/internal/app"
 	"toolgate/internal/config"
 	"toolgate/internal/httpauth"
 )
@@ -50,48 +48,30 @@ takes it over.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("workspace") {
-				if _, err := app.Directory("--workspace", t.Workspace); err != nil {
+				dirs := []string{t.Workspace}
+				if err := absolute("--workspace", dirs); err != nil {
 					return err
 				}
+				t.Workspace = dirs[0]
 			}
 			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.Sandbox, p.Profile, p.Approval
 			if cmd.Flags().Changed("servers") {
 				t.Servers = servers
 			}
-			return p.addToken(args[0], t)
+			secret := httpauth.NewToken()
+			t.Hash = httpauth.TokenOf(args[0], secret).HashText()
+			file, err := editConfig(func(text []byte) ([]byte, error) { return config.AddToken(text, args[0], t) })
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(p.stderr, "toolgate: %s is in %s; this is its token, it is not shown again:\n", args[0], file)
+			_, err = fmt.Fprintln(p.stdout, secret)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&t.Workspace, "workspace", "", "workspace `DIR` of the caller")
 	cmd.Flags().StringSliceVar(&servers, "servers", nil, "`NAMES` of the downstream servers that the caller sees")
 	return cmd
-}
-
-func (p *program) addToken(name string, t config.HTTPToken) error {
-	if t.Workspace != "" {
-		abs, err := filepath.Abs(t.Workspace)
-		if err != nil {
-			return err
-		}
-		t.Workspace = abs
-	}
-	secret := httpauth.NewToken()
-	t.Hash = httpauth.TokenOf(name, secret).HashText()
-	file, text, err := configFile()
-	if err != nil {
-		return err
-	}
-	if text, err = config.AddToken(text, name, t); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	if err := config.Write(file, text); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stderr, "toolgate: %s is in %s; this is its token, it is not shown again:\n", name, file)
-	_, err = fmt.Fprintln(p.stdout, secret)
-	return err
 }
 
 func (p *program) tokenList() *cobra.Command {
@@ -101,11 +81,7 @@ func (p *program) tokenList() *cobra.Command {
 		Example: "  toolgate http token list",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, _, err := configFile()
-			if err != nil {
-				return err
-			}
-			c, err := config.Load(file)
+			c, err := loadConfig()
 			if err != nil {
 				return err
 			}
@@ -117,19 +93,12 @@ func (p *program) tokenList() *cobra.Command {
 				if t.Servers != nil {
 					servers = strings.Join(t.Servers, ",")
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, orDefault(t.Workspace),
-					orDefault(t.SandboxMode+t.Permissions), orDefault(t.ApprovalPolicy), servers)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, cmp.Or(t.Workspace, "default"),
+					cmp.Or(t.SandboxMode, t.Permissions, "default"), cmp.Or(t.ApprovalPolicy, "default"), servers)
 			}
 			return w.Flush()
 		},
 	}
-}
-
-func orDefault(s string) string {
-	if s == "" {
-		return "default"
-	}
-	return s
 }
 
 func (p *program) tokenRemove() *cobra.Command {
@@ -139,14 +108,8 @@ func (p *program) tokenRemove() *cobra.Command {
 		Example: "  toolgate http token remove alice",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file, text, err := configFile()
-			if err != nil {
-				return err
-			}
-			if text, err = config.RemoveToken(text, args[0]); err != nil {
-				return err
-			}
-			return config.Write(file, text)
+			_, err := editConfig(func(text []byte) ([]byte, error) { return config.RemoveToken(text, args[0]) })
+			return err
 		},
 	}
 }

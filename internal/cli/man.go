@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,12 +56,8 @@ func manPage(cmd *cobra.Command) string {
 	fmt.Fprintf(&b, ".TH %q 1 \"\" %q \"toolgate\"\n", strings.ToUpper(title), "toolgate "+app.Version())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(title), roff(cmd.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
-	about := cmd.Long
-	if about == "" {
-		about = cmd.Short
-	}
 	b.WriteString(".SH DESCRIPTION\n")
-	for paragraph := range strings.SplitSeq(about, "\n\n") {
+	for paragraph := range strings.SplitSeq(cmp.Or(cmd.Long, cmd.Short), "\n\n") {
 		fmt.Fprintf(&b, ".PP\n%s\n", roff(strings.TrimSpace(paragraph)))
 	}
 	manOptions(&b, "OPTIONS", cmd.NonInheritedFlags())

@@ -3,11 +3,11 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,31 +45,42 @@ func configFile() (file string, text []byte, err error) {
 		return "", nil, err
 	}
 	file = filepath.Join(dir, "config.toml")
-	text, err = os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	text, _, err = readIfThere(file)
 	return file, text, err
 }
 
-// configured returns the servers of the config file.
-func configured() (map[string]config.MCPServer, error) {
+// editConfig replaces the text of the config file with what edit makes of it.
+func editConfig(edit func(text []byte) ([]byte, error)) (file string, err error) {
+	file, text, err := configFile()
+	if err == nil {
+		text, err = edit(text)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := config.Write(file, text); err != nil {
+		return "", fmt.Errorf("writing %s: %w", file, err)
+	}
+	return file, nil
+}
+
+// loadConfig reads the config file.
+func loadConfig() (config.Config, error) {
 	dir, _, _, err := app.Folders()
 	if err != nil {
-		return nil, err
+		return config.Config{}, err
 	}
-	c, err := config.Load(filepath.Join(dir, "config.toml"))
-	return c.MCPServers, err
+	return config.Load(filepath.Join(dir, "config.toml"))
 }
 
 func serverNamed(name string) (config.MCPServer, error) {
-	all, err := configured()
+	c, err := loadConfig()
 	if err != nil {
 		return config.MCPServer{}, err
 	}
-	s, ok := all[name]
+	s, ok := c.MCPServers[name]
 	if !ok {
-		known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		known := strings.Join(slices.Sorted(maps.Keys(c.MCPServers)), ", ")
 		return s, &policy.ValueError{What: "server", Value: name, Known: known}
 	}
 	return s, nil
@@ -80,8 +91,8 @@ func (p *program) mcpAdd() *cobra.Command {
 		w       app.Wrapped
 		env     []string
 		headers []string
-		confine = true
-		start   = true
+		confine bool
+		start   bool
 	)
 	cmd := &cobra.Command{
 		Use:   "add NAME [flags] -- CMD [ARG...]",
@@ -116,16 +127,11 @@ and wait for no server then.`,
 			return nil
 		},
 	}
+	serverFlags(cmd, &w.Server, &env, &confine)
 	f := cmd.Flags()
 	f.StringVar(&w.Server.URL, "url", "", "the server is at `URL`")
-	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", bearerUsage)
 	f.StringArrayVar(&headers, "header", nil, "header `NAME:VALUE` for --url (repeatable)")
-	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
-	f.StringVar(&w.Server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.Server.Trusted, "trust", false, "what the server says of its tools counts, and they may change unseen")
-	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", approvalModeUsage)
-	f.BoolVar(&w.Server.Network, "network", false, "CMD may use the network")
-	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 	f.BoolVar(&start, "start", true, "start it once; --start=false only writes the config")
 	return cmd
 }
@@ -199,13 +205,10 @@ func listed(name string, s config.MCPServer) listedServer {
 	if s.Command != "" {
 		l.Command = strings.Join(append([]string{s.Command}, s.Args...), " ")
 		word, roots := s.Confinement()
-		if word == "" {
-			word = "own folder"
-		}
+		l.Sandbox = cmp.Or(word, "own folder")
 		if len(roots) > 0 {
-			word += " and " + strings.Join(roots, ", ")
+			l.Sandbox += " and " + strings.Join(roots, ", ")
 		}
-		l.Sandbox = word
 	}
 	return l
 }
@@ -218,13 +221,13 @@ func (p *program) mcpList() *cobra.Command {
 		Example: "  toolgate mcp list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all, err := configured()
+			c, err := loadConfig()
 			if err != nil {
 				return err
 			}
 			servers := []listedServer{}
-			for _, name := range slices.Sorted(maps.Keys(all)) {
-				servers = append(servers, listed(name, all[name]))
+			for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+				servers = append(servers, listed(name, c.MCPServers[name]))
 			}
 			if asJSON {
 				return p.printJSON(servers)
@@ -294,16 +297,9 @@ func (p *program) mcpRemove() *cobra.Command {
 				return err
 			}
 			login, store, _, noLogin := loginOf(args[0], "")
-			file, text, err := configFile()
+			file, err := editConfig(func(text []byte) ([]byte, error) { return config.RemoveServer(text, args[0]) })
 			if err != nil {
 				return err
-			}
-			after, err := config.RemoveServer(text, args[0])
-			if err != nil {
-				return err
-			}
-			if err := config.Write(file, after); err != nil {
-				return fmt.Errorf("writing %s: %w", file, err)
 			}
 			_, state, _, err := app.Folders()
 			if err != nil {
@@ -339,12 +335,12 @@ Each is started once, as with add.`,
 			if err != nil {
 				return err
 			}
-			have, err := configured()
+			have, err := loadConfig()
 			if err != nil {
 				return err
 			}
 			maps.DeleteFunc(found, func(name string, _ config.MCPServer) bool {
-				_, ok := have[name]
+				_, ok := have.MCPServers[name]
 				if ok {
 					fmt.Fprintf(p.stderr, "toolgate: %s is there already and stays as it is\n", name)
 				}
@@ -368,12 +364,12 @@ Each is started once, as with add.`,
 
 // foreign returns the servers in a client's config, or in a file of that form.
 func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
-	places, err := clients.Here()
+	known, err := clients.Here()
 	if err != nil {
 		return nil, err
 	}
 	var files, names []string
-	for _, c := range clients.Known(places) {
+	for _, c := range known {
 		names = append(names, c.Name)
 		for _, f := range c.Files {
 			if c.Name == what {
@@ -391,12 +387,12 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 	all := map[string]config.MCPServer{}
 	read := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		text, existed, err := readIfThere(file)
 		if err != nil {
 			return nil, err
+		}
+		if !existed {
+			continue
 		}
 		read++
 		servers, notes, err := clients.Parse(file, text)
@@ -484,4 +480,42 @@ func indented(v json.RawMessage) string {
 		return ""
 	}
 	return "    " + b.String()
+}
+
+// probeServers starts the servers with these names once and prints what they offer or why they do
+// not run. Their catalogs are saved, because some clients list the tools only at their start and
+// do not wait.
+func (p *program) probeServers(ctx context.Context, names []string) {
+	fmt.Fprintf(p.stderr, "toolgate: starting %s once, to learn what there is; --start=false leaves that out\n",
+		strings.Join(names, ", "))
+	alone := *p
+	alone.OnlyServers = names
+	if alone.LogLevel == "warn" {
+		alone.LogLevel = "error" // what is wrong is said below
+	}
+	a, err := alone.Open()
+	if err != nil {
+		fmt.Fprintf(p.stderr, "toolgate: not started: %v\n", err)
+		return
+	}
+	defer a.Close()
+	for _, st := range a.Downstreams.Check(ctx) {
+		fmt.Fprintf(p.stderr, "toolgate: %s\n", probeResult(st))
+	}
+}
+
+// probeResult describes the state of one probed server.
+func probeResult(st aggregator.Status) string {
+	if st.State != aggregator.Ready {
+		return fmt.Sprintf("%s does not run: %s; it stays in the config, and `toolgate doctor` tries it again",
+			st.Name, cmp.Or(st.Error, string(st.State)))
+	}
+	tools := fmt.Sprintf("%d tools", st.Tools)
+	if st.Tools == 1 {
+		tools = "1 tool"
+	}
+	if len(st.Faults) > 0 {
+		tools += "; left out: " + strings.Join(st.Faults, "; ")
+	}
+	return fmt.Sprintf("%s runs and offers %s", st.Name, tools)
 }

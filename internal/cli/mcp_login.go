@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -28,15 +27,15 @@ const loginTime = 10 * time.Minute
 // loginOf returns a server that can be logged in to, and the store of its login. With url it need
 // not be in the config, as with wrap.
 func loginOf(name, url string) (oauth.Server, oauth.Store, config.MCPServer, error) {
-	dir, state, _, err := app.Folders()
-	if err != nil {
-		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
-	}
-	c, err := config.Load(filepath.Join(dir, "config.toml"))
-	if err != nil {
-		return oauth.Server{}, oauth.Store{}, config.MCPServer{}, err
-	}
 	s := config.MCPServer{URL: url}
+	_, state, _, err := app.Folders()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, s, err
+	}
+	c, err := loadConfig()
+	if err != nil {
+		return oauth.Server{}, oauth.Store{}, s, err
+	}
 	if url == "" {
 		s, err = serverNamed(name)
 	} else {
@@ -79,7 +78,10 @@ and paste the address of the page that the browser ends at.`,
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), loginTime, tooLate)
 			defer cancel()
 			o := oauth.Options{
-				Header:  func() http.Header { return plainHeaders(server) },
+				Header: func() http.Header {
+					h, _ := server.Headers() // without those whose variable is not set
+					return h
+				},
 				Note:    func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
 				OpenURL: func(address string) { p.visit(address, !noBrowser) },
 			}
@@ -93,7 +95,11 @@ and paste the address of the page that the browser ends at.`,
 			if err != nil {
 				return fmt.Errorf("login to %s: %w", s.Name, err)
 			}
-			fmt.Fprintf(p.stderr, "toolgate: logged in to %s%s\n", s.Name, scopeWords(g.Scopes))
+			fmt.Fprintf(p.stderr, "toolgate: logged in to %s", s.Name)
+			if len(g.Scopes) > 0 {
+				fmt.Fprintf(p.stderr, ", for %q", g.Scopes)
+			}
+			fmt.Fprintln(p.stderr)
 			return nil
 		},
 	}
@@ -102,27 +108,6 @@ and paste the address of the page that the browser ends at.`,
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false,
 		"open no browser, and take the address that it ends at from stdin")
 	return cmd
-}
-
-func scopeWords(scopes []string) string {
-	if len(scopes) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", for %q", scopes)
-}
-
-// plainHeaders returns the headers of every request to the server.
-func plainHeaders(s config.MCPServer) http.Header {
-	h := http.Header{}
-	for key, value := range s.HTTPHeaders {
-		h.Set(key, value)
-	}
-	for key, name := range s.EnvHTTPHeaders {
-		if value := os.Getenv(name); value != "" {
-			h.Set(key, value)
-		}
-	}
-	return h
 }
 
 // visit prints the address and opens it in a browser if possible.
@@ -137,23 +122,17 @@ func (p *program) visit(address string, open bool) {
 	if name == "" && !display && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
 		return // there is no screen to open it on
 	}
-	cmd, err := p.browser(strings.Split(name, string(os.PathListSeparator))[0], address)
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	name, _, _ = strings.Cut(name, string(os.PathListSeparator))
+	if err := p.openBrowser(name, address); err != nil {
 		fmt.Fprintf(p.stderr, "toolgate: note: no browser was opened: %v\n", err)
-		return
 	}
-	go cmd.Wait() // ends with the browser, or with us
 }
 
-// browser returns the command that opens an address with the program name, "" for the default of
-// this system.
-func (p *program) browser(name, address string) (*exec.Cmd, error) {
+// openBrowser opens an address with the program name, "" for the default of this system.
+func (p *program) openBrowser(name, address string) error {
 	s, err := p.Load()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	argv := []string{"xdg-open", address}
 	switch {
@@ -166,9 +145,14 @@ func (p *program) browser(name, address string) (*exec.Cmd, error) {
 	}
 	path, err := s.Programs().Find(argv[0], s.Environ)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}, nil
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() // ends with the browser, or with us
+	return nil
 }
 
 // lines returns the lines of stdin.

@@ -66,18 +66,9 @@ func (p *program) policyCheck(files, argv []string) error {
 		return err
 	}
 	if len(files) > 0 {
-		home, _ := os.UserHomeDir()
-		all := &rules.Rules{Home: home}
-		for _, name := range files {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return fmt.Errorf("reading the rules: %w", err)
-			}
-			more, err := rules.Parse(name, text)
-			if err != nil {
-				return err
-			}
-			all.Add(more)
+		all, _, err := app.ReadRules(files, nil)
+		if err != nil {
+			return err
 		}
 		s.Policy.Rules = func() *rules.Rules { return all }
 	}

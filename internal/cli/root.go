@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,22 +81,19 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, words []string) error {
 			found, rest, err := cmd.Root().Find(words)
 			if err != nil || len(rest) > 0 {
-				known := commandNames(cmd.Root())
-				return &policy.ValueError{What: "command", Value: strings.Join(words, " "), Known: known}
+				var known []string
+				for _, c := range cmd.Root().Commands() {
+					if c.IsAvailableCommand() {
+						known = append(known, c.Name())
+					}
+				}
+				return &policy.ValueError{
+					What: "command", Value: strings.Join(words, " "), Known: strings.Join(known, ", "),
+				}
 			}
 			return found.Help()
 		},
 	}
-}
-
-func commandNames(root *cobra.Command) string {
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 func (p *program) printJSON(v any) error {
@@ -103,4 +101,29 @@ func (p *program) printJSON(v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// checkDirectories checks the directories in the flags of any command and makes those of --add-dir absolute.
+func (p *program) checkDirectories(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("cd") {
+		if _, err := app.Directory("-C", p.Dir); err != nil {
+			return err
+		}
+	}
+	return absolute("--add-dir", p.AddDirs)
+}
+
+// absolute checks the directories that the flag what names and makes them absolute.
+func absolute(what string, dirs []string) error {
+	for i, dir := range dirs {
+		if _, err := app.Directory(what, dir); err != nil {
+			return err
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		dirs[i] = abs
+	}
+	return nil
 }

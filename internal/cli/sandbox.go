@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,15 +12,7 @@ import (
 	"toolgate/internal/netproxy"
 	"toolgate/policy"
 	"toolgate/sandbox"
-	"toolgate/tools"
 )
-
-// printRefusedHosts prints the hosts that were refused to the command.
-func printRefusedHosts(stderr io.Writer, refused []tools.Denial) {
-	for _, d := range refused {
-		fmt.Fprintf(stderr, "toolgate: the sandbox refused the host %s: %s\n", d.Path, strings.TrimSuffix(d.Why, "\n"))
-	}
-}
 
 func (p *program) sandboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -54,7 +45,12 @@ func (p *program) sandboxed(argv []string) error {
 	}
 	if w := app.OpenEgress(cmd, s.Policy.Profile(), s.Rules.Rules, nil, s.Log); w != nil {
 		defer w.Close()
-		defer func() { printRefusedHosts(p.stderr, w.Refused()) }()
+		defer func() {
+			for _, d := range w.Refused() {
+				why := strings.TrimSuffix(d.Why, "\n")
+				fmt.Fprintf(p.stderr, "toolgate: the sandbox refused the host %s: %s\n", d.Path, why)
+			}
+		}()
 	}
 	err = cmd.WaitEnded()
 	if code := sandbox.ExitCode(err); code > 0 {

@@ -34,8 +34,7 @@ a file whose path is printed.`,
 	return cmd
 }
 
-// serve serves one client on stdin and stdout until stdin ends, or callers
-// over HTTP until ctx does.
+// serve serves one client on stdin and stdout until stdin ends, or callers over HTTP until ctx does.
 func (p *program) serve(ctx context.Context) error {
 	if p.http.Addr != "" {
 		return p.ServeHTTP(ctx, p.http)

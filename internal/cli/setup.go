@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -29,19 +28,8 @@ import (
 // defaultName is the name of the entry without --name.
 const defaultName = "toolgate"
 
-// setupFlags are the flags of setup.
-type setupFlags struct {
-	name   string
-	yes    bool
-	dryRun bool
-	undo   bool
-	move   bool
-	probe  bool
-	url    string
-}
-
 func (p *program) setupCommand() *cobra.Command {
-	var f setupFlags
+	s := &setup{program: p}
 	cmd := &cobra.Command{
 		Use:   "setup [flags] [CLIENT...]",
 		Short: "Attach toolgate to the MCP clients that are installed",
@@ -62,25 +50,34 @@ in the project's folder; Claude Desktop and Windsurf do not, and need -C.`,
   toolgate setup codex --dry-run
   toolgate setup --undo`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := &setup{program: p, setupFlags: f, in: bufio.NewReader(p.stdin)}
+			s.in = bufio.NewReader(p.stdin)
 			return s.run(cmd, args)
 		},
 	}
-	fl := cmd.Flags()
-	fl.BoolVarP(&f.yes, "yes", "y", false, "write without asking")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "show the changes and write nothing")
-	fl.BoolVar(&f.undo, "undo", false, "take back what setup wrote")
-	fl.BoolVar(&f.move, "move", false, "move the servers that the client has behind toolgate, without asking")
-	fl.BoolVar(&f.probe, "start", true, "start the servers that were moved once; --start=false does not")
-	fl.StringVar(&f.name, "name", defaultName, "`NAME` of the entry")
-	fl.StringVar(&f.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
+	f := cmd.Flags()
+	f.BoolVarP(&s.yes, "yes", "y", false, "write without asking")
+	f.BoolVar(&s.dryRun, "dry-run", false, "show the changes and write nothing")
+	f.BoolVar(&s.undo, "undo", false, "take back what setup wrote")
+	f.BoolVar(&s.move, "move", false, "move the servers that the client has behind toolgate, without asking")
+	f.BoolVar(&s.probe, "start", true, "start the servers that were moved once; --start=false does not")
+	f.StringVar(&s.name, "name", defaultName, "`NAME` of the entry")
+	f.StringVar(&s.url, "http", "", "attach to the toolgate that serves at `URL` instead of starting one")
 	return cmd
 }
 
 // A setup is one run of the command.
 type setup struct {
 	*program
-	setupFlags
+
+	// Flags.
+	name   string
+	yes    bool
+	dryRun bool
+	undo   bool
+	move   bool
+	probe  bool
+	url    string
+
 	in    *bufio.Reader
 	start clients.Start
 	log   setupLog
@@ -90,7 +87,7 @@ type setup struct {
 }
 
 func (s *setup) run(cmd *cobra.Command, names []string) error {
-	places, err := clients.Here()
+	known, err := clients.Here()
 	if err != nil {
 		return err
 	}
@@ -101,7 +98,7 @@ func (s *setup) run(cmd *cobra.Command, names []string) error {
 	if s.undo {
 		there = s.log.has
 	}
-	chosen, err := choose(clients.Known(places), names, there)
+	chosen, err := choose(known, names, there)
 	if err != nil {
 		return err
 	}
@@ -111,7 +108,7 @@ func (s *setup) run(cmd *cobra.Command, names []string) error {
 			return nil
 		}
 		var titles []string
-		for _, c := range clients.Known(places) {
+		for _, c := range known {
 			titles = append(titles, c.Title)
 		}
 		msg := fmt.Sprintf("no supported client found (looked for: %s)", strings.Join(titles, ", "))
@@ -161,7 +158,7 @@ func choose(known []clients.Client, names []string, installed func(clients.Clien
 			return nil, &policy.ValueError{What: "client", Value: name, Known: strings.Join(all, ", ")}
 		}
 	}
-	chosen := slices.DeleteFunc(known, func(c clients.Client) bool {
+	chosen := slices.DeleteFunc(slices.Clone(known), func(c clients.Client) bool {
 		if len(names) > 0 {
 			return !slices.Contains(names, c.Name)
 		}
@@ -269,29 +266,20 @@ func (s *setup) copyProgram() error {
 // flagWords returns the common flags that were given, with absolute paths.
 func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	var words []string
-	path := func(flag, dir string) error {
-		abs, err := filepath.Abs(dir)
-		words = append(words, flag, abs)
-		return err
-	}
 	if s.Dir != "" {
-		if err := path("-C", s.Dir); err != nil {
+		abs, err := filepath.Abs(s.Dir)
+		if err != nil {
 			return nil, err
 		}
+		words = append(words, "-C", abs)
 	}
 	for _, dir := range s.AddDirs {
-		if err := path("--add-dir", dir); err != nil {
-			return nil, err
+		words = append(words, "--add-dir", dir) // absolute, see checkDirectories
+	}
+	for _, f := range []struct{ flag, value string }{{"-s", s.Sandbox}, {"-P", s.Profile}, {"-a", s.Approval}} {
+		if f.value != "" {
+			words = append(words, f.flag, f.value)
 		}
-	}
-	if s.Sandbox != "" {
-		words = append(words, "-s", s.Sandbox)
-	}
-	if s.Profile != "" {
-		words = append(words, "-P", s.Profile)
-	}
-	if s.Approval != "" {
-		words = append(words, "-a", s.Approval)
 	}
 	for _, set := range s.ConfigValues {
 		words = append(words, "-c", set)
@@ -302,8 +290,7 @@ func (s *setup) flagWords(cmd *cobra.Command) ([]string, error) {
 	return words, nil
 }
 
-// attach writes the entry into the client's file and repairs entries that start toolgate through a
-// package runner.
+// attach writes the entry into the client's file and repairs entries that start toolgate through a package runner.
 func (s *setup) attach(c clients.Client) error {
 	for i, w := range c.Files {
 		names, err := s.entries(w, i == 0)
@@ -330,7 +317,7 @@ func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(tables)) {
 		runner, _ := throughRunner(clients.StartOf(tables[key]))
-		if key != s.name && s.start.URL == "" && (runner != "" || s.log.wrote(w.Path, key)) {
+		if key != s.name && s.start.URL == "" && (runner != "" || s.log.index(w.Path, key) >= 0) {
 			names = append(names, key)
 		}
 	}
@@ -340,8 +327,7 @@ func (s *setup) entries(w clients.File, first bool) ([]string, error) {
 	return names, nil
 }
 
-// attachAs writes the entry called name. With move it moves the other servers of the file behind
-// toolgate.
+// attachAs writes the entry called name. With move it moves the other servers of the file behind toolgate.
 func (s *setup) attachAs(c clients.Client, w clients.File, name string, move bool) error {
 	before, existed, err := readIfThere(w.Path)
 	if err != nil {
@@ -417,17 +403,9 @@ func readIfThere(file string) (text []byte, existed bool, err error) {
 
 // sameTable reports whether two tables are equal apart from the Go types of their values.
 func sameTable(a, b map[string]any) bool {
-	if b == nil {
-		return false
-	}
-	var plain [2]any
-	for i, t := range []map[string]any{a, b} {
-		text, err := json.Marshal(t)
-		if err != nil || json.Unmarshal(text, &plain[i]) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(plain[0], plain[1])
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return b != nil && err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // serversToMove returns the servers of the client to move behind toolgate, by the client's
@@ -439,11 +417,11 @@ func (s *setup) serversToMove(
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil // [clients.File.Tables] accepted it, so there are no servers in it
 	}
-	have, err := configured()
+	have, err := loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	moved := s.movable(c, servers, have, tables)
+	moved := s.movable(c, servers, have.MCPServers, tables)
 	names := strings.Join(slices.Sorted(maps.Keys(moved)), ", ")
 	switch {
 	case len(moved) == 0:
@@ -468,8 +446,7 @@ func (s *setup) serversToMove(
 	return moved, nil
 }
 
-// movable returns the servers that can be moved, by the client's name for them, and
-// prints why the others stay.
+// movable returns the servers that can be moved, by the client's name for them, and prints why the others stay.
 func (s *setup) movable(
 	c clients.Client, servers, have map[string]config.MCPServer, tables map[string]map[string]any,
 ) map[string]config.MCPServer {
@@ -553,8 +530,7 @@ var secretLine = lazyregexp.New(
 	`(?i)("?[\w.-]*(?:key|token|secret|passw|authorization|credential)[\w.-]*"?\s*[:=]\s*)` +
 		`("[^"]*"|'[^']*'|[^\s"',{\[][^,\n]*)`)
 
-// hideSecrets masks the values of variables and headers in the tables, and of everything named
-// like a secret.
+// hideSecrets masks the values of variables and headers in the tables, and of everything named like a secret.
 func hideSecrets(text string, tables map[string]map[string]any) string {
 	for _, t := range tables {
 		for _, key := range []string{"env", "envs", "headers", "http_headers"} {

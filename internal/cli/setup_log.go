@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -34,8 +33,7 @@ type setupChange struct {
 	Added map[string]string         `json:"added,omitempty"` // what they became in our config, by name
 }
 
-// A setupLog is the list of changes that have not been reverted. It is in the state folder, which
-// workers cannot read.
+// A setupLog is the list of changes that have not been reverted. It is in the state folder, which workers cannot read.
 type setupLog struct {
 	file    string
 	Changes []setupChange `json:"changes"`
@@ -47,11 +45,8 @@ func (l *setupLog) open() error {
 		return err
 	}
 	l.file = filepath.Join(state, "setup.json")
-	text, err := os.ReadFile(l.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
+	text, existed, err := readIfThere(l.file)
+	if err == nil && existed {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
 		err = dec.Decode(l)
@@ -67,17 +62,15 @@ func (l *setupLog) has(c clients.Client) bool {
 	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.Client == c.Name })
 }
 
-// wrote reports whether setup wrote the entry called name in the file.
-func (l *setupLog) wrote(file, name string) bool {
-	return slices.ContainsFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
+// index returns the index of the change that wrote the entry called name in the file, or -1.
+func (l *setupLog) index(file, name string) int {
+	return slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == file && o.Name == name })
 }
 
-// write replaces the client's file and records the change. It returns the path of the backup, ""
-// if there was no file.
+// write replaces the client's file and records the change. It returns the path of the backup, "" if there was no file.
 func (l *setupLog) write(c setupChange, before, after []byte) (backup string, err error) {
 	c.After = textDigest(after)
-	i := slices.IndexFunc(l.Changes, func(o setupChange) bool { return o.File == c.File && o.Name == c.Name })
-	if i >= 0 {
+	if i := l.index(c.File, c.Name); i >= 0 {
 		// Keep the state before the first change.
 		first := l.Changes[i]
 		c.Old = first.Old
@@ -146,24 +139,7 @@ func replaceFile(file string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".toolgate-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), mode)
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return config.ReplaceFile(file, text, mode)
 }
 
 // undoClient reverts what setup wrote into the client's files.
@@ -216,9 +192,8 @@ func (s *setup) undoChange(c clients.Client, change setupChange) error {
 	if err := s.takeBack(change.Added); err != nil {
 		return err
 	}
-	s.log.Changes = slices.DeleteFunc(s.log.Changes, func(o setupChange) bool {
-		return o.File == change.File && o.Name == change.Name
-	})
+	i = s.log.index(change.File, change.Name)
+	s.log.Changes = slices.Delete(s.log.Changes, i, i+1)
 	if err := s.log.save(); err != nil {
 		return err
 	}
@@ -289,13 +264,13 @@ func (s *setup) takeBack(added map[string]string) error {
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	have, err := configured()
+	have, err := loadConfig()
 	if err != nil {
 		return err
 	}
 	after := text
 	for _, name := range slices.Sorted(maps.Keys(added)) {
-		server, ok := have[name]
+		server, ok := have.MCPServers[name]
 		if !ok {
 			continue
 		}

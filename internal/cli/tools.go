@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"toolgate/server"
 )
 
 func (p *program) toolsCommand() *cobra.Command {
@@ -28,26 +26,20 @@ func (p *program) toolsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.printTools(list, asJSON)
+			if !asJSON {
+				for _, t := range list {
+					first, _, _ := strings.Cut(t.Description, "\n")
+					fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, first)
+				}
+				return nil
+			}
+			all := []json.RawMessage{}
+			for _, t := range list {
+				all = append(all, t.Definition)
+			}
+			return p.printJSON(map[string]any{"tools": all})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tools/list result as JSON")
 	return cmd
-}
-
-func (p *program) printTools(list []server.Listed, asJSON bool) error {
-	if asJSON {
-		all := struct {
-			Tools []json.RawMessage `json:"tools"`
-		}{Tools: []json.RawMessage{}}
-		for _, t := range list {
-			all.Tools = append(all.Tools, t.Definition)
-		}
-		return p.printJSON(all)
-	}
-	for _, t := range list {
-		first, _, _ := strings.Cut(t.Description, "\n")
-		fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, first)
-	}
-	return nil
 }

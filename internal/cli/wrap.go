@@ -12,6 +12,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 
@@ -19,7 +20,7 @@ func (p *program) wrapCommand() *cobra.Command {
 	var (
 		w       app.Wrapped
 		env     []string
-		confine = true
+		confine bool
 	)
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- CMD [ARG...]",
@@ -44,18 +45,25 @@ its own, where it starts; it has no network unless you give it --network.`,
 		},
 	}
 	httpFlags(cmd, &p.http)
+	serverFlags(cmd, &w.Server, &env, &confine)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringVar(&w.Server.URL, "url", "", "connect to the server at `URL` instead of starting one")
-	f.StringVar(&w.Server.BearerTokenEnvVar, "bearer-token-env-var", "", bearerUsage)
 	f.StringVar(&w.Name, "name", "", "`NAME` of the server in questions and the record, default the command's")
-	f.StringArrayVar(&env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
-	f.StringVar(&w.Server.Cwd, "cwd", "", cwdUsage)
 	f.BoolVar(&w.Server.Trusted, "trust", false, "what the server says of its tools counts")
-	f.StringVar(&w.Server.DefaultToolsApprovalMode, "approval-mode", "", approvalModeUsage)
-	f.BoolVar(&w.Server.Network, "network", false, "CMD may use the network")
-	f.BoolVar(&confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 	return cmd
+}
+
+// serverFlags registers the flags that wrap and mcp add share.
+func serverFlags(cmd *cobra.Command, s *config.MCPServer, env *[]string, confine *bool) {
+	f := cmd.Flags()
+	f.StringVar(&s.BearerTokenEnvVar, "bearer-token-env-var", "",
+		"`NAME` of the variable that holds the token for --url")
+	f.StringArrayVar(env, "env", nil, "variable `KEY=VALUE` for CMD, or KEY to pass yours on (repeatable)")
+	f.StringVar(&s.Cwd, "cwd", "", "`DIR` to start CMD in, or \"workspace\"; default a folder of its own")
+	f.StringVar(&s.DefaultToolsApprovalMode, "approval-mode", "", "`MODE` of its tools: auto, prompt, writes, approve")
+	f.BoolVar(&s.Network, "network", false, "CMD may use the network")
+	f.BoolVar(confine, "confine", true, "confine CMD; --confine=false runs it without a sandbox")
 }
 
 // complete applies the arguments and flags to w.
@@ -82,29 +90,18 @@ func complete(w *app.Wrapped, args, env []string, confine bool) error {
 	if !confine {
 		w.Server.Sandbox = "none"
 	}
-	if err := absoluteCwd(w); err != nil {
-		return err
+	if w.Server.Cwd != "" && w.Server.Cwd != config.CwdWorkspace {
+		abs, err := filepath.Abs(w.Server.Cwd)
+		if err != nil {
+			return err
+		}
+		w.Server.Cwd = abs
 	}
 	w.Server.Required = true // a client that asks for the list waits for it
 	if w.Name == "" {
 		w.Name = wrappedName(w.Server)
 	}
 	return config.CheckServer(w.Name, w.Server)
-}
-
-// Usages of flags that wrap and mcp add share.
-const (
-	cwdUsage          = "`DIR` to start CMD in, or \"workspace\"; default a folder of its own"
-	bearerUsage       = "`NAME` of the variable that holds the token for --url"
-	approvalModeUsage = "`MODE` of its tools: auto, prompt, writes, approve"
-)
-
-// absoluteCwd makes a folder given on the command line absolute.
-func absoluteCwd(w *app.Wrapped) (err error) {
-	if w.Server.Cwd != "" && w.Server.Cwd != config.CwdWorkspace {
-		w.Server.Cwd, err = filepath.Abs(w.Server.Cwd)
-	}
-	return err
 }
 
 // place sets the workspace as the working folder of a server whose command has a relative path,
@@ -148,10 +145,7 @@ func wrappedName(s config.MCPServer) string {
 		_, rest, _ := strings.Cut(s.URL, "://")
 		name, _, _ = strings.Cut(rest, "/")
 	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
-			return r
-		}
-		return '_'
-	}, name)
+	return notInName.ReplaceAllString(name, "_")
 }
+
+var notInName = lazyregexp.New(`[^A-Za-z0-9_.-]`)

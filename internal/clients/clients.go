@@ -1,11 +1,12 @@
 // Package clients describes the supported MCP clients: where each one stores its
 // servers, and in which format.
 //
-//	for _, c := range clients.Known(clients.Here()) {
+//	known, err := clients.Here()
+//	for _, c := range known {
 //		for _, f := range c.Files {
 //			servers, notes, err := clients.Parse(f.Path, text)
 //			…
-//			after, err := f.Set(text, "toolgate", clients.Entry{Command: "toolgate"})
+//			after, err := f.Put(text, "toolgate", table)
 //		}
 //	}
 //
@@ -14,6 +15,7 @@
 package clients
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,14 +63,14 @@ type Places struct {
 	XDGConfig   string
 }
 
-// Here returns the places of the current user.
-func Here() (Places, error) {
+// Here returns the supported clients with the places of the current user.
+func Here() ([]Client, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return Places{}, err
+		return nil, err
 	}
 	config, err := os.UserConfigDir()
-	return Places{
+	return Known(Places{
 		Home:        home,
 		Config:      config,
 		OS:          runtime.GOOS,
@@ -76,23 +78,17 @@ func Here() (Places, error) {
 		ClaudeHome:  os.Getenv("CLAUDE_CONFIG_DIR"),
 		CopilotHome: os.Getenv("COPILOT_HOME"),
 		XDGConfig:   os.Getenv("XDG_CONFIG_HOME"),
-	}, err
+	}), err
 }
 
 // Known returns the supported clients, sorted by name.
 func Known(p Places) []Client {
 	home := func(parts ...string) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
 	config := func(parts ...string) string { return filepath.Join(append([]string{p.Config}, parts...)...) }
-	or := func(dir, fallback string) string {
-		if dir != "" {
-			return dir
-		}
-		return fallback
-	}
-	codex := or(p.CodexHome, home(".codex"))
-	claude := or(p.ClaudeHome, home())
-	copilot := or(p.CopilotHome, home(".copilot"))
-	xdg := or(p.XDGConfig, home(".config"))
+	codex := cmp.Or(p.CodexHome, home(".codex"))
+	claude := cmp.Or(p.ClaudeHome, home())
+	copilot := cmp.Or(p.CopilotHome, home(".copilot"))
+	xdg := cmp.Or(p.XDGConfig, home(".config"))
 	zed, goose := filepath.Join(xdg, "zed"), filepath.Join(xdg, "goose")
 	if p.OS == "darwin" {
 		zed, goose = home(".config", "zed"), home(".config", "goose")

@@ -83,8 +83,8 @@ const commented = `{
 }
 `
 
-func TestSetAndRemoveKeepAllElse(t *testing.T) {
-	entry := clients.Entry{Command: "toolgate", Args: []string{"serve"}, Env: map[string]string{"A": "<b>"}}
+func TestPutAndRemoveKeepAllElse(t *testing.T) {
+	entry := map[string]any{"command": "toolgate", "args": []string{"serve"}, "env": map[string]string{"A": "<b>"}}
 	for _, tt := range []struct {
 		name       string
 		form       clients.Form
@@ -109,18 +109,18 @@ func TestSetAndRemoveKeepAllElse(t *testing.T) {
 	},
 }
 `},
-		{"settings", clients.SettingServers, "\xef\xbb\xbf{ // c\n}", "\xef\xbb\xbf{ // c\n  \"mcp\": {\n    \"servers\": {\n      \"toolgate\": {\n        \"args\": [\n          \"serve\"\n        ],\n        \"command\": \"toolgate\",\n        \"env\": {\n          \"A\": \"<b>\"\n        },\n        \"type\": \"stdio\"\n      }\n    }\n  }\n}"},
+		{"settings", clients.SettingServers, "\xef\xbb\xbf{ // c\n}", "\xef\xbb\xbf{ // c\n  \"mcp\": {\n    \"servers\": {\n      \"toolgate\": {\n        \"args\": [\n          \"serve\"\n        ],\n        \"command\": \"toolgate\",\n        \"env\": {\n          \"A\": \"<b>\"\n        }\n      }\n    }\n  }\n}"},
 		{"Codex", clients.CodexServers, "model = \"m\" # c\n\n[mcp_servers.a]\ncommand = \"x\"\n", "model = \"m\" # c\n\n[mcp_servers.a]\ncommand = \"x\"\n\n[mcp_servers.toolgate]\nargs = ['serve']\ncommand = 'toolgate'\n\n[mcp_servers.toolgate.env]\nA = '<b>'\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := clients.File{Form: tt.form}
-			got, err := f.Set([]byte(tt.text), "toolgate", entry)
+			got, err := f.Put([]byte(tt.text), "toolgate", entry)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, string(got))
-			again, err := f.Set(got, "toolgate", entry)
+			again, err := f.Put(got, "toolgate", entry)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, string(again), "the second time changes nothing")
-			changed, err := f.Set(got, "toolgate", clients.Entry{Command: "other"})
+			changed, err := f.Put(got, "toolgate", map[string]any{"command": "other"})
 			require.NoError(t, err)
 			name := "x.json"
 			if tt.form == clients.CodexServers {
@@ -159,7 +159,7 @@ func TestRemoveFromEveryPlace(t *testing.T) {
 }
 
 func TestWhatCannotBeChangedInPlaceIsRefused(t *testing.T) {
-	e := clients.Entry{Command: "x"}
+	table := map[string]any{"command": "x"}
 	for _, tt := range []struct {
 		form clients.Form
 		text string
@@ -167,7 +167,7 @@ func TestWhatCannotBeChangedInPlaceIsRefused(t *testing.T) {
 		{clients.MCPServers, `[]`}, {clients.MCPServers, `{"mcpServers":[]}`}, {clients.MCPServers, `{"mcpServers":`}, {clients.MCPServers, `null`},
 		{clients.CodexServers, "mcp_servers = { toolgate = { command = \"x\" } }\n"}, {clients.CodexServers, "a ="},
 	} {
-		_, err := clients.File{Form: tt.form}.Set([]byte(tt.text), "toolgate", e)
+		_, err := clients.File{Form: tt.form}.Put([]byte(tt.text), "toolgate", table)
 		require.Error(t, err, "%s", tt.text)
 	}
 }
@@ -181,7 +181,7 @@ func TestKnown(t *testing.T) {
 }
 
 // A text that is taken keeps its other servers, and has the new one.
-func FuzzSet(f *testing.F) {
+func FuzzPut(f *testing.F) {
 	for _, seed := range []string{"", "{}", commented, `{"mcpServers":{"a":{"x":[1,{"b":"}"}]},},}`, `{"a":"\"","mcpServers":{}}`, `{"mcpServers" : /*{*/ { "toolgate" : 1 , "b":-1.5e3}}`, `{"\u006dcpServers":{}}`} {
 		f.Add(seed)
 	}
@@ -190,7 +190,7 @@ func FuzzSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, err := clients.File{}.Set([]byte(text), "toolgate", clients.Entry{Command: "toolgate"})
+		got, err := clients.File{}.Put([]byte(text), "toolgate", map[string]any{"command": "toolgate"})
 		if err != nil {
 			return
 		}

@@ -4,36 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
 	"go.yaml.in/yaml/v3"
+
+	"toolgate/internal/config"
 )
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// An Entry is a stdio server in a client's config.
-type Entry struct {
-	Command string
-	Args    []string
-	Env     map[string]string
-	Extra   map[string]any // client-specific keys, such as Codex's required
-}
-
-// Set returns text with the server name added or replaced by e. Everything else
-// is preserved byte for byte. Empty text is an empty file; invalid text is an error.
-func (f File) Set(text []byte, name string, e Entry) ([]byte, error) {
-	table := e.table()
-	if f.Form == Servers || f.Form == SettingServers {
-		table["type"] = "stdio"
-	}
-	return f.Put(text, name, table)
-}
-
-// Put is [File.Set] for a table in the client's own schema.
+// Put returns text with the server name added or replaced by table, which is in the
+// client's own schema. Everything else is preserved byte for byte. Empty text is an empty
+// file; invalid text is an error. A nil table removes the server.
 func (f File) Put(text []byte, name string, table map[string]any) ([]byte, error) {
 	switch f.Form {
 	case CodexServers:
@@ -45,15 +31,7 @@ func (f File) Put(text []byte, name string, table map[string]any) ([]byte, error
 }
 
 // Remove returns text without the server name. It is no error if there is none.
-func (f File) Remove(text []byte, name string) ([]byte, error) {
-	switch f.Form {
-	case CodexServers:
-		return setCodex(text, name, nil)
-	case Extensions:
-		return setYAML(text, name, nil)
-	}
-	return setJSON(text, append(f.Form.path(), name), nil)
-}
+func (f File) Remove(text []byte, name string) ([]byte, error) { return f.Put(text, name, nil) }
 
 // Tables returns the servers in text by name, in the client's own schema.
 func (f File) Tables(text []byte) (map[string]map[string]any, error) {
@@ -97,68 +75,46 @@ func decodeJSON(text []byte, v any) error {
 
 // path returns the keys that lead to the servers in a file of this form.
 func (f Form) path() []string {
-	switch f {
-	case Servers:
-		return []string{"servers"}
-	case SettingServers:
-		return []string{"mcp", "servers"}
-	case CodexServers:
-		return []string{"mcp_servers"}
-	case ContextServers:
-		return []string{"context_servers"}
-	case Extensions:
-		return []string{"extensions"}
-	}
-	return []string{"mcpServers"}
+	return [][]string{
+		MCPServers:     {"mcpServers"},
+		Servers:        {"servers"},
+		SettingServers: {"mcp", "servers"},
+		CodexServers:   {"mcp_servers"},
+		ContextServers: {"context_servers"},
+		Extensions:     {"extensions"},
+	}[f]
 }
 
-func (e Entry) table() map[string]any {
-	t := map[string]any{"command": e.Command}
-	if len(e.Args) > 0 {
-		t["args"] = e.Args
-	}
-	if len(e.Env) > 0 {
-		t["env"] = e.Env
-	}
-	maps.Copy(t, e.Extra)
-	return t
-}
-
-// setJSON returns text with value at path, or without the member there if value
+// setJSON returns text with table at path, or without the member there if table
 // is nil. Missing parent objects are created.
-func setJSON(text []byte, path []string, value any) ([]byte, error) {
+func setJSON(text []byte, path []string, table map[string]any) ([]byte, error) {
 	rest := bytes.TrimPrefix(text, byteOrderMark)
 	bom := text[:len(text)-len(rest)]
 	if len(bytes.TrimSpace(rest)) == 0 {
-		if value == nil {
+		if table == nil {
 			return text, nil
 		}
 		rest = []byte("{}\n")
 	}
-	if _, err := parseJSON(rest); err != nil {
+	root, err := parseJSON(rest)
+	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
-	out, err := place(rest, path, value)
+	out, err := place(rest, root, path, table)
 	if err != nil {
 		return nil, err
 	}
-	if !sameBut(rest, out, path) {
+	var before, after map[string]any
+	if decodeJSON(rest, &before) != nil || decodeJSON(out, &after) != nil || !sameBut(before, after, path) {
 		return nil, fmt.Errorf("%s cannot be changed in place; change it by hand", strings.Join(path, "."))
 	}
-	return append(bom[:len(bom):len(bom)], out...), nil
+	return append(slices.Clip(bom), out...), nil
 }
 
 // sameBut reports whether a and b are equal apart from the member at path and
-// parent objects that contain nothing else.
-func sameBut(a, b []byte, path []string) bool {
-	var tops [2]any
-	for i, text := range [][]byte{a, b} {
-		if decodeJSON(text, &tops[i]) != nil {
-			return false
-		}
-		tops[i] = without(tops[i], path)
-	}
-	return reflect.DeepEqual(tops[0], tops[1])
+// parent objects that contain nothing else. It changes both.
+func sameBut(a, b map[string]any, path []string) bool {
+	return reflect.DeepEqual(without(a, path), without(b, path))
 }
 
 // without returns v without the member at path, or nil if nothing is left.
@@ -180,12 +136,8 @@ func without(v any, path []string) any {
 	return m
 }
 
-// place is [setJSON] for text that is known to be valid.
-func place(text []byte, path []string, value any) ([]byte, error) {
-	root, err := parseJSON(text)
-	if err != nil {
-		return nil, err
-	}
+// place is [setJSON] for text that was parsed as root.
+func place(text []byte, root hujson.Value, path []string, table map[string]any) ([]byte, error) {
 	at := &root
 	for depth, key := range path {
 		obj, ok := at.Value.(*hujson.Object)
@@ -197,19 +149,19 @@ func place(text []byte, path []string, value any) ([]byte, error) {
 			i--
 		}
 		switch {
-		case i < 0 && value == nil:
+		case i < 0 && table == nil:
 			return text, nil
 		case i < 0:
 			for n := len(path) - 1; n > depth; n-- {
-				value = map[string]any{path[n]: value}
+				table = map[string]any{path[n]: table}
 			}
-			return insertMember(text, at, depth, key, value)
-		case depth == len(path)-1 && value == nil:
+			return insertMember(text, at, depth, key, table)
+		case depth == len(path)-1 && table == nil:
 			return removeMember(text, obj, i), nil
 		}
 		at = &obj.Members[i].Value
 	}
-	b, err := written(text, value, len(path))
+	b, err := written(text, table, len(path))
 	if err != nil {
 		return nil, err
 	}
@@ -319,3 +271,30 @@ func indents(text []byte, depth int) string {
 }
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// setCodex adds or replaces a server in Codex's TOML, or removes it if table is
+// nil. It works on lines and verifies that nothing but this server has changed.
+func setCodex(text []byte, name string, table map[string]any) ([]byte, error) {
+	var before, after map[string]any
+	if err := toml.Unmarshal(text, &before); err != nil {
+		return nil, err
+	}
+	written := ""
+	if table != nil {
+		b, err := toml.Marshal(map[string]any{"mcp_servers": map[string]any{name: table}})
+		if err != nil {
+			return nil, err
+		}
+		written = strings.ReplaceAll(strings.TrimPrefix(string(b), "[mcp_servers]\n"), "\n", newline(text))
+	}
+	out := config.ReplaceServer(string(text), name, written)
+	if err := toml.Unmarshal([]byte(out), &after); err != nil {
+		return nil, fmt.Errorf("the server %s cannot be written as a table of its own: %w", name, err)
+	}
+	servers, _ := after["mcp_servers"].(map[string]any)
+	_, there := servers[name]
+	if there != (table != nil) || !sameBut(before, after, []string{"mcp_servers", name}) {
+		return nil, fmt.Errorf("the server %s is not written as a table of its own; change it by hand", name)
+	}
+	return []byte(out), nil
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -30,25 +29,12 @@ func setYAML(text []byte, name string, table map[string]any) ([]byte, error) {
 	if err := yaml.Unmarshal([]byte(out), &after); err != nil {
 		return nil, fmt.Errorf("the extension %s cannot be written in place; change it by hand: %w", name, err)
 	}
-	_, there := extensionsOf(after)[name]
-	withoutExtension(before, name)
-	withoutExtension(after, name)
-	if there != (table != nil) || len(before)+len(after) > 0 && !reflect.DeepEqual(before, after) {
+	extensions, _ := after["extensions"].(map[string]any)
+	_, there := extensions[name]
+	if there != (table != nil) || !sameBut(before, after, []string{"extensions", name}) {
 		return nil, fmt.Errorf("the extension %s cannot be changed in place; change it by hand", name)
 	}
 	return []byte(out), nil
-}
-
-func extensionsOf(c map[string]any) map[string]any {
-	list, _ := c["extensions"].(map[string]any)
-	return list
-}
-
-func withoutExtension(c map[string]any, name string) {
-	delete(extensionsOf(c), name)
-	if v, ok := c["extensions"]; ok && (v == nil || len(extensionsOf(c)) == 0) {
-		delete(c, "extensions")
-	}
 }
 
 var (
@@ -122,8 +108,7 @@ func extensionsBlock(lines []string, head int) (end int, indent string) {
 	return end, indent
 }
 
-// extensionAt returns the line range of the extension within [from, end), or
-// (end, end) if it is missing.
+// extensionAt returns the line range of the extension within [from, end), or (end, end) if it is missing.
 func extensionAt(lines []string, from, end int, indent, name string) (int, int) {
 	start, stop := -1, end
 	for i := from; i < end; i++ {

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,21 +44,65 @@ type foreignServer struct {
 // or the other clients' JSON, with or without comments. The notes name what could
 // not be converted.
 func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes []string, err error) {
+	im := importer{servers: map[string]config.MCPServer{}, keys: map[string]string{}}
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".toml":
-		return parseCodex(text)
+		err = im.codex(text)
 	case ".yaml", ".yml":
-		return parseGoose(text)
+		err = im.goose(text)
+	default:
+		err = im.json(text)
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return im.servers, im.notes, nil
+}
+
+// An importer collects the servers of a client's file and notes on them.
+type importer struct {
+	servers map[string]config.MCPServer
+	keys    map[string]string // keys in the client's file, by our name
+	notes   []string
+}
+
+func (im *importer) leaveOut(key string, err error) {
+	im.notes = append(im.notes, fmt.Sprintf("%s is left out: %v", key, err))
+}
+
+// add adds the server that the client's file has at key, with notes on it, unless it is invalid or its name is taken.
+func (im *importer) add(key, name string, s config.MCPServer, notes []string) {
+	if err := config.CheckServer(name, s); err != nil {
+		im.leaveOut(key, err)
+		return
+	}
+	if other, taken := im.keys[name]; taken {
+		if other != key { // else the same server in another scope: the first wins
+			im.leaveOut(key, fmt.Errorf("its name would collide with %s", other))
+		}
+		return
+	}
+	if needsNetwork(s.Command) && !s.Network {
+		s.Network = true
+		notes = append(notes, "network access is enabled, because its package runner needs it")
+	}
+	im.servers[name], im.keys[name] = s, key
+	for _, note := range notes {
+		im.notes = append(im.notes, key+": "+note)
+	}
+}
+
+func (im *importer) json(text []byte) error {
+	type tables map[string]json.RawMessage
 	var top struct {
-		Claude   map[string]json.RawMessage `json:"mcpServers"`
-		VSCode   map[string]json.RawMessage `json:"servers"`
-		Zed      map[string]json.RawMessage `json:"context_servers"`
+		Claude   tables `json:"mcpServers"`
+		VSCode   tables `json:"servers"`
+		Zed      tables `json:"context_servers"`
 		Settings struct {
-			Servers map[string]json.RawMessage `json:"servers"`
+			Servers tables `json:"servers"`
 		} `json:"mcp"`
 		Projects map[string]struct {
-			Servers map[string]json.RawMessage `json:"mcpServers"`
+			Servers tables `json:"mcpServers"`
 		} `json:"projects"`
 	}
 	standard, err := standardJSON(text)
@@ -65,44 +110,24 @@ func Parse(name string, text []byte) (servers map[string]config.MCPServer, notes
 		err = json.Unmarshal(standard, &top)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("invalid JSON: %w", err)
+		return fmt.Errorf("invalid JSON: %w", err)
 	}
-	servers = map[string]config.MCPServer{}
-	named := map[string]string{} // original names in the client's file
-	add := func(from map[string]json.RawMessage) {
-		for _, key := range slices.Sorted(maps.Keys(from)) {
+	scopes := []tables{top.Claude, top.VSCode, top.Zed, top.Settings.Servers}
+	for _, dir := range slices.Sorted(maps.Keys(top.Projects)) {
+		scopes = append(scopes, top.Projects[dir].Servers)
+	}
+	for _, scope := range scopes {
+		for _, key := range slices.Sorted(maps.Keys(scope)) {
 			var f foreignServer
-			if err := json.Unmarshal(from[key], &f); err != nil {
-				notes = append(notes, fmt.Sprintf("%s is left out: %v", key, err))
+			if err := json.Unmarshal(scope[key], &f); err != nil {
+				im.leaveOut(key, err)
 				continue
 			}
-			s, more := f.server()
-			name := config.NameFrom(key)
-			if err := config.CheckServer(name, s); err != nil {
-				notes = append(notes, fmt.Sprintf("%s is left out: %v", key, err))
-				continue
-			}
-			if _, ok := servers[name]; ok {
-				if named[name] != key { // the same server in another scope: the first wins
-					notes = append(notes,
-						fmt.Sprintf("%s is left out: its name would collide with %s", key, named[name]))
-				}
-				continue
-			}
-			servers[name], named[name] = s, key
-			for _, m := range more {
-				notes = append(notes, key+": "+m)
-			}
+			s, notes := f.server()
+			im.add(key, config.NameFrom(key), s, notes)
 		}
 	}
-	add(top.Claude)
-	add(top.VSCode)
-	add(top.Zed)
-	add(top.Settings.Servers)
-	for _, dir := range slices.Sorted(maps.Keys(top.Projects)) {
-		add(top.Projects[dir].Servers)
-	}
-	return servers, notes, nil
+	return nil
 }
 
 // server converts f to our schema.
@@ -119,11 +144,7 @@ func (f foreignServer) server() (s config.MCPServer, notes []string) {
 		s.ToolTimeoutSec = f.Timeout / 1000
 	}
 	if s.Command == "" {
-		for _, u := range []string{f.HTTPURL, f.ServerURL, f.URL} {
-			if s.URL == "" {
-				s.URL = u
-			}
-		}
+		s.URL = cmp.Or(f.HTTPURL, f.ServerURL, f.URL)
 		f.headers(&s, note)
 		f.oauth(&s, note)
 	}
@@ -154,17 +175,10 @@ func (f foreignServer) server() (s config.MCPServer, notes []string) {
 		note("that client trusts it; toolgate asks until you set trusted or default_tools_approval_mode")
 	}
 	if f.Disabled || f.Enabled != nil && !*f.Enabled {
-		off := false
-		s.Enabled = &off
-	}
-	if needsNetwork(s.Command) {
-		s.Network = true
-		note(noteNetwork)
+		s.Enabled = new(false)
 	}
 	return s, notes
 }
-
-const noteNetwork = "network access is enabled, because its package runner needs it"
 
 // headers converts the headers. One that is a variable is kept as a reference.
 func (f foreignServer) headers(s *config.MCPServer, note func(string, ...any)) {
@@ -235,53 +249,41 @@ func needsNetwork(command string) bool {
 	return false
 }
 
-func parseCodex(text []byte) (map[string]config.MCPServer, []string, error) {
+func (im *importer) codex(text []byte) error {
 	var c struct {
 		Servers map[string]map[string]any `toml:"mcp_servers"`
 	}
-	if err := toml.NewDecoder(bytes.NewReader(text)).Decode(&c); err != nil {
-		return nil, nil, err
+	if err := toml.Unmarshal(text, &c); err != nil {
+		return err
 	}
-	servers := map[string]config.MCPServer{}
-	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
-		s, unknown, err := codexServer(c.Servers[name])
-		if err == nil {
-			err = config.CheckServer(name, s)
-		}
+		s, notes, err := codexServer(c.Servers[name])
 		if err != nil {
-			notes = append(notes, fmt.Sprintf("%s is left out: %v", name, err))
+			im.leaveOut(name, err)
 			continue
 		}
-		for _, key := range unknown {
-			notes = append(notes, fmt.Sprintf("%s: unknown key %s is left out", name, key))
-		}
-		if needsNetwork(s.Command) && !s.Network {
-			s.Network = true
-			notes = append(notes, name+": "+noteNetwork)
-		}
-		servers[name] = s
+		im.add(name, name, s, notes)
 	}
-	return servers, notes, nil
+	return nil
 }
 
-// codexServer decodes one table and returns its unknown keys, which it removes from table.
-func codexServer(table map[string]any) (s config.MCPServer, unknown []string, err error) {
+// codexServer decodes one table. It removes unknown keys from it and notes them.
+func codexServer(table map[string]any) (s config.MCPServer, notes []string, err error) {
 	for {
 		text, err := toml.Marshal(table)
 		if err != nil {
-			return s, unknown, err
+			return s, notes, err
 		}
 		s = config.MCPServer{}
 		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
 		strict, ok := errors.AsType[*toml.StrictMissingError](err)
 		if !ok || len(strict.Errors) == 0 {
-			return s, unknown, err
+			return s, notes, err
 		}
 		key := strict.Errors[0].Key()
-		unknown = append(unknown, strings.Join(key, "."))
+		notes = append(notes, fmt.Sprintf("unknown key %s is left out", strings.Join(key, ".")))
 		if !dropKey(table, key) {
-			return s, unknown, err
+			return s, notes, err
 		}
 	}
 }

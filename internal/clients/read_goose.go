@@ -24,61 +24,52 @@ type gooseExtension struct {
 	Tools   []string          `yaml:"available_tools"`
 }
 
-func parseGoose(text []byte) (map[string]config.MCPServer, []string, error) {
+func (im *importer) goose(text []byte) error {
 	var c struct {
 		Extensions map[string]yaml.Node `yaml:"extensions"`
 	}
 	if err := yaml.Unmarshal(text, &c); err != nil {
-		return nil, nil, err
+		return err
 	}
-	servers := map[string]config.MCPServer{}
-	named := map[string]string{} // original names in Goose's file
-	var notes []string
 	for _, key := range slices.Sorted(maps.Keys(c.Extensions)) {
-		note := func(format string, args ...any) { notes = append(notes, key+": "+fmt.Sprintf(format, args...)) }
 		var g gooseExtension
 		node := c.Extensions[key]
 		if err := node.Decode(&g); err != nil {
-			notes = append(notes, fmt.Sprintf("%s is left out: %v", key, err))
+			im.leaveOut(key, err)
 			continue
 		}
 		if g.Type != "stdio" && g.Type != "streamable_http" {
 			continue // built into Goose, or an obsolete transport
 		}
-		s := config.MCPServer{
-			Command:      g.Cmd,
-			Args:         g.Args,
-			Env:          g.Envs,
-			URL:          g.URI,
-			HTTPHeaders:  g.Headers,
-			Enabled:      g.Enabled,
-			EnabledTools: g.Tools,
-		}
-		if s.IsEnabled() {
-			s.Enabled = nil
-		}
-		if g.Timeout != 300 { // the default of both
-			s.ToolTimeoutSec = g.Timeout
-		}
-		name := config.NameFrom(key)
-		if err := config.CheckServer(name, s); err != nil {
-			notes = append(notes, fmt.Sprintf("%s is left out: %v", key, err))
-			continue
-		}
-		if other, ok := named[name]; ok {
-			notes = append(notes, fmt.Sprintf("%s is left out: its name would collide with %s", key, other))
-			continue
-		}
-		named[name] = key
-		for _, k := range g.EnvKeys {
-			note("the value of %s is in Goose's keyring; export it as a variable and list its name in env_vars", k)
-			s.EnvVars = append(s.EnvVars, k)
-		}
-		if needsNetwork(s.Command) {
-			s.Network = true
-			note(noteNetwork)
-		}
-		servers[name] = s
+		s, notes := g.server()
+		im.add(key, config.NameFrom(key), s, notes)
 	}
-	return servers, notes, nil
+	return nil
+}
+
+// server converts g to our schema.
+func (g gooseExtension) server() (s config.MCPServer, notes []string) {
+	s = config.MCPServer{
+		Command:      g.Cmd,
+		Args:         g.Args,
+		Env:          g.Envs,
+		URL:          g.URI,
+		HTTPHeaders:  g.Headers,
+		Enabled:      g.Enabled,
+		EnabledTools: g.Tools,
+	}
+	if s.IsEnabled() {
+		s.Enabled = nil
+	}
+	if g.Timeout != 300 { // the default of both
+		s.ToolTimeoutSec = g.Timeout
+	}
+	for _, key := range g.EnvKeys {
+		if s.URL == "" { // a server over HTTP inherits nothing
+			s.EnvVars = append(s.EnvVars, key)
+		}
+		notes = append(notes, fmt.Sprintf("the value of %s is in Goose's keyring; "+
+			"export it as a variable and list its name in env_vars", key))
+	}
+	return s, notes
 }

@@ -2,7 +2,7 @@ package clients
 
 import (
 	"errors"
-	"maps"
+	"slices"
 )
 
 // A Start is how a client reaches a server: it runs a command or connects to a URL.
@@ -23,17 +23,15 @@ var ErrNoHTTP = errors.New("servers at a URL can only be added in the client's s
 // which may be nil, are kept.
 func (c Client) Table(name string, s Start, old map[string]any) (map[string]any, error) {
 	t := map[string]any{}
-	if s.URL != "" {
-		if err := c.remote(t, s.URL); err != nil {
-			return nil, err
-		}
-	} else {
+	stdio := s.URL == ""
+	if stdio {
 		t["command"] = s.Command
 		if len(s.Args) > 0 {
 			t["args"] = s.Args
 		}
+	} else if err := c.remote(t, s.URL); err != nil {
+		return nil, err
 	}
-	stdio := s.URL == ""
 	switch c.Name {
 	case "claude-code", "vscode":
 		if stdio {
@@ -71,13 +69,10 @@ func (c Client) Table(name string, s Start, old map[string]any) (map[string]any,
 	case "zed":
 		t["source"] = "custom"
 	}
-	kept := maps.Clone(old)
-	for _, key := range startKeys {
-		delete(kept, key)
-	}
-	if kept != nil {
-		maps.Copy(kept, t)
-		t = kept
+	for key, v := range old {
+		if _, ours := t[key]; !ours && !slices.Contains(startKeys, key) {
+			t[key] = v
+		}
 	}
 	return t, nil
 }

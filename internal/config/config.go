@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -36,10 +35,10 @@ type Config struct {
 	MCP        MCP                  `toml:"mcp"`
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name
 
-	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`     // for every login; default any
-	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`      // redirect URL
-	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"` // Codex's; ignored, tokens are kept in files
-	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth"` // Codex's; ignored
+	MCPOAuthCallbackPort     int    `toml:"mcp_oauth_callback_port"`                // for every login; default any
+	MCPOAuthCallbackURL      string `toml:"mcp_oauth_callback_url"`                 // redirect URL
+	MCPOAuthCredentialsStore string `toml:"mcp_oauth_credentials_store"`            // Codex's; tokens are kept in files
+	MCPEnterpriseManagedAuth any    `toml:"mcp_enterprise_managed_auth" use:"none"` // Codex's
 
 	Hooks   Hooks   `toml:"hooks"`   // programs that run before and after calls
 	Otel    Otel    `toml:"otel"`    // where traces are sent
@@ -61,6 +60,12 @@ type WorkspaceWrite struct {
 	ExcludeTmpdirEnvVar bool     `toml:"exclude_tmpdir_env_var"` // $TMPDIR is not writable
 	ExcludeSlashTmp     bool     `toml:"exclude_slash_tmp"`      // /tmp is not writable
 	AllowGitWrites      bool     `toml:"allow_git_writes"`       // ours: .git is writable, except files that run code
+}
+
+// Console is [console]: the web console, served in addition to MCP on stdio.
+type Console struct {
+	Enabled bool   `toml:"enabled"`
+	Address string `toml:"address"` // default: loopback with a free port
 }
 
 // An Error is an error in the config, with its location.
@@ -88,7 +93,7 @@ func Load(path string) (Config, error) {
 	if err != nil {
 		return c, &Error{File: path, Msg: "reading the config: " + err.Error()}
 	}
-	return c, c.decode(text, path)
+	return c, c.decode(source{path, text})
 }
 
 // Set applies one KEY=VALUE setting from the command line. The value is TOML; like in
@@ -110,75 +115,54 @@ func (c *Config) Set(setting, where string) error {
 		}
 		value = strings.TrimSpace(strings.TrimPrefix(string(quoted), "v = "))
 	}
-	return c.decode([]byte(key+" = "+value), where)
+	return c.decode(source{where, []byte(key + " = " + value)})
 }
 
-func (c *Config) decode(text []byte, name string) error {
-	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
-	err := d.Decode(c)
+func (c *Config) decode(src source) error {
+	err := toml.NewDecoder(bytes.NewReader(src.text)).DisallowUnknownFields().Decode(c)
 	if err == nil {
-		return c.check(text, name)
+		return c.check(src)
 	}
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(strict.Errors) > 0 {
 		first := strict.Errors[0]
 		line, _ := first.Position()
-		return &Error{
-			File: name, Line: line,
-			Msg:  fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")),
-			Hint: "see `toolgate help` and the documentation of the config file for the known keys",
-		}
+		const hint = "see `toolgate help` and the documentation of the config file for the known keys"
+		return src.fault(line, fmt.Sprintf("unknown key %q", strings.Join(first.Key(), ".")), hint)
 	}
 	if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := bad.Position()
-		return &Error{File: name, Line: line, Msg: strings.TrimPrefix(bad.Error(), "toml: ")}
+		return src.fault(line, strings.TrimPrefix(bad.Error(), "toml: "), "")
 	}
-	return &Error{File: name, Msg: err.Error()}
+	return src.fault(0, err.Error(), "")
 }
 
 // check validates c. Errors contain the line of the invalid setting.
-func (c *Config) check(text []byte, name string) error {
+func (c *Config) check(src source) error {
 	if _, _, err := c.Approval(); err != nil {
-		return valueError(err, text, "approval_policy", name)
+		return src.fault(src.lineOf("approval_policy"), err.Error(), hint(err))
 	}
 	if c.SandboxMode != "" {
 		if _, err := policy.ParseMode(c.SandboxMode); err != nil {
-			return valueError(err, text, "sandbox_mode", name)
+			return src.fault(src.lineOf("sandbox_mode"), err.Error(), hint(err))
 		}
 	}
-	if _, _, err := c.WorkspaceWrite.Network(); err != nil {
-		return networkError(err, text, name)
+	_, _, err := c.WorkspaceWrite.Network()
+	if e, ok := errors.AsType[*NetworkError](err); ok {
+		return src.fault(src.lineOf(e.Key), "sandbox_workspace_write."+e.Error(), e.Hint)
 	}
 	if c.SandboxMode != "" && c.DefaultProfile != "" {
-		return &Error{
-			File: name, Line: lineOf(text, "default_permissions"),
-			Msg:  "sandbox_mode and default_permissions are both set, but are mutually exclusive",
-			Hint: "remove one of them; -s and -P on the command line apply to one run",
+		return src.fault(src.lineOf("default_permissions"),
+			"sandbox_mode and default_permissions are both set, but are mutually exclusive",
+			"remove one of them; -s and -P on the command line apply to one run")
+	}
+	for _, check := range []func(source) error{
+		c.checkPermissions, c.checkHooks, c.checkOtel, c.checkMCP, c.checkServers, c.checkHTTP,
+	} {
+		if err := check(src); err != nil {
+			return err
 		}
 	}
-	if err := c.checkPermissions(text, name); err != nil {
-		return err
-	}
-	if err := c.checkHooks(text, name); err != nil {
-		return err
-	}
-	if err := c.checkOtel(text, name); err != nil {
-		return err
-	}
-	profiles := []string{"", "auto", "default", "strict", "gemini"}
-	if !slices.Contains(profiles, c.MCP.SchemaProfile) {
-		return &Error{
-			File: name, Line: lineOf(text, "schema_profile"),
-			Msg:  fmt.Sprintf("unknown schema_profile %q", c.MCP.SchemaProfile),
-			Hint: "schema_profile is one of: auto, default, strict, gemini",
-		}
-	}
-	if err := c.checkOAuth(text, name); err != nil {
-		return err
-	}
-	if err := c.checkServers(text, name); err != nil {
-		return err
-	}
-	return c.checkHTTP(text, name)
+	return nil
 }
 
 // Approval returns the approval policy, on-request by default. The setting is a word, or
@@ -213,23 +197,4 @@ func (c *Config) Approval() (policy.Approval, policy.QuestionKinds, error) {
 		What: "approval policy", Value: fmt.Sprint(c.ApprovalPolicy),
 		Known: "untrusted, on-request, never, or a table granular",
 	}
-}
-
-func valueError(err error, text []byte, key, name string) error {
-	e := &Error{File: name, Line: lineOf(text, key), Msg: err.Error()}
-	if v, ok := errors.AsType[*policy.ValueError](err); ok {
-		e.Hint = v.Hint()
-	}
-	return e
-}
-
-// lineOf returns the line that sets key, or 0 if there is none.
-func lineOf(text []byte, key string) int {
-	for i, line := range strings.Split(string(text), "\n") {
-		name, _, ok := strings.Cut(line, "=")
-		if ok && strings.Trim(strings.TrimSpace(name), `"'`) == key {
-			return i + 1
-		}
-	}
-	return 0
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,27 +14,32 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
+// editedFile is the name of the config in errors of functions that edit its text.
+const editedFile = "config"
+
+// edited decodes text that is to be edited or was.
+func edited(text []byte) (c Config, err error) {
+	return c, c.decode(source{editedFile, text})
+}
+
 // AddServers returns text with tables for servers appended. The existing text is
 // preserved byte for byte. A server that exists already is an error.
 func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
-	var c Config
-	if err := c.decode(text, "config"); err != nil {
+	c, err := edited(text)
+	if err != nil {
 		return nil, err
 	}
 	all := map[string]MCPServer{}
 	maps.Copy(all, c.MCPServers)
 	maps.Copy(all, servers)
 	if _, msg, hint := checkNames(all); msg != "" {
-		return nil, &Error{File: "config", Msg: msg, Hint: hint}
+		return nil, &Error{File: editedFile, Msg: msg, Hint: hint}
 	}
-	out := strings.TrimRight(string(text), "\n")
+	var tables []string
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		if _, ok := c.MCPServers[name]; ok {
-			return nil, &Error{
-				File: "config",
-				Msg:  fmt.Sprintf("there is a server %s already", name),
-				Hint: "remove it first, or use another name",
-			}
+			msg := fmt.Sprintf("there is a server %s already", name)
+			return nil, &Error{File: editedFile, Msg: msg, Hint: "remove it first, or use another name"}
 		}
 		if err := CheckServer(name, servers[name]); err != nil {
 			return nil, err
@@ -42,17 +48,27 @@ func AddServers(text []byte, servers map[string]MCPServer) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		tables = append(tables, table)
+	}
+	out, err := appendTables(text, tables...)
+	if err != nil {
+		return nil, fmt.Errorf("appending the servers: %w", err)
+	}
+	return out, nil
+}
+
+// appendTables returns text followed by tables, with an empty line before each.
+func appendTables(text []byte, tables ...string) ([]byte, error) {
+	out := strings.TrimRight(string(text), "\n")
+	for _, table := range tables {
 		if out != "" {
 			out += "\n\n"
 		}
 		out += strings.TrimRight(table, "\n")
 	}
-	out += "\n"
-	var after Config
-	if err := after.decode([]byte(out), "config"); err != nil {
-		return nil, fmt.Errorf("appending the servers: %w", err)
-	}
-	return []byte(out), nil
+	after := []byte(out + "\n")
+	_, err := edited(after)
+	return after, err
 }
 
 // ServerTable returns the server as a TOML table for the config file.
@@ -69,8 +85,8 @@ func ServerTable(name string, s MCPServer) (string, error) {
 }
 
 // emptyMatters are the lists for which empty differs from unset: an empty one enables no
-// tool, or allows no host.
-var emptyMatters = map[string]bool{"enabled_tools": true, "allowed_domains": true}
+// tool, allows no host, or shows no server.
+var emptyMatters = map[string]bool{"enabled_tools": true, "allowed_domains": true, "servers": true}
 
 // tableOf returns the non-zero fields of a struct by key.
 func tableOf(v reflect.Value) map[string]any {
@@ -81,6 +97,8 @@ func tableOf(v reflect.Value) map[string]any {
 		empty := f.IsZero() || list && f.Len() == 0
 		switch {
 		case empty:
+		case v.Type().Field(i).Anonymous:
+			maps.Copy(set, tableOf(f))
 		case f.Kind() == reflect.Struct:
 			set[key] = tableOf(f)
 		case f.Kind() == reflect.Map && f.Type().Elem().Kind() == reflect.Struct:
@@ -96,31 +114,30 @@ func tableOf(v reflect.Value) map[string]any {
 	return set
 }
 
-// RemoveServer returns text without the tables of the server. Everything else is
-// preserved byte for byte.
+// RemoveServer returns text without the tables of the server. Everything else is preserved byte for byte.
 func RemoveServer(text []byte, name string) ([]byte, error) {
-	var before Config
-	if err := before.decode(text, "config"); err != nil {
+	names := func(c Config) []string { return slices.Collect(maps.Keys(c.MCPServers)) }
+	return removeTable(text, "mcp_servers", name, "server", "mcp", names)
+}
+
+// removeTable returns text without the tables below parent of the entry called name. In
+// errors it is a what, which `toolgate COMMAND list` lists. Names returns the names of all.
+func removeTable(text []byte, parent, name, what, command string, names func(Config) []string) ([]byte, error) {
+	before, err := edited(text)
+	if err != nil {
 		return nil, err
 	}
-	if _, ok := before.MCPServers[name]; !ok {
-		return nil, &Error{
-			File: "config",
-			Msg:  fmt.Sprintf("there is no server %s", name),
-			Hint: "`toolgate mcp list` lists the servers",
-		}
+	if !slices.Contains(names(before), name) {
+		hint := fmt.Sprintf("`toolgate %s list` lists the %ss", command, what)
+		return nil, &Error{File: editedFile, Msg: fmt.Sprintf("there is no %s %s", what, name), Hint: hint}
 	}
-	out := ReplaceServer(string(text), name, "")
-	var after Config
-	err := after.decode([]byte(out), "config")
-	if _, still := after.MCPServers[name]; err != nil || still || len(after.MCPServers) != len(before.MCPServers)-1 {
-		return nil, &Error{
-			File: "config",
-			Msg:  fmt.Sprintf("the server %s is not written as a table of its own", name),
-			Hint: "remove it by hand",
-		}
+	out := []byte(replaceTable(string(text), parent, name, ""))
+	after, err := edited(out)
+	if left := names(after); err != nil || slices.Contains(left, name) || len(left) != len(names(before))-1 {
+		msg := fmt.Sprintf("the %s %s is not written as a table of its own", what, name)
+		return nil, &Error{File: editedFile, Msg: msg, Hint: "remove it by hand"}
 	}
-	return []byte(out), nil
+	return out, nil
 }
 
 // ReplaceServer returns TOML text with the tables of the server replaced by written, or
@@ -128,13 +145,18 @@ func RemoveServer(text []byte, name string) ([]byte, error) {
 // Comments and empty lines after a table's last key are kept, because they mostly
 // belong to what follows.
 func ReplaceServer(text, name, written string) string {
+	return replaceTable(text, "mcp_servers", name, written)
+}
+
+// replaceTable is [ReplaceServer] for the tables of name below another parent.
+func replaceTable(text, parent, name, written string) string {
 	var out strings.Builder
 	var behind []string // lines since the last key of the server's table
 	inside, done := false, written == ""
 	for line := range strings.Lines(text) {
 		t := strings.TrimSpace(line)
 		if strings.HasPrefix(t, "[") {
-			inside = isTableOf(t, name)
+			inside = isTableOf(t, parent, name)
 			if inside && !done {
 				out.WriteString(strings.Join(behind, "") + written)
 				behind, done = nil, true
@@ -164,8 +186,7 @@ func ReplaceServer(text, name, written string) string {
 	return rest + separator(text, rest) + written
 }
 
-// separator returns the line breaks between rest and an appended table, in the style
-// of text.
+// separator returns the line breaks between rest and an appended table, in the style of text.
 func separator(text, rest string) string {
 	nl := "\n"
 	if strings.Contains(text, "\r\n") {
@@ -185,10 +206,10 @@ func endsEmpty(text string) bool {
 	return text == "" || strings.HasSuffix(text, "\n\n") || strings.HasSuffix(text, "\n\r\n")
 }
 
-// isTableOf reports whether the line is the header of [mcp_servers.NAME] or a table below it.
-func isTableOf(line, name string) bool {
+// isTableOf reports whether the line is the header of [PARENT.NAME] or a table below it.
+func isTableOf(line, parent, name string) bool {
 	for _, quoted := range []string{name, `"` + name + `"`, "'" + name + "'"} {
-		head := "[mcp_servers." + quoted
+		head := "[" + parent + "." + quoted
 		if strings.HasPrefix(line, head+"]") || strings.HasPrefix(line, head+".") && quoted[0] != '[' {
 			return true
 		}
@@ -196,11 +217,8 @@ func isTableOf(line, name string) bool {
 	return false
 }
 
-// Write replaces the config file atomically and keeps the old content in FILE.bak. Only
-// the user can read the files, because they may contain secrets.
-//
-// If path is a symlink, for example into dotfiles, its target is written in place: a
-// sandbox that hides the target would not hide a new file, nor a temporary one next to it.
+// Write replaces the config file with [Rewrite] and keeps the old content in FILE.bak.
+// Only the user can read the files, because they may contain secrets.
 func Write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -214,17 +232,27 @@ func Write(path string, text []byte) error {
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	}
+	return Rewrite(path, text)
+}
+
+// Rewrite replaces a file that only the user can read, atomically. If path is a symlink,
+// for example into dotfiles, its target is written in place: a sandbox that hides the
+// target would not hide a new file, nor a temporary one next to it.
+func Rewrite(path string, text []byte) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return os.WriteFile(path, text, 0o600)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
+	return ReplaceFile(path, text, 0o600)
+}
+
+// ReplaceFile replaces a file, in a folder that exists, atomically.
+func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*")
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(text)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}

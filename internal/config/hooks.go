@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,15 +61,10 @@ const (
 
 // For returns the groups of the event.
 func (h Hooks) For(e HookEvent) []HookGroup {
-	switch e {
-	case PreToolUse:
-		return h.PreToolUse
-	case PostToolUse:
-		return h.PostToolUse
-	case PermissionRequest:
-		return h.PermissionRequest
+	groups := map[HookEvent][]HookGroup{
+		PreToolUse: h.PreToolUse, PostToolUse: h.PostToolUse, PermissionRequest: h.PermissionRequest,
 	}
-	return nil
+	return groups[e]
 }
 
 // Matches reports whether the group is for a tool with any of these names. As in Codex, an
@@ -77,26 +74,15 @@ func (g HookGroup) Matches(names ...string) bool {
 	if g.Matcher == "" || g.Matcher == "*" {
 		return true
 	}
-	if !listOfNames.MatchString(g.Matcher) {
-		re, err := regexp.Compile(g.Matcher)
-		if err != nil {
-			return true // rejected by Load; running a hook is the safe default
-		}
-		for _, n := range names {
-			if re.MatchString(n) {
-				return true
-			}
-		}
-		return false
+	if listOfNames.MatchString(g.Matcher) {
+		wanted := strings.Split(g.Matcher, "|")
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
 	}
-	for want := range strings.SplitSeq(g.Matcher, "|") {
-		for _, n := range names {
-			if n == want {
-				return true
-			}
-		}
+	re, err := regexp.Compile(g.Matcher)
+	if err != nil {
+		return true // rejected by Load; running a hook is the safe default
 	}
-	return false
+	return slices.ContainsFunc(names, re.MatchString)
 }
 
 var listOfNames = lazyregexp.New(`^[A-Za-z0-9_|]+$`)
@@ -111,41 +97,31 @@ func (h Hook) TimeLimit() time.Duration {
 
 // unsupported returns a configured event that toolgate does not have, or "".
 func (h Hooks) unsupported() string {
-	for name, groups := range map[string][]any{
-		"PreModelRequest": h.PreModelRequest, "PostModelRequest": h.PostModelRequest,
-		"PreCompact": h.PreCompact, "PostCompact": h.PostCompact,
-		"SessionStart": h.SessionStart, "SessionEnd": h.SessionEnd, "UserPromptSubmit": h.UserPromptSubmit,
-		"SubagentStart": h.SubagentStart, "SubagentStop": h.SubagentStop, "Stop": h.Stop, "Interrupt": h.Interrupt,
-	} {
-		if groups != nil {
-			return name
+	for field, v := range reflect.ValueOf(h).Fields() {
+		if groups, ok := v.Interface().([]any); ok && groups != nil {
+			return field.Name
 		}
 	}
 	return ""
 }
 
 // checkHooks rejects hooks that would never run or fail to run.
-func (c *Config) checkHooks(text []byte, name string) error {
+func (c *Config) checkHooks(src source) error {
 	if event := c.Hooks.unsupported(); event != "" {
-		return &Error{
-			File: name, Line: lineWith(text, "hooks."+event),
-			Msg:  fmt.Sprintf("hooks.%s never run here: toolgate sees tool calls, not the conversation", event),
-			Hint: "remove them; the events are PreToolUse, PostToolUse, PermissionRequest",
-		}
+		name := "hooks." + event
+		line := src.find(func(s setting) bool { return strings.Contains(s.table+" "+s.key, name) })
+		return src.fault(line, name+" never run here: toolgate sees tool calls, not the conversation",
+			"remove them; the events are PreToolUse, PostToolUse, PermissionRequest")
 	}
 	for _, event := range []HookEvent{PreToolUse, PostToolUse, PermissionRequest} {
 		for _, g := range c.Hooks.For(event) {
 			if _, err := regexp.Compile(g.Matcher); err != nil && g.Matcher != "*" {
-				return &Error{
-					File: name, Line: lineOfValue(text, "matcher", g.Matcher),
-					Msg: fmt.Sprintf("%s hook: matcher %q is not a regular expression: %v", event, g.Matcher, err),
-				}
+				msg := fmt.Sprintf("%s hook: matcher %q is not a regular expression: %v", event, g.Matcher, err)
+				return src.fault(src.lineOfValue("matcher", g.Matcher), msg, "")
 			}
 			for _, h := range g.Hooks {
-				if e := h.check(); e != nil {
-					e.File, e.Msg = name, fmt.Sprintf("%s hook: %s", event, e.Msg)
-					e.Line = lineOfValue(text, e.key, e.value)
-					return &e.Error
+				if key, value, msg, hint := h.check(); msg != "" {
+					return src.fault(src.lineOfValue(key, value), fmt.Sprintf("%s hook: %s", event, msg), hint)
 				}
 			}
 		}
@@ -153,52 +129,21 @@ func (c *Config) checkHooks(text []byte, name string) error {
 	return nil
 }
 
-// A hookError is an error with the setting to locate in the file.
-type hookError struct {
-	Error
-	key, value string
-}
-
-// check returns what is wrong with the hook, or nil.
-func (h Hook) check() *hookError {
-	fault := func(key, value, hint, format string, args ...any) *hookError {
-		return &hookError{Error: Error{Msg: fmt.Sprintf(format, args...), Hint: hint}, key: key, value: value}
-	}
+// check returns what is wrong with the hook and the setting to locate in the file; msg is "" if there is nothing.
+func (h Hook) check() (key, value, msg, hint string) {
 	switch {
 	case h.Type == "prompt" || h.Type == "agent" || h.Type == "mcp_tool":
-		return fault("type", h.Type, "", "type %q cannot be run here: toolgate has no model "+
-			"and calls no tools itself; use type \"command\" or remove the hook", h.Type)
+		return "type", h.Type, fmt.Sprintf("type %q cannot be run here: toolgate has no model "+
+			"and calls no tools itself; use type \"command\" or remove the hook", h.Type), ""
 	case h.Type != "command":
-		return fault("type", h.Type, "type is \"command\"", "unknown type %q", h.Type)
+		return "type", h.Type, fmt.Sprintf("unknown type %q", h.Type), "type is \"command\""
 	case strings.TrimSpace(h.Command) == "":
-		return fault("type", h.Type, "", "there is no command to run")
+		return "type", h.Type, "there is no command to run", ""
 	case h.Timeout < 0:
-		return fault("timeout", "", "", "timeout is in seconds, and must not be negative")
+		return "timeout", "", "timeout is in seconds, and must not be negative", ""
 	case h.OnFailure != "" && h.OnFailure != "deny" && h.OnFailure != "allow":
-		hint := "on_failure is one of: deny, allow"
-		return fault("on_failure", h.OnFailure, hint, "unknown on_failure %q", h.OnFailure)
+		return "on_failure", h.OnFailure, fmt.Sprintf("unknown on_failure %q", h.OnFailure),
+			"on_failure is one of: deny, allow"
 	}
-	return nil
-}
-
-// lineWith returns the first line that contains s, or 0.
-func lineWith(text []byte, s string) int {
-	for i, line := range strings.Split(string(text), "\n") {
-		if strings.Contains(line, s) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// lineOfValue returns the line that sets key to value, else the first line that sets key,
-// or 0.
-func lineOfValue(text []byte, key, value string) int {
-	for i, line := range strings.Split(string(text), "\n") {
-		k, v, ok := strings.Cut(line, "=")
-		if ok && strings.TrimSpace(k) == key && value != "" && strings.Contains(v, value) {
-			return i + 1
-		}
-	}
-	return lineOf(text, key)
+	return "", "", "", ""
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,8 +46,7 @@ type HTTPToken struct {
 	Overrides
 }
 
-// OAuth is [http.oauth]: the authorization server whose tokens are accepted. Each subject
-// is a separate caller.
+// OAuth is [http.oauth]: the authorization server whose tokens are accepted. Each subject is a separate caller.
 type OAuth struct {
 	Issuer   string   `toml:"issuer"`   // of accepted tokens
 	Audience string   `toml:"audience"` // of accepted tokens, default resource
@@ -60,16 +60,15 @@ type OAuth struct {
 func (o OAuth) Enabled() bool { return o.Issuer != "" }
 
 // SessionTime returns session_ttl as a duration.
-func (h HTTP) SessionTime() time.Duration { return time.Duration(h.SessionTTL * float64(time.Second)) }
+func (h HTTP) SessionTime() time.Duration { return seconds(h.SessionTTL) }
 
 var hashForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // checkHTTP validates [http].
-func (c *Config) checkHTTP(text []byte, file string) error {
+func (c *Config) checkHTTP(src source) error {
 	h := c.HTTP
 	fault := func(table, key, hint, format string, args ...any) error {
-		msg := table + ": " + fmt.Sprintf(format, args...)
-		return &Error{File: file, Line: lineIn(text, table, key), Msg: msg, Hint: hint}
+		return src.fault(src.lineIn(table, key), table+": "+fmt.Sprintf(format, args...), hint)
 	}
 	for key, v := range map[string]float64{
 		"session_ttl":  h.SessionTTL,
@@ -89,7 +88,7 @@ func (c *Config) checkHTTP(text []byte, file string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Tokens)) {
 		t, table := h.Tokens[name], "http.tokens."+name
-		if !validName(name) || name == "default" {
+		if !nameForm.MatchString(name) || name == "default" {
 			return fault(table, "", "", "the name may hold letters, digits and - _ : @ / . only, and is not default")
 		}
 		if !hashForm.MatchString(t.Hash) {
@@ -108,7 +107,7 @@ func (c *Config) checkHTTP(text []byte, file string) error {
 
 func (o OAuth) check(servers map[string]MCPServer) (key, msg, hint string) {
 	if !o.Enabled() {
-		if o.Audience+o.Resource+o.JWKSURL != "" || o.Scopes != nil || !o.Overrides.empty() {
+		if !reflect.ValueOf(o).IsZero() {
 			return "", "issuer is missing", "issuer is the URL of the authorization server"
 		}
 		return "", "", ""
@@ -139,10 +138,6 @@ func secureURL(u string) bool {
 	return p.Scheme == "https" || p.Scheme == "http" && loopback
 }
 
-func (v Overrides) empty() bool {
-	return v.Workspace+v.ApprovalPolicy+v.SandboxMode+v.Permissions == "" && v.Servers == nil
-}
-
 func (v Overrides) check(servers map[string]MCPServer) (key, msg, hint string) {
 	if v.ApprovalPolicy != "" {
 		if _, err := policy.ParseApproval(v.ApprovalPolicy); err != nil {
@@ -166,103 +161,30 @@ func (v Overrides) check(servers map[string]MCPServer) (key, msg, hint string) {
 	return "", "", ""
 }
 
-// lineIn returns the line that sets key in a table, the line of the table if key is not
-// set, or 0.
-func lineIn(text []byte, table, key string) int {
-	inside, at := false, 0
-	for i, line := range strings.Split(string(text), "\n") {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			inside = strings.NewReplacer(`"`, "", "'", "").Replace(line) == "["+table+"]"
-			if inside {
-				at = i + 1
-			}
-			continue
-		}
-		if name, _, ok := strings.Cut(line, "="); inside && ok && strings.TrimSpace(name) == key {
-			return i + 1
-		}
-	}
-	return at
-}
-
-// AddToken returns text with the table of a token appended. The existing text is preserved
-// byte for byte.
+// AddToken returns text with the table of a token appended. The existing text is preserved byte for byte.
 func AddToken(text []byte, name string, t HTTPToken) ([]byte, error) {
-	var before Config
-	if err := before.decode(text, "config"); err != nil {
-		return nil, err
-	}
-	if _, ok := before.HTTP.Tokens[name]; ok {
-		return nil, &Error{
-			File: "config",
-			Msg:  fmt.Sprintf("there is a token %s already", name),
-			Hint: "`toolgate http token remove " + name + "` removes it",
-		}
-	}
-	set := map[string]any{"hash": t.Hash}
-	for key, v := range map[string]string{
-		"workspace":           t.Workspace,
-		"approval_policy":     t.ApprovalPolicy,
-		"sandbox_mode":        t.SandboxMode,
-		"default_permissions": t.Permissions,
-	} {
-		if v != "" {
-			set[key] = v
-		}
-	}
-	if t.Servers != nil {
-		set["servers"] = t.Servers
-	}
-	b, err := toml.Marshal(map[string]any{"http": map[string]any{"tokens": map[string]any{name: set}}})
+	before, err := edited(text)
 	if err != nil {
 		return nil, err
 	}
-	table := strings.TrimPrefix(string(b), "[http]\n")
-	table = strings.TrimPrefix(table, "[http.tokens]\n")
-	out := strings.TrimRight(string(text), "\n")
-	if out != "" {
-		out += "\n\n"
+	if _, ok := before.HTTP.Tokens[name]; ok {
+		hint := "`toolgate http token remove " + name + "` removes it"
+		return nil, &Error{File: editedFile, Msg: fmt.Sprintf("there is a token %s already", name), Hint: hint}
 	}
-	out += table
-	var after Config
-	if err := after.decode([]byte(out), "config"); err != nil {
-		return nil, fmt.Errorf("appending the token: %w", err)
-	}
-	return []byte(out), nil
-}
-
-// RemoveToken returns the config text without the table of a token.
-func RemoveToken(text []byte, name string) ([]byte, error) {
-	var before Config
-	if err := before.decode(text, "config"); err != nil {
+	tokens := map[string]any{name: tableOf(reflect.ValueOf(t))}
+	b, err := toml.Marshal(map[string]any{"http": map[string]any{"tokens": tokens}})
+	if err != nil {
 		return nil, err
 	}
-	if _, ok := before.HTTP.Tokens[name]; !ok {
-		return nil, &Error{
-			File: "config",
-			Msg:  fmt.Sprintf("there is no token %s", name),
-			Hint: "`toolgate http token list` lists the tokens",
-		}
+	out, err := appendTables(text, strings.TrimPrefix(string(b), "[http]\n[http.tokens]\n"))
+	if err != nil {
+		return nil, fmt.Errorf("appending the token: %w", err)
 	}
-	var out strings.Builder
-	inside := false
-	for line := range strings.Lines(string(text)) {
-		if t := strings.TrimSpace(line); strings.HasPrefix(t, "[") {
-			inside = strings.NewReplacer(`"`, "", "'", "").Replace(t) == "[http.tokens."+name+"]"
-		}
-		if !inside {
-			out.WriteString(line)
-		}
-	}
-	var after Config
-	err := after.decode([]byte(out.String()), "config")
-	if err != nil || len(after.HTTP.Tokens) != len(before.HTTP.Tokens)-1 {
-		return nil, &Error{
-			File: "config",
-			Msg:  fmt.Sprintf("the token %s is not written as a table of its own", name),
-			Hint: "remove it by hand",
-		}
-	}
-	return []byte(out.String()), nil
+	return out, nil
+}
+
+// RemoveToken returns the config text without the table of a token. Everything else is preserved byte for byte.
+func RemoveToken(text []byte, name string) ([]byte, error) {
+	names := func(c Config) []string { return slices.Collect(maps.Keys(c.HTTP.Tokens)) }
+	return removeTable(text, "http.tokens", name, "token", "http token", names)
 }

@@ -17,12 +17,12 @@ type Network struct {
 	Mode        string            `toml:"mode"`         // "full"
 
 	// Codex's; ignored.
-	ProxyURL           string `toml:"proxy_url"`
-	SocksURL           string `toml:"socks_url"`
-	EnableSocks5       *bool  `toml:"enable_socks5"`
-	EnableSocks5UDP    bool   `toml:"enable_socks5_udp"`
-	AllowUpstreamProxy bool   `toml:"allow_upstream_proxy"`
-	AllowLocalBinding  bool   `toml:"allow_local_binding"`
+	ProxyURL           string `toml:"proxy_url" use:"none"`
+	SocksURL           string `toml:"socks_url" use:"none"`
+	EnableSocks5       *bool  `toml:"enable_socks5" use:"none"`
+	EnableSocks5UDP    bool   `toml:"enable_socks5_udp" use:"none"`
+	AllowUpstreamProxy bool   `toml:"allow_upstream_proxy" use:"none"`
+	AllowLocalBinding  bool   `toml:"allow_local_binding" use:"none"`
 }
 
 // A NetworkError is an error in the network settings of a table.
@@ -34,27 +34,24 @@ type NetworkError struct {
 
 func (e *NetworkError) Error() string { return e.Key + ": " + e.Msg }
 
-// Parse returns what the table allows. Errors are *[NetworkError]. A restriction that
-// cannot be enforced is an error.
+// Parse returns what the table allows. Errors are *[NetworkError]. A restriction that cannot be enforced is an error.
 func (n Network) Parse() (policy.Network, policy.Hosts, error) {
-	var none policy.Hosts
+	fault := func(key, msg, hint string) (policy.Network, policy.Hosts, error) {
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{key, msg, hint}
+	}
 	for _, path := range slices.Sorted(maps.Keys(n.UnixSockets)) {
 		if word := n.UnixSockets[path]; word != "none" && word != "deny" {
-			msg := fmt.Sprintf("%s cannot be allowed: no command reaches a unix socket here", path)
-			return policy.NetworkNone, none, &NetworkError{"unix_sockets", msg, "leave it out"}
+			msg := path + " cannot be allowed: no command reaches a unix socket here"
+			return fault("unix_sockets", msg, "leave it out")
 		}
 	}
 	switch n.Mode {
 	case "", "full":
 	case "limited":
-		return policy.NetworkNone, none, &NetworkError{
-			"mode",
-			"limited is not supported: traffic in a tunnel is not inspected",
-			`leave it out, and list only hosts that may receive data under domains`,
-		}
+		return fault("mode", "limited is not supported: traffic in a tunnel is not inspected",
+			"leave it out, and list only hosts that may receive data under domains")
 	default:
-		msg := fmt.Sprintf("unknown mode %q", n.Mode)
-		return policy.NetworkNone, none, &NetworkError{"mode", msg, "the only mode is full"}
+		return fault("mode", fmt.Sprintf("unknown mode %q", n.Mode), "the only mode is full")
 	}
 	var allow, deny []string
 	for _, host := range slices.Sorted(maps.Keys(n.Domains)) {
@@ -64,31 +61,14 @@ func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 		case "deny":
 			deny = append(deny, host)
 		default:
-			msg := fmt.Sprintf("%s is %q", host, word)
-			return policy.NetworkNone, none, &NetworkError{"domains", msg, "it is one of: allow, deny"}
+			return fault("domains", fmt.Sprintf("%s is %q", host, word), "it is one of: allow, deny")
 		}
 	}
 	return parseHosts("domains", "domains", n.Enabled, n.Domains != nil, allow, deny)
 }
 
 // WithoutEffect returns the keys that are set but ignored.
-func (n Network) WithoutEffect() []string {
-	var keys []string
-	for key, set := range map[string]bool{
-		"proxy_url":            n.ProxyURL != "",
-		"socks_url":            n.SocksURL != "",
-		"enable_socks5":        n.EnableSocks5 != nil,
-		"enable_socks5_udp":    n.EnableSocks5UDP,
-		"allow_upstream_proxy": n.AllowUpstreamProxy,
-		"allow_local_binding":  n.AllowLocalBinding,
-	} {
-		if set {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
+func (n Network) WithoutEffect() []string { return slices.Sorted(keysFor(n, "none")) }
 
 // Network returns what [sandbox_workspace_write] allows. Errors are *[NetworkError].
 func (w WorkspaceWrite) Network() (policy.Network, policy.Hosts, error) {
@@ -114,9 +94,8 @@ func (s MCPServer) checkHosts() (msg, hint string) {
 
 func networkOf(enabled bool, allow, deny []string) (policy.Network, policy.Hosts, error) {
 	if allow == nil && deny != nil {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
-			"denied_domains", "requires allowed_domains", `to allow every other host, set allowed_domains = ["*"]`,
-		}
+		const hint = `to allow every other host, set allowed_domains = ["*"]`
+		return policy.NetworkNone, policy.Hosts{}, &NetworkError{"denied_domains", "requires allowed_domains", hint}
 	}
 	return parseHosts("allowed_domains", "denied_domains", enabled, allow != nil, allow, deny)
 }
@@ -129,9 +108,8 @@ func parseHosts(
 		return policy.NetworkNone, policy.Hosts{}, hostError(denyKey, err)
 	}
 	if slices.Contains(deny, "*") {
-		return policy.NetworkNone, policy.Hosts{}, &NetworkError{
-			denyKey, `"*" denies every host`, "leave the network off instead",
-		}
+		fault := &NetworkError{denyKey, `"*" denies every host`, "leave the network off instead"}
+		return policy.NetworkNone, policy.Hosts{}, fault
 	}
 	hosts, err := policy.NewHosts(allow, deny)
 	switch {
@@ -148,13 +126,4 @@ func parseHosts(
 func hostError(key string, err error) error {
 	return &NetworkError{key, err.Error(), `a host is a name or an address, as in "example.com", ` +
 		`"*.example.com" (subdomains), "**.example.com" (both) or "example.com:8443"`}
-}
-
-// networkError converts err to an *[Error] with its location.
-func networkError(err error, text []byte, file string) error {
-	if e, ok := errors.AsType[*NetworkError](err); ok {
-		msg := "sandbox_workspace_write." + e.Error()
-		return &Error{File: file, Line: lineOf(text, e.Key), Msg: msg, Hint: e.Hint}
-	}
-	return err
 }

@@ -6,10 +6,13 @@ import (
 	"slices"
 )
 
-// checkOAuth validates the settings for logins.
-func (c *Config) checkOAuth(text []byte, file string) error {
-	bad := func(key, msg, hint string) error {
-		return &Error{File: file, Line: lineOf(text, key), Msg: msg, Hint: hint}
+// checkMCP validates the settings that all servers share.
+func (c *Config) checkMCP(src source) error {
+	bad := func(key, msg, hint string) error { return src.fault(src.lineOf(key), msg, hint) }
+	profiles := []string{"", "auto", "default", "strict", "gemini"}
+	if !slices.Contains(profiles, c.MCP.SchemaProfile) {
+		msg := fmt.Sprintf("unknown schema_profile %q", c.MCP.SchemaProfile)
+		return bad("schema_profile", msg, "schema_profile is one of: auto, default, strict, gemini")
 	}
 	if stores := []string{"", "auto", "file", "keyring"}; !slices.Contains(stores, c.MCPOAuthCredentialsStore) {
 		msg := fmt.Sprintf("unknown mcp_oauth_credentials_store %q", c.MCPOAuthCredentialsStore)
@@ -63,10 +66,7 @@ func (o MCPOAuth) check() (msg, hint string) {
 
 // WithoutEffect returns the keys, outside of the servers' tables, that are set but ignored.
 func (c *Config) WithoutEffect() []string {
-	var keys []string
-	if c.MCPEnterpriseManagedAuth != nil {
-		keys = append(keys, "mcp_enterprise_managed_auth")
-	}
+	keys := slices.Collect(keysFor(*c, "none"))
 	if c.MCPOAuthCredentialsStore == "keyring" {
 		keys = append(keys, "mcp_oauth_credentials_store")
 	}

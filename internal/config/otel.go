@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Otel is [otel]: where traces of calls are sent. Its keys are Codex's. Nothing
-// is sent without it.
+// Otel is [otel]: where traces of calls are sent. Its keys are Codex's. Nothing is sent without it.
 type Otel struct {
 	Environment string `toml:"environment"` // named in all that is sent, such as "staging"
 
@@ -130,14 +129,14 @@ func headers(v any) (map[string]string, bool) {
 }
 
 // checkOtel rejects unusable exporters.
-func (c *Config) checkOtel(text []byte, name string) error {
+func (c *Config) checkOtel(src source) error {
 	for key, v := range map[string]any{"exporter": c.Otel.Exporter, "trace_exporter": c.Otel.TraceExporter} {
 		if v == nil {
 			continue
 		}
 		if _, _, err := parseExporter(key, v); err != nil {
 			e := err.(*Error)
-			e.File, e.Line = name, lineOf(text, key)
+			e.File, e.Line = src.name, src.lineOf(key)
 			return e
 		}
 	}

@@ -247,15 +247,13 @@ func (r Resolved) Compile(places policy.Places) (roots []string, paths policy.Pa
 	return roots, paths, nil
 }
 
-// checkPermissions validates each profile on its own: a profile that it extends may still
-// be set on the command line.
-func (c *Config) checkPermissions(text []byte, name string) error {
+// checkPermissions validates each profile on its own: a profile that it extends may still be set on the command line.
+func (c *Config) checkPermissions(src source) error {
 	anywhere := policy.Places{Workspaces: []string{"/workspace"}, Home: "/home", TempDir: "/tmp"}
 	for _, profile := range slices.Sorted(maps.Keys(c.Permissions)) {
 		p := c.Permissions[profile]
 		fault := func(key string, err error) error {
-			line := lineBelow(text, "permissions."+profile, key)
-			return &Error{File: name, Line: line, Msg: err.Error(), Hint: hint(err)}
+			return src.fault(src.lineBelow("permissions."+profile, key), err.Error(), hint(err))
 		}
 		if strings.HasPrefix(profile, ":") {
 			return fault("", fmt.Errorf("permission profile %q: names with a leading colon are reserved", profile))
@@ -284,37 +282,4 @@ func (c *Config) checkPermissions(text []byte, name string) error {
 		}
 	}
 	return nil
-}
-
-// hint returns the hint of err, or "".
-func hint(err error) string {
-	if v, ok := errors.AsType[*policy.ValueError](err); ok {
-		return v.Hint()
-	}
-	if n, ok := errors.AsType[*NetworkError](err); ok {
-		return n.Hint
-	}
-	return ""
-}
-
-// lineBelow returns the line that sets key in the table or in a subtable, else the line of
-// the table, else 0.
-func lineBelow(text []byte, table, key string) int {
-	in, head := false, 0
-	for i, line := range strings.Split(string(text), "\n") {
-		line = strings.TrimSpace(line)
-		if inner, ok := strings.CutPrefix(line, "["); ok && strings.HasSuffix(inner, "]") {
-			name := strings.TrimSuffix(inner, "]")
-			in = name == table || strings.HasPrefix(name, table+".")
-			if in && (head == 0 || key != "" && strings.Contains(name, key)) {
-				head = i + 1
-			}
-			continue
-		}
-		left, _, ok := strings.Cut(line, "=")
-		if in && ok && key != "" && strings.Trim(strings.TrimSpace(left), `"'`) == key {
-			return i + 1
-		}
-	}
-	return head
 }

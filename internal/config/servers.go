@@ -1,33 +1,40 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
+	"net/http"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 )
 
 // MCPServer is [mcp_servers.NAME]: a downstream server, started by Command or reached at
-// URL. The keys are Codex's, followed by ours.
+// URL. The keys are Codex's, followed by ours. The tag "use" names the only transport that
+// a key is for, or "none" for a key that is ignored.
 type MCPServer struct {
 	Command string            `toml:"command"`
-	Args    []string          `toml:"args"`
-	Env     map[string]string `toml:"env"`
-	EnvVars []any             `toml:"env_vars"` // inherited: names, or tables of name and source
-	Cwd     string            `toml:"cwd"`      // default: a folder of its own; see [CwdWorkspace]
+	Args    []string          `toml:"args" use:"stdio"`
+	Env     map[string]string `toml:"env" use:"stdio"`
+	EnvVars []any             `toml:"env_vars" use:"stdio"` // inherited: names, or tables of name and source
+	Cwd     string            `toml:"cwd" use:"stdio"`      // default: a folder of its own; see [CwdWorkspace]
 
 	URL               string            `toml:"url"`
-	BearerTokenEnvVar string            `toml:"bearer_token_env_var"`
-	HTTPHeaders       map[string]string `toml:"http_headers"`
-	EnvHTTPHeaders    map[string]string `toml:"env_http_headers"` // header → variable
-	HTTPHeadersHelper any               `toml:"http_headers_helper"`
-	Auth              string            `toml:"auth"`
-	OAuth             MCPOAuth          `toml:"oauth"`
-	OAuthResource     string            `toml:"oauth_resource"`
-	Scopes            []string          `toml:"scopes"`
+	BearerTokenEnvVar string            `toml:"bearer_token_env_var" use:"http"`
+	HTTPHeaders       map[string]string `toml:"http_headers" use:"http"`
+	EnvHTTPHeaders    map[string]string `toml:"env_http_headers" use:"http"` // header → variable
+	HTTPHeadersHelper any               `toml:"http_headers_helper" use:"http,none"`
+	Auth              string            `toml:"auth" use:"http"`
+	OAuth             MCPOAuth          `toml:"oauth" use:"http"`
+	OAuthResource     string            `toml:"oauth_resource" use:"http"`
+	Scopes            []string          `toml:"scopes" use:"http"`
 
 	Enabled                   *bool              `toml:"enabled"` // default true
 	Required                  bool               `toml:"required"`
@@ -41,18 +48,18 @@ type MCPServer struct {
 	Tools                     map[string]MCPTool `toml:"tools"`
 	StartupReadiness          string             `toml:"startup_readiness"`
 	ToolInputSchemaMaxBytes   int                `toml:"tool_input_schema_max_bytes"`
-	EnvironmentID             string             `toml:"environment_id"`
-	Name                      string             `toml:"name"`
+	EnvironmentID             string             `toml:"environment_id" use:"none"`
+	Name                      string             `toml:"name" use:"none"`
 
-	Sandbox        any      `toml:"sandbox"`         // "none", a sandbox mode, or a table of mode and writable_roots
-	Network        bool     `toml:"network"`         // the server may use the network
-	AllowedDomains []string `toml:"allowed_domains"` // only these hosts; nil: all
-	DeniedDomains  []string `toml:"denied_domains"`  // except these hosts
-	Prefix         *string  `toml:"prefix"`          // of its tool names; default "mcp__NAME__"
-	NameBudget     int      `toml:"name_budget"`     // maximum length of a tool name, default 40
-	Trusted        bool     `toml:"trusted"`         // believe its annotations, and accept changed tools
-	Startup        string   `toml:"startup"`         // "eager" (default) or "lazy"
-	IdleStop       string   `toml:"idle_stop"`       // idle time before it is stopped, such as "10m"
+	Sandbox        any      `toml:"sandbox" use:"stdio"`         // "none", a mode, or a table: mode, writable_roots
+	Network        bool     `toml:"network" use:"stdio"`         // the server may use the network
+	AllowedDomains []string `toml:"allowed_domains" use:"stdio"` // only these hosts; nil: all
+	DeniedDomains  []string `toml:"denied_domains" use:"stdio"`  // except these hosts
+	Prefix         *string  `toml:"prefix"`                      // of its tool names; default "mcp__NAME__"
+	NameBudget     int      `toml:"name_budget"`                 // maximum length of a tool name, default 40
+	Trusted        bool     `toml:"trusted"`                     // believe its annotations, and accept changed tools
+	Startup        string   `toml:"startup"`                     // "eager" (default) or "lazy"
+	IdleStop       string   `toml:"idle_stop"`                   // idle time before it is stopped, such as "10m"
 }
 
 // CwdWorkspace, as Cwd, means the workspace. Relative paths are relative to it.
@@ -110,11 +117,7 @@ func (s MCPServer) IdleTime() time.Duration {
 
 // Approval returns the approval mode of the tool.
 func (s MCPServer) Approval(tool string) policy.ToolApproval {
-	word := s.Tools[tool].ApprovalMode
-	if word == "" {
-		word = s.DefaultToolsApprovalMode
-	}
-	mode, err := policy.ParseToolApproval(word)
+	mode, err := policy.ParseToolApproval(cmp.Or(s.Tools[tool].ApprovalMode, s.DefaultToolsApprovalMode))
 	if err != nil {
 		return policy.ApprovePrompt // validated, so not reached
 	}
@@ -124,14 +127,33 @@ func (s MCPServer) Approval(tool string) policy.ToolApproval {
 // TakesLogin reports whether the server is reached over HTTP and the config contains no
 // credentials, so that it may need a login.
 func (s MCPServer) TakesLogin() bool {
-	given := s.BearerTokenEnvVar != ""
-	for key := range s.HTTPHeaders {
-		given = given || strings.EqualFold(key, "Authorization")
+	headers := slices.AppendSeq(slices.Collect(maps.Keys(s.HTTPHeaders)), maps.Keys(s.EnvHTTPHeaders))
+	given := slices.ContainsFunc(headers, func(key string) bool { return strings.EqualFold(key, "Authorization") })
+	return s.URL != "" && s.BearerTokenEnvVar == "" && !given
+}
+
+// Headers returns the headers of requests to the server. A header whose variable is not
+// set is left out, and Headers returns an error, too.
+func (s MCPServer) Headers() (h http.Header, err error) {
+	h = http.Header{}
+	for key, value := range s.HTTPHeaders {
+		h.Set(key, value)
 	}
-	for key := range s.EnvHTTPHeaders {
-		given = given || strings.EqualFold(key, "Authorization")
+	for key, name := range s.EnvHTTPHeaders {
+		if value := os.Getenv(name); value != "" {
+			h.Set(key, value)
+		} else {
+			err = fmt.Errorf("the variable %s, for the header %s, is not set", name, key)
+		}
 	}
-	return s.URL != "" && !given
+	if name := s.BearerTokenEnvVar; name != "" {
+		if value := os.Getenv(name); value != "" {
+			h.Set("Authorization", "Bearer "+value)
+		} else {
+			err = fmt.Errorf("the variable %s, for the bearer token, is not set", name)
+		}
+	}
+	return h, err
 }
 
 // PassedOn returns the names of the environment variables that the server inherits.
@@ -160,54 +182,79 @@ func variable(v any) (string, bool) {
 // Confinement returns the sandbox mode, "none", or "" for the default, and the writable
 // folders.
 func (s MCPServer) Confinement() (word string, roots []string) {
+	word, roots, _ = s.parseSandbox()
+	return word, roots
+}
+
+// parseSandbox is [MCPServer.Confinement]; fault says what is wrong, and is "" if nothing is.
+func (s MCPServer) parseSandbox() (word string, roots []string, fault string) {
 	switch v := s.Sandbox.(type) {
+	case nil:
 	case string:
-		return v, nil
+		word = v
 	case map[string]any:
-		word, _ = v["mode"].(string)
-		list, _ := v["writable_roots"].([]any)
-		for _, r := range list {
-			if root, ok := r.(string); ok {
+		for key, setting := range v {
+			mode, isWord := setting.(string)
+			list, isList := setting.([]any)
+			for _, r := range list {
+				root, ok := r.(string)
+				isList = isList && ok
 				roots = append(roots, root)
 			}
+			switch {
+			case key == "mode" && isWord:
+				word = mode
+			case key != "writable_roots" || !isList:
+				return word, nil, fmt.Sprintf("sandbox: unknown setting %s = %v", key, setting)
+			}
 		}
+	default:
+		return "", nil, "sandbox is neither a word nor a table"
 	}
-	return word, roots
+	switch word {
+	case "", "none", "read-only", "workspace-write":
+		return word, roots, ""
+	}
+	return word, roots, fmt.Sprintf("unknown sandbox %q", word)
 }
 
 // WithoutEffect returns the keys that are set but ignored.
 func (s MCPServer) WithoutEffect() []string {
-	var keys []string
-	for key, set := range map[string]bool{
-		"http_headers_helper": s.HTTPHeadersHelper != nil,
-		"auth":                s.Auth != "" && s.Auth != "oauth",
-		"environment_id":      s.EnvironmentID != "",
-		"name":                s.Name != "",
-	} {
-		if set {
-			keys = append(keys, key)
-		}
+	keys := slices.Collect(keysFor(s, "none"))
+	if s.Auth != "" && s.Auth != "oauth" {
+		keys = append(keys, "auth")
 	}
 	slices.Sort(keys)
 	return keys
 }
 
+// keysFor returns the keys of a table that are set and have this word in the tag "use".
+func keysFor(table any, use string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for field, v := range reflect.ValueOf(table).Fields() {
+			uses := strings.Split(field.Tag.Get("use"), ",")
+			if !v.IsZero() && slices.Contains(uses, use) && !yield(field.Tag.Get("toml")) {
+				return
+			}
+		}
+	}
+}
+
 // checkServers validates the servers. Errors contain the line of the server's table.
-func (c *Config) checkServers(text []byte, file string) error {
+func (c *Config) checkServers(src source) error {
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		if msg, hint := c.MCPServers[name].check(name); msg != "" {
-			msg = fmt.Sprintf("mcp_servers.%s: %s", name, msg)
-			return &Error{File: file, Line: lineOfTable(text, name), Msg: msg, Hint: hint}
+			table := "mcp_servers." + name
+			return src.fault(src.lineIn(table, ""), table+": "+msg, hint)
 		}
 	}
 	if name, msg, hint := checkNames(c.MCPServers); msg != "" {
-		return &Error{File: file, Line: lineOfTable(text, name), Msg: msg, Hint: hint}
+		return src.fault(src.lineIn("mcp_servers."+name, ""), msg, hint)
 	}
 	return nil
 }
 
-// checkNames returns the first server whose tool names could collide with another's; msg
-// is "" if there is none.
+// checkNames returns the first server whose tool names could collide with another's; msg is "" if there is none.
 func checkNames(servers map[string]MCPServer) (name, msg, hint string) {
 	names := slices.Sorted(maps.Keys(servers))
 	names = slices.DeleteFunc(names, func(name string) bool { return !servers[name].IsEnabled() })
@@ -245,28 +292,8 @@ func CheckServer(name string, s MCPServer) error {
 
 // check returns what is wrong with s, or "".
 func (s MCPServer) check(name string) (msg, hint string) {
-	if !validName(name) {
+	if !nameForm.MatchString(name) {
 		return "the name may hold letters, digits and - _ : @ / . only", "rename it"
-	}
-	stdio := []keySet{
-		{"args", s.Args != nil},
-		{"env", s.Env != nil},
-		{"env_vars", s.EnvVars != nil},
-		{"cwd", s.Cwd != ""},
-		{"sandbox", s.Sandbox != nil},
-		{"network", s.Network},
-		{"allowed_domains", s.AllowedDomains != nil},
-		{"denied_domains", s.DeniedDomains != nil},
-	}
-	http := []keySet{
-		{"bearer_token_env_var", s.BearerTokenEnvVar != ""},
-		{"http_headers", s.HTTPHeaders != nil},
-		{"env_http_headers", s.EnvHTTPHeaders != nil},
-		{"http_headers_helper", s.HTTPHeadersHelper != nil},
-		{"auth", s.Auth != ""},
-		{"oauth", s.OAuth != MCPOAuth{}},
-		{"oauth_resource", s.OAuthResource != ""},
-		{"scopes", s.Scopes != nil},
 	}
 	switch {
 	case s.Command == "" && s.URL == "":
@@ -274,11 +301,11 @@ func (s MCPServer) check(name string) (msg, hint string) {
 	case s.Command != "" && s.URL != "":
 		return "it has both command and url", "keep one of them"
 	case s.Command != "":
-		if key := firstSet(http); key != "" {
+		for key := range keysFor(s, "http") {
 			return key + " is not supported for stdio", "remove it, or set url in place of command"
 		}
 	default:
-		if key := firstSet(stdio); key != "" {
+		for key := range keysFor(s, "stdio") {
 			return key + " is not supported for streamable_http", "remove it, or set command in place of url"
 		}
 		if !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
@@ -305,8 +332,9 @@ func (s MCPServer) checkValues() (msg, hint string) {
 				"only variables of this machine are supported: source is \"local\" or left out"
 		}
 	}
-	if msg, hint := s.checkSandbox(); msg != "" {
-		return msg, hint
+	if _, _, fault := s.parseSandbox(); fault != "" {
+		return fault, "sandbox is \"none\", \"read-only\", \"workspace-write\", " +
+			"or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
 	}
 	if msg, hint := s.checkHosts(); msg != "" {
 		return msg, hint
@@ -341,79 +369,10 @@ func (s MCPServer) checkValues() (msg, hint string) {
 	return "", ""
 }
 
-func (s MCPServer) checkSandbox() (msg, hint string) {
-	hint = "sandbox is \"none\", \"read-only\", \"workspace-write\", " +
-		"or a table like { mode = \"read-only\", writable_roots = [\"/data\"] }"
-	switch v := s.Sandbox.(type) {
-	case nil, string:
-	case map[string]any:
-		for key, val := range v {
-			if !validSandboxKey(key, val) {
-				return fmt.Sprintf("sandbox: unknown setting %s = %v", key, val), hint
-			}
-		}
-	default:
-		return "sandbox is neither a word nor a table", hint
-	}
-	switch word, _ := s.Confinement(); word {
-	case "", "none", "read-only", "workspace-write":
-		return "", ""
-	default:
-		return fmt.Sprintf("unknown sandbox %q", word), hint
-	}
-}
-
-// keySet is a key and whether it is set.
-type keySet struct {
-	key string
-	set bool
-}
-
-// validSandboxKey reports whether a sandbox table may contain the key with this value.
-func validSandboxKey(key string, v any) bool {
-	switch v := v.(type) {
-	case string:
-		return key == "mode"
-	case []any:
-		notString := func(root any) bool { _, ok := root.(string); return !ok }
-		return key == "writable_roots" && !slices.ContainsFunc(v, notString)
-	}
-	return false
-}
-
-func firstSet(keys []keySet) string {
-	for _, k := range keys {
-		if k.set {
-			return k.key
-		}
-	}
-	return ""
-}
+var (
+	nameForm      = lazyregexp.New(`^[A-Za-z0-9_:@/.-]{1,64}$`)
+	invalidInName = lazyregexp.New(`[^A-Za-z0-9_:@/.-]`)
+)
 
 // NameFrom returns a valid server name, with invalid characters replaced by "_".
-func NameFrom(name string) string {
-	return strings.Map(func(r rune) rune {
-		if validName(string(r)) {
-			return r
-		}
-		return '_'
-	}, name)
-}
-
-func validName(name string) bool {
-	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
-		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !alphanumeric && !strings.ContainsRune("-_:@/.", r)
-	}) < 0
-}
-
-// lineOfTable returns the line of [mcp_servers.NAME], or 0.
-func lineOfTable(text []byte, name string) int {
-	for i, line := range strings.Split(string(text), "\n") {
-		inner, ok := strings.CutPrefix(strings.TrimSpace(line), "[mcp_servers.")
-		if ok && strings.Trim(strings.TrimSuffix(strings.TrimSpace(inner), "]"), `"'`) == name {
-			return i + 1
-		}
-	}
-	return 0
-}
+func NameFrom(name string) string { return invalidInName.ReplaceAllString(name, "_") }

@@ -2,8 +2,7 @@ package config
 
 // Tools is [tools]: the built-in tools.
 type Tools struct {
-	// Enabled are tools that are off by default: write_file, shell_command, local_shell,
-	// container.exec.
+	// Enabled are tools that are off by default: write_file, shell_command, local_shell, container.exec.
 	Enabled      []string `toml:"enabled"`
 	Disabled     []string `toml:"disabled"`      // tools to turn off
 	OutputTokens int      `toml:"output_tokens"` // maximum per result, default 10000

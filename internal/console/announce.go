@@ -33,38 +33,23 @@ type Announcement struct {
 	file string
 }
 
-func newSecret() []byte {
-	b := make([]byte, 32)
-	rand.Read(b) // never fails
-	return b
-}
-
-// Announce writes a file in dir that says that the console is at url, and returns a
-// function that removes it.
+// Announce writes a file in dir that says that the console is at url, and returns a function that removes it.
 func (c *Console) Announce(dir, url string) (remove func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("announcing the console: %w", err)
-	}
 	b, err := json.Marshal(Announcement{
 		About:  c.opts.About,
 		URL:    url,
-		Prefix: c.opts.Prefix,
+		Prefix: prefix,
 		Secret: hex.EncodeToString(c.secret),
 	})
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, "new-*") // mode 0600
-	if err != nil {
-		return nil, fmt.Errorf("announcing the console: %w", err)
-	}
 	name := filepath.Join(dir, strings.ToLower(rand.Text()[:12])+".json")
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = os.WriteFile(name, b, 0o600) // a reader skips what is not complete yet
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		os.Remove(name)
 		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
 	return func() { os.Remove(name) }, nil
@@ -166,19 +151,17 @@ func proof(secret []byte, words ...string) string {
 }
 
 // issueCode returns a login code to a local client that knows the secret.
-func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) {
+func (c *Console) issueCode(w http.ResponseWriter, r *http.Request) (any, error) {
 	var in codeRequest
 	if _, browser := r.Header["Origin"]; browser || r.Header.Get("Sec-Fetch-Site") != "" {
-		fail(w, http.StatusForbidden, errors.New("not for browsers"))
-		return
+		return nil, &failure{http.StatusForbidden, errors.New("not for browsers")}
 	}
-	if !read(w, r, &in) {
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	if len(in.Nonce) < 16 || !hmac.Equal([]byte(in.Proof), []byte(proof(c.secret, "ask", in.Nonce))) {
-		c.rejectCode(w, r)
-		return
+		return nil, c.rejectCode(r)
 	}
 	code := c.logins.newCode()
-	reply(w, codeReply{Code: code, Proof: proof(c.secret, "give", in.Nonce, code)})
+	return codeReply{Code: code, Proof: proof(c.secret, "give", in.Nonce, code)}, nil
 }

@@ -16,70 +16,103 @@ import (
 
 const maxBody = 64 << 10 // bytes of a request
 
+// A handler answers a request with a value that is sent as JSON; a nil value is not sent.
+// An error that is a *[failure] decides the status.
+type handler func(http.ResponseWriter, *http.Request) (any, error)
+
+// A sessionHandler is a handler for a logged-in browser.
+type sessionHandler func(http.ResponseWriter, *http.Request, *browserSession) (any, error)
+
+// A failure is an error with the status of its response.
+type failure struct {
+	status int
+	error
+}
+
 func (c *Console) routes() {
-	p := c.opts.Prefix
-	c.mux.HandleFunc("GET "+p+"/", c.static)
-	c.mux.HandleFunc("POST "+p+"/login", mutating(c.login))
-	c.mux.HandleFunc("POST "+p+"/code", c.issueCode)
-	c.mux.HandleFunc("POST "+p+"/logout", mutating(c.logout))
-	get := func(path string, f func(http.ResponseWriter, *http.Request, *browserSession)) {
-		c.mux.HandleFunc("GET "+p+"/api/"+path, c.authenticated(f))
+	handle := func(pattern string, h handler) {
+		method, path, _ := strings.Cut(pattern, " ")
+		if method == http.MethodPost {
+			h = mutating(h)
+		}
+		c.mux.Handle(method+" "+prefix+path, h)
 	}
-	post := func(path string, f func(http.ResponseWriter, *http.Request, *browserSession)) {
-		c.mux.HandleFunc("POST "+p+"/api/"+path, mutating(c.authenticated(f)))
+	api := func(pattern string, available bool, f sessionHandler) {
+		if !available {
+			f = unavailable
+		}
+		handle(pattern, c.authenticated(f))
 	}
-	get("about", c.about)
-	get("events", c.events)
-	post("approvals/{id}", c.decide)
-	get("calls/{id}/output", c.callOutput)
-	get("servers/{name}", c.serverTools)
-	post("servers/{name}/restart", c.restart)
-	post("servers/{name}/accept", c.accept)
-	get("sessions/{worker}/{id}", c.sessionOutput)
-	post("rules/remove", c.removeRule)
-	post("rules/forget", c.forget)
+	c.mux.HandleFunc("GET "+prefix+"/", c.static)
+	c.mux.Handle("POST "+prefix+"/code", handler(c.issueCode))
+	handle("POST /login", c.login)
+	api("POST /logout", true, c.logout)
+	api("GET /api/about", true, c.about)
+	api("GET /api/events", true, c.events)
+	api("POST /api/approvals/{id}", true, c.decide)
+	api("GET /api/calls/{id}/output", c.opts.Record != "", c.callOutput)
+	api("GET /api/servers/{name}", c.opts.Servers != nil, c.serverTools)
+	api("POST /api/servers/{name}/restart", c.opts.Servers != nil, c.restart)
+	api("POST /api/servers/{name}/accept", c.opts.Servers != nil, c.accept)
+	api("GET /api/sessions/{worker}/{id}", c.opts.Sessions != nil, c.sessionOutput)
+	api("POST /api/rules/remove", c.opts.Rules != nil, c.removeRule)
+	api("POST /api/rules/forget", c.opts.Rules != nil, c.forget)
 }
 
-// read decodes a JSON request strictly. If that fails, it writes the error response and
-// returns false.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, err := h(w, r)
 	if err != nil {
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", maxBody))
-		return false
+		fail(w, err)
+		return
 	}
-	if rawjson.Unique(body) != nil || rawjson.UnmarshalKnown(body, v) != nil {
-		fail(w, http.StatusBadRequest, errors.New("invalid request"))
-		return false
+	if v == nil {
+		return
 	}
-	return true
-}
-
-func reply(w http.ResponseWriter, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		fail(w, http.StatusInternalServerError, fmt.Errorf("bug: encoding the response: %w", err))
+		fail(w, fmt.Errorf("bug: encoding the response: %w", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(b)
 }
 
-func fail(w http.ResponseWriter, status int, err error) {
+// fail sends err, as an internal error unless it is a *[failure].
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if f, ok := errors.AsType[*failure](err); ok {
+		status = f.status
+	}
 	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // strings marshal
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(b)
 }
 
-var errUnavailable = errors.New("not available in this console")
+// read decodes a JSON request strictly.
+func read(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return &failure{http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", maxBody)}
+	}
+	if rawjson.Unique(body) != nil || rawjson.UnmarshalKnown(body, v) != nil {
+		return &failure{http.StatusBadRequest, errors.New("invalid request")}
+	}
+	return nil
+}
 
-func (c *Console) about(w http.ResponseWriter, _ *http.Request, v *browserSession) {
-	reply(w, struct {
+var errUnavailable = &failure{http.StatusNotFound, errors.New("not available in this console")}
+
+func unavailable(http.ResponseWriter, *http.Request, *browserSession) (any, error) {
+	return nil, errUnavailable
+}
+
+func (c *Console) about(_ http.ResponseWriter, _ *http.Request, v *browserSession) (any, error) {
+	return struct {
 		About
 		Until any      `json:"until"`
 		Views []string `json:"views"`
-	}{c.opts.About, v.until, c.views()})
+	}{c.opts.About, v.until, c.views()}, nil
 }
 
 // views returns the names of the available views.
@@ -90,7 +123,7 @@ func (c *Console) views() []string {
 		there bool
 	}{
 		{"approvals", c.opts.Approvals != nil},
-		{"calls", c.opts.Calls != nil},
+		{"calls", c.opts.Record != ""},
 		{"servers", c.opts.Servers != nil},
 		{"sessions", c.opts.Sessions != nil},
 		{"rules", c.opts.Rules != nil},
@@ -108,132 +141,103 @@ func isFullID(id string) bool {
 	return len(id) == 8 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *browserSession) {
+func (c *Console) decide(w http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	var in struct {
 		Answer gate.Answer `json:"answer"`
 	}
-	if !read(w, r, &in) {
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	id := r.PathValue("id")
 	if c.opts.Approvals == nil || !isFullID(id) {
-		fail(w, http.StatusNotFound, fmt.Errorf("%w: %q", approvals.ErrUnknown, id))
-		return
+		return nil, &failure{http.StatusNotFound, fmt.Errorf("%w: %q", approvals.ErrUnknown, id)}
 	}
 	e, err := c.opts.Approvals.Decide(id, in.Answer)
 	switch {
 	case errors.Is(err, approvals.ErrUnknown):
-		fail(w, http.StatusNotFound, err)
+		return nil, &failure{http.StatusNotFound, err}
 	case errors.Is(err, approvals.ErrAnswered):
-		fail(w, http.StatusConflict, err)
+		return nil, &failure{http.StatusConflict, err}
 	case err != nil:
-		fail(w, http.StatusBadRequest, err)
-	default:
-		c.log.Info("console: answered", "approval", e.ID, "answer", in.Answer)
-		reply(w, map[string]any{"id": e.ID, "answer": in.Answer})
+		return nil, &failure{http.StatusBadRequest, err}
 	}
+	c.log.Info("console: answered", "approval", e.ID, "answer", in.Answer)
+	return map[string]any{"id": e.ID, "answer": in.Answer}, nil
 }
 
-func (c *Console) callOutput(w http.ResponseWriter, r *http.Request, _ *browserSession) {
-	if c.opts.Calls == nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
-	}
-	text, ok := c.opts.Calls.Output(r.PathValue("id"))
-	reply(w, map[string]any{"kept": ok, "text": text})
+func (c *Console) callOutput(_ http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
+	text, ok := c.opts.Outputs.Get(r.PathValue("id"))
+	return map[string]any{"kept": ok, "text": text}, nil
 }
 
-func (c *Console) serverTools(w http.ResponseWriter, r *http.Request, _ *browserSession) {
-	if c.opts.Servers == nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
-	}
+func (c *Console) serverTools(_ http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	tools, digest, err := c.opts.Servers.Tools(r.PathValue("name"))
 	if err != nil {
-		fail(w, http.StatusNotFound, err)
-		return
+		return nil, &failure{http.StatusNotFound, err}
 	}
-	if tools == nil {
-		tools = []ServerTool{}
-	}
-	reply(w, map[string]any{"tools": tools, "digest": digest})
+	return map[string]any{"tools": orEmpty(tools), "digest": digest}, nil
 }
 
-func (c *Console) restart(w http.ResponseWriter, r *http.Request, _ *browserSession) {
-	c.serverAction(w, r, &struct{}{}, func(name string) error { return c.opts.Servers.Restart(name) })
+func (c *Console) restart(w http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
+	return c.changeServer(w, r, &struct{}{}, func(name string) error { return c.opts.Servers.Restart(name) })
 }
 
-func (c *Console) accept(w http.ResponseWriter, r *http.Request, _ *browserSession) {
+func (c *Console) accept(w http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	var in struct {
 		Digest string `json:"digest"`
 	}
-	c.serverAction(w, r, &in, func(name string) error { return c.opts.Servers.Accept(name, in.Digest) })
+	return c.changeServer(w, r, &in, func(name string) error { return c.opts.Servers.Accept(name, in.Digest) })
 }
 
-func (c *Console) serverAction(w http.ResponseWriter, r *http.Request, in any, do func(name string) error) {
-	if !read(w, r, in) {
-		return
-	}
-	if c.opts.Servers == nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
+func (c *Console) changeServer(
+	w http.ResponseWriter, r *http.Request, in any, change func(name string) error,
+) (any, error) {
+	if err := read(w, r, in); err != nil {
+		return nil, err
 	}
 	name := r.PathValue("name")
-	if err := do(name); err != nil {
-		fail(w, http.StatusConflict, err)
-		return
+	if err := change(name); err != nil {
+		return nil, &failure{http.StatusConflict, err}
 	}
 	c.log.Info("console: server", "downstream", name, "path", r.URL.Path)
-	reply(w, map[string]any{})
+	return map[string]any{}, nil
 }
 
-func (c *Console) sessionOutput(w http.ResponseWriter, r *http.Request, _ *browserSession) {
+func (c *Console) sessionOutput(_ http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	from, err := strconv.ParseInt(r.FormValue("from"), 10, 64)
-	if c.opts.Sessions == nil || err != nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
+	if err != nil {
+		return nil, errUnavailable
 	}
 	out, err := c.opts.Sessions.Output(r.Context(), r.PathValue("worker"), r.PathValue("id"), from)
 	if err != nil {
-		fail(w, http.StatusNotFound, err)
-		return
+		return nil, &failure{http.StatusNotFound, err}
 	}
-	reply(w, out)
+	return out, nil
 }
 
-func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *browserSession) {
+func (c *Console) removeRule(w http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	var in struct {
 		Line int    `json:"line"`
 		Text string `json:"text"`
 	}
-	if !read(w, r, &in) {
-		return
-	}
-	if c.opts.Rules == nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	if err := c.opts.Rules.Remove(in.Line, in.Text); err != nil {
-		fail(w, http.StatusConflict, err)
-		return
+		return nil, &failure{http.StatusConflict, err}
 	}
 	c.log.Info("console: a rule was removed", "rule", in.Text)
-	reply(w, map[string]any{})
+	return map[string]any{}, nil
 }
 
-func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *browserSession) {
+func (c *Console) forget(w http.ResponseWriter, r *http.Request, _ *browserSession) (any, error) {
 	var in gate.SessionApproval
-	if !read(w, r, &in) {
-		return
-	}
-	if c.opts.Rules == nil {
-		fail(w, http.StatusNotFound, errUnavailable)
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	if err := c.opts.Rules.Forget(in); err != nil {
-		fail(w, http.StatusConflict, err)
-		return
+		return nil, &failure{http.StatusConflict, err}
 	}
 	c.log.Info("console: an answer was forgotten", "caller", in.Caller, "key", in.Key)
-	reply(w, map[string]any{})
+	return map[string]any{}, nil
 }

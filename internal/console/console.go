@@ -1,7 +1,7 @@
 // Package console is a web page that shows pending approvals and past calls, and on which
 // a person answers. It is an [http.Handler].
 //
-//	c := console.New(console.Options{Approvals: queue, Calls: record})
+//	c := console.New(console.Options{Approvals: queue, Record: stateDir})
 //	defer c.Close()
 //	mux.Handle("/console/", c)
 //	link := c.Link("http://127.0.0.1:8321") // logs one browser in, once
@@ -18,6 +18,7 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -30,17 +31,19 @@ import (
 	"time"
 
 	"toolgate/internal/approvals"
-	"toolgate/internal/audit"
 	"toolgate/internal/gate"
 )
+
+// prefix is the path at which a console is mounted.
+const prefix = "/console"
 
 // Options configure a [Console]. A view whose source is nil is not available.
 type Options struct {
 	About     About
-	Prefix    string   // path at which it is mounted, default "/console"
 	Hosts     []string // allowed host names, besides the loopback
-	Approvals Approvals
-	Calls     Calls
+	Approvals *approvals.Queue
+	Record    string   // folder of the record of calls
+	Outputs   *Outputs // results of these calls; may be nil
 	Servers   Servers
 	Sessions  Sessions
 	Rules     Rules
@@ -55,22 +58,6 @@ type About struct {
 	Started   time.Time `json:"started,omitzero"`
 }
 
-// Approvals is the approval queue, as implemented by *[approvals.Queue].
-type Approvals interface {
-	Waiting() ([]approvals.Entry, error)
-	Decide(id string, a gate.Answer) (approvals.Entry, error)
-}
-
-// Calls is the record of calls.
-type Calls interface {
-	// Follow calls each for the last calls, oldest first, and then for every new
-	// call, until ctx ends or each returns an error.
-	Follow(ctx context.Context, last int, each func(audit.Entry) error) error
-
-	// Output returns the result of a call if it was kept. It may be truncated.
-	Output(id string) (text string, ok bool)
-}
-
 // A Server is a downstream server.
 type Server struct {
 	Name    string   `json:"name"`
@@ -83,8 +70,7 @@ type Server struct {
 	Changed int      `json:"changed"` // tools to be reviewed
 }
 
-// A ServerTool is one tool of a server. Before is its last accepted definition, if it
-// has changed.
+// A ServerTool is one tool of a server. Before is its last accepted definition, if it has changed.
 type ServerTool struct {
 	Name    string          `json:"name"`
 	Changed bool            `json:"changed,omitempty"`
@@ -145,18 +131,15 @@ type RuleFile struct {
 type Rules interface {
 	Files() ([]RuleFile, error)
 
-	// Remove removes a line from the file that "always" writes to, if the line
-	// still has that text. Lines count from 1.
+	// Remove removes a line from the file that "always" writes to, if the line still has that text. Lines count from 1.
 	Remove(line int, text string) error
 
-	// Remembered returns the answers that are valid for a session. Forget
-	// revokes one.
+	// Remembered returns the answers that are valid for a session. Forget revokes one.
 	Remembered() []gate.SessionApproval
 	Forget(gate.SessionApproval) error
 }
 
-// A Console serves the page and its API. The caller must close it. It may be used
-// concurrently.
+// A Console serves the page and its API. The caller must close it. It may be used concurrently.
 type Console struct {
 	opts   Options
 	log    *slog.Logger
@@ -191,28 +174,23 @@ func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Prefix == "" {
-		o.Prefix = "/console"
-	}
 	c := &Console{
 		opts:   o,
 		log:    o.Log,
-		logins: newLogins(o.Prefix),
+		logins: newLogins(),
 		pages:  map[string]page{},
-		secret: newSecret(),
+		secret: make([]byte, 32),
 		mux:    http.NewServeMux(),
 	}
+	rand.Read(c.secret) // never fails
 	c.life, c.stop = context.WithCancel(context.Background())
-	list, err := fs.ReadDir(files, "page")
-	if err != nil {
-		panic("console.New: " + err.Error()) // embedded in the binary
-	}
-	for _, f := range list {
-		body, err := files.ReadFile("page/" + f.Name())
+	names, _ := fs.Glob(files, "page/*")
+	for _, name := range names {
+		body, err := files.ReadFile(name)
 		if err != nil {
-			panic("console.New: " + err.Error())
+			panic("console.New: " + err.Error()) // embedded in the binary
 		}
-		c.pages[f.Name()] = page{contentTypes[path.Ext(f.Name())], body}
+		c.pages[path.Base(name)] = page{contentTypes[path.Ext(name)], body}
 	}
 	c.pages[""] = c.pages["index.html"]
 	c.routes()
@@ -229,7 +207,7 @@ func (c *Console) Close() {
 // Link returns a login link for one browser. It is valid once and for two minutes. Base
 // is a URL without path, such as "http://127.0.0.1:8321".
 func (c *Console) Link(base string) string {
-	return base + c.opts.Prefix + "/#code=" + c.logins.newCode()
+	return base + prefix + "/#code=" + c.logins.newCode()
 }
 
 // contentSecurityPolicy forbids inline code, external resources, markup from strings and framing.
@@ -249,11 +227,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	if err := c.checkOrigin(r); err != nil {
 		c.log.Warn("console: request refused", "why", err, "from", r.RemoteAddr)
-		fail(w, http.StatusForbidden, err)
+		fail(w, &failure{http.StatusForbidden, err})
 		return
 	}
 	if c.life.Err() != nil { // 503, so that the page does not log out
-		fail(w, http.StatusServiceUnavailable, errors.New("toolgate is ending"))
+		fail(w, &failure{http.StatusServiceUnavailable, errors.New("toolgate is ending")})
 		return
 	}
 	c.mux.ServeHTTP(w, r)
@@ -261,9 +239,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // static serves the files of the page, which contain nothing secret.
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
-	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, c.opts.Prefix+"/")]
+	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, prefix+"/")]
 	if !ok {
-		fail(w, http.StatusNotFound, errNotFound)
+		fail(w, &failure{http.StatusNotFound, errors.New("not found")})
 		return
 	}
 	w.Header().Set("Content-Type", p.contentType)

@@ -29,18 +29,6 @@ import (
 	"toolgate/policy"
 )
 
-// record is the record in a folder.
-type record struct {
-	dir string
-	console.Outputs
-}
-
-func (r *record) Follow(ctx context.Context, last int, each func(audit.Entry) error) error {
-	return audit.Follow(ctx, r.dir, audit.Filter{Last: last}, each)
-}
-
-func (r *record) Output(id string) (string, bool) { return r.Get(id) }
-
 // house is a small thing for each of the other sources, which notes what was
 // asked of it.
 type house struct {
@@ -97,11 +85,11 @@ func (r rules) Forget(m gate.SessionApproval) error { return r.note("forget", m.
 // A fixture is a console with everything behind it.
 type fixture struct {
 	*console.Console
-	t     *testing.T
-	list  *approvals.Queue
-	calls *record
-	log   *audit.Log
-	house *house
+	t       *testing.T
+	list    *approvals.Queue
+	outputs console.Outputs
+	log     *audit.Log
+	house   *house
 }
 
 const host = "127.0.0.1:8321"
@@ -109,7 +97,7 @@ const host = "127.0.0.1:8321"
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir := t.TempDir()
-	f := &fixture{t: t, calls: &record{dir: dir}, house: &house{}}
+	f := &fixture{t: t, house: &house{}}
 	var err error
 	f.list, err = approvals.Open(filepath.Join(dir, "approvals"))
 	require.NoError(t, err)
@@ -121,7 +109,8 @@ func newFixture(t *testing.T) *fixture {
 	f.Console = console.New(console.Options{
 		About:     console.About{Version: "v", Workspace: "/ws"},
 		Approvals: f.list,
-		Calls:     f.calls,
+		Record:    dir,
+		Outputs:   &f.outputs,
 		Servers:   servers{f.house},
 		Sessions:  sessions{f.house},
 		Rules:     rules{f.house},

@@ -26,14 +26,11 @@ const (
 	callsBufferSize = 64
 )
 
-var errTooManyStreams = errors.New("too many pages are open; close one")
-
 // events serves server-sent events. "approvals", "servers", "sessions" and "rules" each
 // carry a whole view when it has changed; "call" carries one call.
-func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSession) {
+func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSession) (any, error) {
 	if !c.logins.openStream(v, &c.streams) {
-		fail(w, http.StatusTooManyRequests, errTooManyStreams)
-		return
+		return nil, &failure{http.StatusTooManyRequests, errors.New("too many pages are open; close one")}
 	}
 	defer c.streams.Done()
 	defer c.logins.closeStream(v)
@@ -48,8 +45,8 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 	rc.SetReadDeadline(time.Time{}) // the server's read timeout must not end the stream
 	s := &stream{w: w, rc: rc, sent: map[string][]byte{}}
 	calls := c.followCalls(ctx)
-	look, slow, beat := time.NewTicker(fastInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
-	defer look.Stop()
+	fast, slow, beat := time.NewTicker(fastInterval), time.NewTicker(slowInterval), time.NewTicker(heartbeat)
+	defer fast.Stop()
 	defer slow.Stop()
 	defer beat.Stop()
 	s.raw(": open\n\n")
@@ -58,12 +55,12 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 	for s.err == nil {
 		select {
 		case <-ctx.Done():
-			return
+			return nil, nil
 		case <-v.ended:
-			return
+			return nil, nil
 		case call := <-calls:
 			s.send("call", call)
-		case <-look.C:
+		case <-fast.C:
 			c.sendApprovals(s)
 		case <-slow.C:
 			c.sendViews(ctx, s)
@@ -71,10 +68,10 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, v *browserSessi
 			s.raw(": still here\n\n")
 		}
 	}
+	return nil, nil
 }
 
-// openStream counts a new stream and adds it to busy under the lock, so that
-// [Console.Close] cannot miss it.
+// openStream counts a new stream and adds it to busy under the lock, so that [Console.Close] cannot miss it.
 func (l *logins) openStream(v *browserSession, busy *sync.WaitGroup) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,11 +102,11 @@ type call struct {
 // followCalls returns a channel with the calls of the record. It ends with ctx.
 func (c *Console) followCalls(ctx context.Context) <-chan call {
 	calls := make(chan call, callsBufferSize)
-	if c.opts.Calls == nil {
+	if c.opts.Record == "" {
 		return calls
 	}
 	c.streams.Go(func() { // ends with ctx
-		err := c.opts.Calls.Follow(ctx, firstCalls, func(e audit.Entry) error {
+		err := audit.Follow(ctx, c.opts.Record, audit.Filter{Last: firstCalls}, func(e audit.Entry) error {
 			select {
 			case calls <- call{bytes.Clone(e.Line), e.Subject()}:
 				return nil
@@ -129,39 +126,28 @@ func (c *Console) sendApprovals(s *stream) {
 		return
 	}
 	list, err := c.opts.Approvals.Waiting()
-	if list == nil {
-		list = []approvals.Entry{}
-	}
 	s.changed("approvals", map[string]any{
-		"list": list, "error": text(err), "lifetime": int(approvals.Lifetime / time.Second),
+		"list": orEmpty(list), "error": text(err), "lifetime": int(approvals.Lifetime / time.Second),
 	})
 }
 
 func (c *Console) sendViews(ctx context.Context, s *stream) {
 	if c.opts.Servers != nil {
-		list := c.opts.Servers.List()
-		if list == nil {
-			list = []Server{}
-		}
-		s.changed("servers", map[string]any{"list": list})
+		s.changed("servers", map[string]any{"list": orEmpty(c.opts.Servers.List())})
 	}
 	if c.opts.Sessions != nil {
-		list := c.opts.Sessions.List(ctx)
-		if list == nil {
-			list = []Session{}
-		}
-		s.changed("sessions", map[string]any{"list": list})
+		s.changed("sessions", map[string]any{"list": orEmpty(c.opts.Sessions.List(ctx))})
 	}
 	if c.opts.Rules != nil {
 		list, err := c.opts.Rules.Files()
-		if list == nil {
-			list = []RuleFile{}
-		}
 		s.changed("rules", map[string]any{
-			"list": list, "error": text(err), "remembered": c.opts.Rules.Remembered(),
+			"list": orEmpty(list), "error": text(err), "remembered": c.opts.Rules.Remembered(),
 		})
 	}
 }
+
+// orEmpty returns list, which JSON shows as [] even if it is nil.
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
 func text(err error) string {
 	if err == nil {

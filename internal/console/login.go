@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -31,18 +32,18 @@ const (
 const TokenHeader = "X-Toolgate-Console"
 
 var (
-	errNotFound    = errors.New("not found")
-	errNotLoggedIn = errors.New("not logged in; run `toolgate console` and open the link that it prints")
-	errBadCode     = errors.New("this link was used before, has expired, or belongs to another toolgate; " +
-		"run `toolgate console` for another")
-	errBusy = errors.New("too many invalid codes at once; try again")
+	errNotLoggedIn = &failure{http.StatusUnauthorized,
+		errors.New("not logged in; run `toolgate console` and open the link that it prints")}
+	errBadCode = &failure{http.StatusUnauthorized,
+		errors.New("this link was used before, has expired, or belongs to another toolgate; " +
+			"run `toolgate console` for another")}
+	errBusy = &failure{http.StatusTooManyRequests, errors.New("too many invalid codes at once; try again")}
 )
 
 // logins keeps the login codes and browser sessions. Codes and tokens are stored as
 // digests, so that the time of a lookup reveals nothing about them.
 type logins struct {
 	cookie  string // cookie name, unique to each gate because they share a host
-	prefix  string
 	failing chan struct{}
 
 	mu       sync.Mutex
@@ -57,16 +58,16 @@ func digestOf(s string) digest { return sha256.Sum256([]byte(s)) }
 
 // A browserSession is one logged-in browser.
 type browserSession struct {
+	cookie  digest
 	token   digest
 	until   time.Time
 	streams int           // protected by logins.mu
 	ended   chan struct{} // closed when the session ends
 }
 
-func newLogins(prefix string) *logins {
+func newLogins() *logins {
 	return &logins{
 		cookie:   "toolgate-console-" + strings.ToLower(rand.Text()[:10]),
-		prefix:   prefix,
 		failing:  make(chan struct{}, maxFailing),
 		codes:    map[digest]time.Time{},
 		sessions: map[digest]*browserSession{},
@@ -79,14 +80,9 @@ func (l *logins) newCode() string {
 	defer l.mu.Unlock()
 	l.expire()
 	for len(l.codes) >= maxCodes {
-		var oldest digest
-		var at time.Time
-		for k, until := range l.codes {
-			if at.IsZero() || until.Before(at) {
-				oldest, at = k, until
-			}
-		}
-		delete(l.codes, oldest)
+		delete(l.codes, slices.MinFunc(slices.Collect(maps.Keys(l.codes)), func(a, b digest) int {
+			return l.codes[a].Compare(l.codes[b])
+		}))
 	}
 	text := rand.Text()
 	if !l.closed {
@@ -98,27 +94,23 @@ func (l *logins) newCode() string {
 // expire removes expired codes and sessions.
 func (l *logins) expire() {
 	now := time.Now()
-	for k, until := range l.codes {
-		if !now.Before(until) {
-			delete(l.codes, k)
-		}
-	}
-	for k, v := range l.sessions {
+	maps.DeleteFunc(l.codes, func(_ digest, until time.Time) bool { return !now.Before(until) })
+	for _, v := range l.sessions {
 		if !now.Before(v.until) {
-			l.end(k)
+			l.end(v)
 		}
 	}
 }
 
-func (l *logins) end(k digest) {
-	if v, ok := l.sessions[k]; ok {
+// end ends a session unless it has ended.
+func (l *logins) end(v *browserSession) {
+	if l.sessions[v.cookie] == v {
 		close(v.ended)
-		delete(l.sessions, k)
+		delete(l.sessions, v.cookie)
 	}
 }
 
-// redeem exchanges a code for a session. A code can be redeemed once; ok is false if it
-// is invalid.
+// redeem exchanges a code for a session. A code can be redeemed once; ok is false if it is invalid.
 func (l *logins) redeem(code string) (cookie, token string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,47 +121,41 @@ func (l *logins) redeem(code string) (cookie, token string, ok bool) {
 	}
 	delete(l.codes, k)
 	for len(l.sessions) >= maxSessions {
-		var oldest digest
-		var at time.Time
-		for k, v := range l.sessions {
-			if at.IsZero() || v.until.Before(at) {
-				oldest, at = k, v.until
-			}
-		}
-		l.end(oldest)
+		l.end(slices.MinFunc(slices.Collect(maps.Values(l.sessions)), func(a, b *browserSession) int {
+			return a.until.Compare(b.until)
+		}))
 	}
 	cookie, token = rand.Text(), rand.Text()
 	l.sessions[digestOf(cookie)] = &browserSession{
-		token: digestOf(token),
-		until: time.Now().Add(sessionLife),
-		ended: make(chan struct{}),
+		cookie: digestOf(cookie),
+		token:  digestOf(token),
+		until:  time.Now().Add(sessionLife),
+		ended:  make(chan struct{}),
 	}
 	return cookie, token, true
 }
 
-// session returns the session of a request, or nil. The request must have both the
-// cookie and the token.
-func (l *logins) session(r *http.Request) (*browserSession, digest) {
+// session returns the session of a request, or nil. The request must have both the cookie and the token.
+func (l *logins) session(r *http.Request) *browserSession {
 	cookie, err := r.Cookie(l.cookie)
 	if err != nil || cookie.Value == "" {
-		return nil, digest{}
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
-	k := digestOf(cookie.Value)
-	v := l.sessions[k]
+	v := l.sessions[digestOf(cookie.Value)]
 	token := digestOf(r.Header.Get(TokenHeader))
 	if v == nil || subtle.ConstantTimeCompare(token[:], v.token[:]) != 1 {
-		return nil, digest{}
+		return nil
 	}
-	return v, k
+	return v
 }
 
-func (l *logins) logout(k digest) {
+func (l *logins) logout(v *browserSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end(k)
+	l.end(v)
 }
 
 func (l *logins) close() {
@@ -177,8 +163,8 @@ func (l *logins) close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	clear(l.codes)
-	for k := range l.sessions {
-		l.end(k)
+	for _, v := range l.sessions {
+		l.end(v)
 	}
 }
 
@@ -189,71 +175,62 @@ func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, value string)
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: l.cookie, Value: value, Path: l.prefix + "/", MaxAge: age,
+		Name: l.cookie, Value: value, Path: prefix + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https",
 	})
 }
 
 // login exchanges a code for a session.
-func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+func (c *Console) login(w http.ResponseWriter, r *http.Request) (any, error) {
 	var in struct {
 		Code string `json:"code"`
 	}
-	if !read(w, r, &in) {
-		return
+	if err := read(w, r, &in); err != nil {
+		return nil, err
 	}
 	cookie, token, ok := c.logins.redeem(in.Code)
 	if !ok {
-		c.rejectCode(w, r)
-		return
+		return nil, c.rejectCode(r)
 	}
 	c.log.Info("console: browser logged in", "from", r.RemoteAddr)
 	c.logins.setCookie(w, r, cookie)
-	reply(w, map[string]any{"token": token, "until": time.Now().Add(sessionLife)})
+	return map[string]any{"token": token, "until": time.Now().Add(sessionLife)}, nil
 }
 
-// rejectCode rejects an invalid code after a delay.
-func (c *Console) rejectCode(w http.ResponseWriter, r *http.Request) {
+// rejectCode returns the error for an invalid code, after a delay.
+func (c *Console) rejectCode(r *http.Request) error {
 	select {
 	case c.logins.failing <- struct{}{}:
 		defer func() { <-c.logins.failing }()
 	default:
-		fail(w, http.StatusTooManyRequests, errBusy)
-		return
+		return errBusy
 	}
 	c.log.Warn("console: invalid login code", "from", r.RemoteAddr)
 	select {
 	case <-time.After(badCodeDelay):
 	case <-r.Context().Done():
 	}
-	fail(w, http.StatusUnauthorized, errBadCode)
+	return errBadCode
 }
 
 // authenticated wraps a handler that requires a session.
-func (c *Console) authenticated(next func(http.ResponseWriter, *http.Request, *browserSession)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := c.logins.session(r)
+func (c *Console) authenticated(next sessionHandler) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		v := c.logins.session(r)
 		if v == nil {
-			fail(w, http.StatusUnauthorized, errNotLoggedIn)
-			return
+			return nil, errNotLoggedIn
 		}
-		next(w, r, v)
+		return next(w, r, v)
 	}
 }
 
-func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	v, k := c.logins.session(r)
-	if v == nil {
-		fail(w, http.StatusUnauthorized, errNotLoggedIn)
-		return
-	}
-	c.logins.logout(k)
+func (c *Console) logout(w http.ResponseWriter, r *http.Request, v *browserSession) (any, error) {
+	c.logins.logout(v)
 	c.logins.setCookie(w, r, "")
-	reply(w, map[string]any{})
+	return map[string]any{}, nil
 }
 
-// checkOrigin rejects requests with a foreign Host, which come from DNS rebinding, and
-// requests from another origin.
+// checkOrigin rejects requests with a foreign Host, which come from DNS rebinding, and requests from another origin.
 func (c *Console) checkOrigin(r *http.Request) error {
 	if !c.isOwnHost(r.Host) {
 		return fmt.Errorf("unexpected host %q; open the address that `toolgate console` prints", r.Host)
@@ -297,18 +274,15 @@ func (c *Console) isOwnHost(host string) bool {
 	return name == "localhost" || slices.Contains(c.opts.Hosts, name)
 }
 
-// mutating accepts only JSON requests with an Origin, which browsers send with every
-// POST request.
-func mutating(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// mutating accepts only JSON requests with an Origin, which browsers send with every POST request.
+func mutating(next handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		if r.Header.Get("Origin") == "" {
-			fail(w, http.StatusForbidden, errors.New("missing Origin header"))
-			return
+			return nil, &failure{http.StatusForbidden, errors.New("missing Origin header")}
 		}
 		if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {
-			fail(w, http.StatusUnsupportedMediaType, errors.New("send application/json"))
-			return
+			return nil, &failure{http.StatusUnsupportedMediaType, errors.New("send application/json")}
 		}
-		next(w, r)
+		return next(w, r)
 	}
 }

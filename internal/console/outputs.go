@@ -22,8 +22,7 @@ type Outputs struct {
 	ids  []string // oldest first
 }
 
-// Keep stores the text of a CallToolResult, truncated and with secrets redacted as in
-// the record.
+// Keep stores the text of a CallToolResult, truncated and with secrets redacted as in the record.
 func (o *Outputs) Keep(id string, result json.RawMessage) {
 	text := textOf(result)
 	if text == "" {
@@ -44,8 +43,11 @@ func (o *Outputs) Keep(id string, result json.RawMessage) {
 	}
 }
 
-// Get returns the stored result of a call.
+// Get returns the stored result of a call. A nil *Outputs has none.
 func (o *Outputs) Get(id string) (text string, ok bool) {
+	if o == nil {
+		return "", false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text, ok = o.text[id]
@@ -75,8 +77,7 @@ func textOf(result json.RawMessage) string {
 	}
 	text := b.String()
 	if n := len(text); n > maxOutputBytes {
-		// A secret that is cut in two is not recognized, so the text near the cut is
-		// dropped as well.
+		// A secret that is cut in two is not recognized, so the text near the cut is dropped as well.
 		const edge = 256
 		head := audit.Redact(text[:maxOutputBytes/2+edge])
 		tail := audit.Redact(text[n-maxOutputBytes/2-edge:])

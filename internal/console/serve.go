@@ -17,21 +17,14 @@ import (
 // maxConnections limits the connections from other processes on this machine.
 const maxConnections = 128
 
-// A ListenError reports an address that the console does not listen on.
-type ListenError struct{ Address, Why string }
-
-func (e *ListenError) Error() string {
-	return fmt.Sprintf("console address %q: %s", e.Address, e.Why)
-}
-
-// CheckAddress returns a *[ListenError] unless address is a port on a loopback address.
+// CheckAddress returns an error unless address is a port on a loopback address.
 func CheckAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return &ListenError{address, "not HOST:PORT"}
+		return fmt.Errorf("console address %q: not HOST:PORT", address)
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return &ListenError{address, "not a loopback address; use 127.0.0.1 or [::1]"}
+		return fmt.Errorf("console address %q: not a loopback address; use 127.0.0.1 or [::1]", address)
 	}
 	return nil
 }
