@@ -34,8 +34,8 @@ var mayImport = map[string][]string{
 	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
 		"internal/lazyregexp", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
-		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",
-		"github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff",
+		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty",
+		"github.com/rogpeppe/go-internal/diff",
 	},
 
 	"internal/oauth":           {goSDK, "golang.org/x/sys"},

@@ -111,6 +111,14 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid patch: line %d: %s", e.Line, e.Msg)
 }
 
+func syntaxError(line int, format string, args ...any) error {
+	return &SyntaxError{line, fmt.Sprintf(format, args...)}
+}
+
+func emptyHunk(h *Hunk) error {
+	return syntaxError(h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'")
+}
+
 // oldLines returns the lines that the hunk expects in the file.
 func (h *Hunk) oldLines() []Line { return h.without('+') }
 
