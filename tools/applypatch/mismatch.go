@@ -3,7 +3,6 @@ package applypatch
 import (
 	"bytes"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"unicode"
 
@@ -142,28 +141,19 @@ func lettersAndDigits(s string) string {
 	}, s)
 }
 
-// looseKey returns a hash of the letters and digits of s, or 0 if it has none.
-func looseKey(s string) uint64 {
-	b := lettersAndDigits(s)
-	if b == "" {
-		return 0
-	}
-	return maphash.String(seed, b)
-}
-
-// byVotes lets every line of the file with the loose key of a line of old vote
-// for the start of old. Long lines have more weight.
+// byVotes lets every line of the file with the letters and digits of a line of old
+// vote for the start of old. Long lines have more weight.
 func (t *text) byVotes(old []Line) (start int, ok bool) {
-	where := map[uint64][]int{}
+	where := map[string][]int{}
 	for i, l := range old {
-		if k := looseKey(l.Text); k != 0 {
-			where[k] = append(where[k], i)
+		if loose := lettersAndDigits(l.Text); loose != "" {
+			where[loose] = append(where[loose], i)
 		}
 	}
 	votes := map[int]int{}
 	best, most := 0, 0
-	for i, k := range t.looseKeys() {
-		for _, j := range where[k] {
+	for i, loose := range t.looseLines() {
+		for _, j := range where[loose] {
 			at := max(0, i-j)
 			votes[at] += 4 + min(len(old[j].Text), 40)
 			if votes[at] > most {
@@ -245,9 +235,9 @@ func (p pairs) similarity(q pairs) float64 {
 func (t *text) endOf(old []Line, start int) int {
 	const slack = 10
 	for j := len(old) - 1; j > 0; j-- {
-		k := looseKey(old[j].Text)
-		for i := start; k != 0 && i < min(len(t.lines), start+j+slack); i++ {
-			if t.looseKeys()[i] == k {
+		want := lettersAndDigits(old[j].Text)
+		for i := start; want != "" && i < min(len(t.lines), start+j+slack); i++ {
+			if t.looseLines()[i] == want {
 				return min(len(t.lines), i+len(old)-j)
 			}
 		}

@@ -120,19 +120,13 @@ func emptyHunk(h *Hunk) error {
 }
 
 // oldLines returns the lines that the hunk expects in the file.
-func (h *Hunk) oldLines() []Line { return h.without('+') }
+func (h *Hunk) oldLines() []Line { return without(h.Lines, '+') }
 
 // newLines returns the lines that replace them.
-func (h *Hunk) newLines() []Line { return h.without('-') }
+func (h *Hunk) newLines() []Line { return without(h.Lines, '-') }
 
-func (h *Hunk) without(op byte) []Line {
-	var lines []Line
-	for _, l := range h.Lines {
-		if l.Op != op {
-			lines = append(lines, l)
-		}
-	}
-	return lines
+func without(lines []Line, op byte) []Line {
+	return slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Op == op })
 }
 
 // execOf returns the change that git's mode, such as 100755, stands for.
