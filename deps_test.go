@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"tools/*": {
 		"internal/lazyregexp", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty",
-		"github.com/rogpeppe/go-internal/diff",
+		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
 
 	"internal/oauth":           {goSDK, "golang.org/x/sys"},

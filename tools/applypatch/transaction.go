@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -127,7 +129,7 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 		err = modelError(a.do(d), a.written)
 	}
 	if err == nil {
-		err = syncError(d.sync(existingPaths(t.folders())))
+		err = syncError(d.sync(t.folders()))
 	}
 	if err == nil {
 		return t.removeStaged(d), nil
@@ -374,26 +376,17 @@ func (t *transaction) removeStaged(d *disk) (leftovers []string) {
 	return leftovers
 }
 
-// folders returns the folders whose entries the actions change.
+// folders returns the existing folders whose entries the actions change.
 func (t *transaction) folders() []string {
-	var paths []string
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	folders := map[string]bool{}
+	for _, a := range t.Actions {
 		for _, p := range []string{a.Path, a.To, a.Stage} {
-			if p != "" {
-				paths = append(paths, p)
+			if p != "" && exists(filepath.Dir(p)) {
+				folders[filepath.Dir(p)] = true
 			}
 		}
 	}
-	return parentsOf(paths)
-}
-
-// existingPaths returns those of paths that exist.
-func existingPaths(paths []string) []string {
-	return slices.DeleteFunc(paths, func(p string) bool {
-		_, err := os.Lstat(p)
-		return err != nil
-	})
+	return slices.Sorted(maps.Keys(folders))
 }
 
 // done reports whether every action was done.
@@ -467,7 +460,7 @@ func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)
 			errs = append(errs, fmt.Errorf("%s: %w", a.Path, err))
 		}
 	}
-	if err := d.sync(existingPaths(t.folders())); err != nil {
+	if err := d.sync(t.folders()); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
