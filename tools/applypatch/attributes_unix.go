@@ -3,6 +3,7 @@
 package applypatch
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -19,17 +20,13 @@ func links(info fs.FileInfo) int {
 	return 1
 }
 
-// copyOwner sets the owner and group of the file at path to those of info.
-func copyOwner(path string, info fs.FileInfo) error {
-	want, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	now, err := os.Lstat(path)
-	if err != nil {
+// copyOwner sets the owner and group of the file at path to those of the one at like.
+func copyOwner(path, like string) error {
+	var want, now unix.Stat_t
+	if err := errors.Join(unix.Lstat(like, &want), unix.Lstat(path, &now)); err != nil {
 		return err
 	}
-	if st, ok := now.Sys().(*syscall.Stat_t); ok && st.Uid == want.Uid && st.Gid == want.Gid {
+	if now.Uid == want.Uid && now.Gid == want.Gid {
 		return nil
 	}
 	return os.Lchown(path, int(want.Uid), int(want.Gid))

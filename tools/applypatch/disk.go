@@ -112,14 +112,14 @@ func (d *disk) exchange(a, b string) error {
 
 // copyMetadata copies the owner and the extended attributes of the file at like to
 // the one at path. Unless must is set, it ignores those that cannot be set.
-func (d *disk) copyMetadata(path, like string, info fs.FileInfo, must bool) error {
+func (d *disk) copyMetadata(path, like string, must bool) error {
 	ignore := func(err error) error {
 		if must {
 			return err
 		}
 		return nil
 	}
-	err := d.try("chown", path, func() error { return ignore(copyOwner(path, info)) })
+	err := d.try("chown", path, func() error { return ignore(copyOwner(path, like)) })
 	if err != nil {
 		return err
 	}

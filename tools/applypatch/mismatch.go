@@ -79,10 +79,14 @@ func (t *text) nearestTo(old []Line) string {
 	if len(t.lines) == 0 {
 		return "; the file is empty"
 	}
-	start, end, ok := t.nearestPlace(old)
+	start, ok := t.byVotes(old)
+	if !ok {
+		start, ok = t.bySimilarity(old)
+	}
 	if !ok {
 		return "; nothing like it is in the file"
 	}
+	end := t.endOf(old, start)
 	var want, have bytes.Buffer
 	for _, l := range old {
 		want.WriteString(l.Text + "\n")
@@ -97,14 +101,11 @@ func (t *text) nearestTo(old []Line) string {
 	return fmt.Sprintf("; most like it is %s (- the patch, + the file):\n%s", at, excerpt(want.Bytes(), have.Bytes()))
 }
 
-// excerpt returns a short diff of two texts.
-func excerpt(old, new []byte) string { return hunksOnly(string(diff.Diff("old", old, "new", new))) }
-
-// hunksOnly returns the lines of a diff without its headers, indented.
-func hunksOnly(d string) string {
+// excerpt returns a short diff of two texts without headers, indented.
+func excerpt(old, new []byte) string {
 	var b strings.Builder
 	n := 0
-	for line := range strings.Lines(d) {
+	for line := range strings.Lines(string(diff.Diff("old", old, "new", new))) {
 		switch {
 		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- "),
 			strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "@@"):
@@ -117,18 +118,6 @@ func hunksOnly(d string) string {
 		b.WriteString("    " + short(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// nearestPlace returns the lines of the file that are most similar to old.
-func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
-	start, ok = t.byVotes(old)
-	if !ok {
-		start, ok = t.bySimilarity(old)
-	}
-	if !ok {
-		return 0, 0, false
-	}
-	return start, t.endOf(old, start), true
 }
 
 // lettersAndDigits returns s in lower case and without spacing and punctuation.

@@ -188,8 +188,7 @@ func (s *state) snapshot() snapshot {
 // a file is rewritten in place there is no other copy of it, nor is there one of
 // a replaced file on a file system that cannot exchange two names.
 func (t *transaction) addBlobs(blobs map[string][]byte) {
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if (a.Kind == overwrite || a.Kind == replace) && a.old != nil {
 			blobs[a.Before.Sum] = a.old
 		}

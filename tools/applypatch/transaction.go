@@ -25,7 +25,7 @@ import (
 // rewrite. The previous file remains under the staging name until all actions
 // are done.
 type transaction struct {
-	Actions []action `json:"actions"`
+	Actions []*action `json:"actions"`
 }
 
 // An action is one change of one path. Paths are absolute.
@@ -40,14 +40,13 @@ type action struct {
 
 	// The following fields are known only to the process that created the action.
 
-	written      string      // the path as in the patch
-	info         fs.FileInfo // of the old file
-	old          []byte      // content of the old file, nil if it was not read
-	data         []byte      // content of the new file
-	perm         fs.FileMode // mode of a new file, subject to the umask if After.Mode is zero
-	template     string      // file whose owner and attributes the new one gets, "" for none
-	templateInfo fs.FileInfo
-	moved        bool // an earlier rename moves the file to Path
+	written  string      // the path as in the patch
+	info     fs.FileInfo // of the old file
+	old      []byte      // content of the old file, nil if it was not read
+	data     []byte      // content of the new file
+	perm     fs.FileMode // mode of a new file, subject to the umask if After.Mode is zero
+	template string      // file whose owner and attributes the new one gets, "" for none
+	moved    bool        // an earlier rename moves the file to Path
 }
 
 // An actionKind is the kind of an action.
@@ -119,14 +118,15 @@ func (e *rollBackError) Unwrap() []error { return []error{e.why, e.back} }
 // back fails too, the error is a [*rollBackError]. leftovers are old files that
 // could not be removed after all actions were done.
 func (t *transaction) run(d *disk) (leftovers []string, err error) {
-	slices.SortStableFunc(t.Actions, func(a, b action) int { return a.Kind.rank() - b.Kind.rank() })
+	slices.SortStableFunc(t.Actions, func(a, b *action) int { return a.Kind.rank() - b.Kind.rank() })
 	err = t.stage(d)
 	if err == nil {
 		err = t.check()
 	}
-	for i := 0; i < len(t.Actions) && err == nil; i++ {
-		a := &t.Actions[i]
-		err = modelError(a.do(d), a.written)
+	for _, a := range t.Actions {
+		if err == nil {
+			err = modelError(a.do(d), a.written)
+		}
 	}
 	if err == nil {
 		err = syncError(d.sync(t.folders()))
@@ -161,11 +161,11 @@ func modelError(err error, written string) error {
 
 // content returns the old or new content with the given hash.
 func (t *transaction) content(sum string) ([]byte, error) {
-	for i := range t.Actions {
-		if a := &t.Actions[i]; a.Before.Sum == sum && a.old != nil {
+	for _, a := range t.Actions {
+		if a.Before.Sum == sum && a.old != nil {
 			return a.old, nil
 		}
-		if a := &t.Actions[i]; a.After.Sum == sum && a.data != nil {
+		if a.After.Sum == sum && a.data != nil {
 			return a.data, nil
 		}
 	}
@@ -175,8 +175,7 @@ func (t *transaction) content(sum string) ([]byte, error) {
 // probe returns an error if a file to change is not writable. A read-only file is
 // not changed, even if its folder would allow it to be replaced.
 func (t *transaction) probe() error {
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if a.moved || a.Kind != replace && a.Kind != overwrite || a.info == nil || !a.info.Mode().IsRegular() {
 			continue
 		}
@@ -193,8 +192,7 @@ func (t *transaction) probe() error {
 // stage writes and syncs every new file under its staging name.
 func (t *transaction) stage(d *disk) error {
 	var staged []string
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if a.Kind != create && a.Kind != replace {
 			continue
 		}
@@ -241,7 +239,7 @@ func (a *action) stage(d *disk) error {
 // copyMetadata sets the owner, attributes and mode of the staged file.
 func (a *action) copyMetadata(d *disk) error {
 	if a.template != "" {
-		if err := d.copyMetadata(a.Stage, a.template, a.templateInfo, a.Kind == replace); err != nil {
+		if err := d.copyMetadata(a.Stage, a.template, a.Kind == replace); err != nil {
 			return err
 		}
 	}
@@ -253,8 +251,8 @@ func (a *action) copyMetadata(d *disk) error {
 
 // check returns a [*staleError] if a file changed after it was read.
 func (t *transaction) check() error {
-	for i := range t.Actions {
-		if a := &t.Actions[i]; !a.isFresh() {
+	for _, a := range t.Actions {
+		if !a.isFresh() {
 			return &staleError{a.written}
 		}
 	}
@@ -364,12 +362,8 @@ func (a *action) checkDisplaced() error {
 // removeStaged removes the files under staging names and returns those that it
 // cannot remove.
 func (t *transaction) removeStaged(d *disk) (leftovers []string) {
-	for i := range t.Actions {
-		a := &t.Actions[i]
-		if a.Stage == "" || !exists(a.Stage) {
-			continue
-		}
-		if err := d.remove(a.Stage); err != nil {
+	for _, a := range t.Actions {
+		if a.Stage != "" && exists(a.Stage) && d.remove(a.Stage) != nil {
 			leftovers = append(leftovers, a.Stage)
 		}
 	}
@@ -391,12 +385,7 @@ func (t *transaction) folders() []string {
 
 // done reports whether every action was done.
 func (t *transaction) done() bool {
-	for i := range t.Actions {
-		if !t.Actions[i].done() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.Actions, func(a *action) bool { return !a.done() })
 }
 
 // done reports whether the action was done, judging by the disk alone.
@@ -454,8 +443,7 @@ func (m fingerprint) matches(path string) bool {
 // with the given hash.
 func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)) error {
 	var errs []error
-	for i := len(t.Actions) - 1; i >= 0; i-- {
-		a := &t.Actions[i]
+	for _, a := range slices.Backward(t.Actions) {
 		if err := a.undo(d, content); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a.Path, err))
 		}
@@ -572,14 +560,10 @@ func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(a.Path)
-	if err != nil {
-		return err
-	}
 	if err := d.create(a.Stage, old, 0o600); err != nil {
 		return err
 	}
-	if err := d.copyMetadata(a.Stage, a.Path, info, true); err != nil {
+	if err := d.copyMetadata(a.Stage, a.Path, true); err != nil {
 		return err
 	}
 	if err := d.chmod(a.Stage, a.Before.Mode); err != nil {
