@@ -24,13 +24,16 @@ const (
 	unknown8bit          // a superset of ASCII: other characters can be kept but not written
 )
 
-var encodings = [...]struct{ name, bom string }{
-	utf8enc:     {"UTF-8", "\xEF\xBB\xBF"},
-	utf16le:     {"UTF-16 (little endian)", "\xFF\xFE"},
-	utf16be:     {"UTF-16 (big endian)", "\xFE\xFF"},
-	latin1:      {"Latin-1", ""},
-	windows1252: {"Windows-1252", ""},
-	unknown8bit: {"an unknown 8-bit encoding", ""},
+var encodings = [...]struct {
+	name, bom string
+	charmap   *charmap.Charmap // if it is known and has one byte a character
+}{
+	utf8enc:     {name: "UTF-8", bom: "\xEF\xBB\xBF"},
+	utf16le:     {name: "UTF-16 (little endian)", bom: "\xFF\xFE"},
+	utf16be:     {name: "UTF-16 (big endian)", bom: "\xFE\xFF"},
+	latin1:      {name: "Latin-1", charmap: charmap.ISO8859_1},
+	windows1252: {name: "Windows-1252", charmap: charmap.Windows1252},
+	unknown8bit: {name: "an unknown 8-bit encoding"},
 }
 
 func (e encoding) String() string { return encodings[e].name }
@@ -122,13 +125,6 @@ func detect8bit(data []byte) encoding {
 	return latin1
 }
 
-func (e encoding) charmap() *charmap.Charmap {
-	if e == windows1252 {
-		return charmap.Windows1252
-	}
-	return charmap.ISO8859_1
-}
-
 // cutLine returns the length of the text of the first line of s, in bytes, and its
 // line ending. end is the line ending of the file.
 func (e encoding) cutLine(s, end string) (int, string) {
@@ -161,13 +157,13 @@ func (e encoding) decode(s string) string {
 	}
 	var b strings.Builder
 	for _, c := range []byte(s) {
-		switch {
+		switch cm := encodings[e].charmap; {
 		case c < utf8.RuneSelf:
 			b.WriteByte(c)
-		case e == unknown8bit:
+		case cm == nil:
 			b.WriteRune(rune(privateUse + int(c)))
 		default:
-			b.WriteRune(e.charmap().DecodeByte(c))
+			b.WriteRune(cm.DecodeByte(c))
 		}
 	}
 	return b.String()
@@ -196,12 +192,11 @@ func (e encoding) encode(s string) ([]byte, error) {
 	}
 	out := make([]byte, 0, len(s))
 	for _, r := range s {
-		if r < utf8.RuneSelf {
-			out = append(out, byte(r))
-			continue
+		c, ok := byte(r), r < utf8.RuneSelf
+		if cm := encodings[e].charmap; cm != nil && !ok {
+			c, ok = cm.EncodeRune(r)
 		}
-		c, ok := e.charmap().EncodeRune(r)
-		if !ok || e == unknown8bit {
+		if !ok {
 			return nil, fmt.Errorf("the file is in %s, which cannot take %q; "+
 				"use characters it has, or convert it to UTF-8 first", e, r)
 		}

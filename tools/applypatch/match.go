@@ -2,6 +2,7 @@ package applypatch
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -21,24 +22,19 @@ func (p place) end() int { return p.start + p.old }
 
 // A mismatch is a hunk that has no place.
 type mismatch struct {
-	hunk   int // index in the file operation
-	reason reason
-	places []int // the ambiguous places, from 0
-	want   string
+	hunk int    // index in the file operation
+	why  string // for the model
+	near []Line // the lines of the file that are most like these are shown, if there are any
 }
 
-// A reason is why a hunk has no place.
-type reason int
+func overlapping(places []int) *mismatch {
+	return &mismatch{why: "overlaps another hunk at " + lineNumbers(places) + "; make them one"}
+}
 
-const (
-	noLines   reason = iota // the old lines are not in the file
-	noContext               // the line of an @@ is not in the file
-	manyLines               // the old lines occur more than once
-	manyContexts
-	notAtEnd   // the old lines are not at the end of the file
-	overlap    // the place is taken by another hunk
-	noSuchLine // a line number beyond the end
-)
+// ambiguous returns the mismatch for lines, named by what, that occur more than once.
+func ambiguous(what string, places []int) *mismatch {
+	return &mismatch{why: "is ambiguous: " + what + " " + occurrences(places) + "; add lines of context"}
+}
 
 // A matcher finds the places of the hunks of one file.
 type matcher struct {
@@ -148,9 +144,10 @@ func (m *matcher) insertion(h *Hunk, start int, numbered bool) (place, *mismatch
 	p := place{start: start, strict: numbered, lines: h.Lines}
 	switch {
 	case start > len(m.text.lines):
-		return p, &mismatch{reason: noSuchLine}
+		const format = "begins at line %d, but the file has %d lines"
+		return p, &mismatch{why: fmt.Sprintf(format, start, len(m.text.lines))}
 	case !m.free(start, 0):
-		return p, &mismatch{reason: overlap, places: []int{start}}
+		return p, overlapping([]int{start})
 	}
 	return p, nil
 }
@@ -160,18 +157,17 @@ func (m *matcher) insertion(h *Hunk, start int, numbered bool) (place, *mismatch
 func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 	from := m.next
 	for i, ctx := range h.Context {
+		unique := addition && i == len(h.Context)-1
 		found := m.contextPlaces(ctx, from)
 		if len(found) == 0 && i == 0 {
-			found = m.contextPlaces(ctx, 0) // hunks may come in any order
-			if len(found) > 1 {
-				return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
-			}
+			found, unique = m.contextPlaces(ctx, 0), true // hunks may come in any order
 		}
-		if len(found) == 0 {
-			return 0, &mismatch{reason: noContext, want: ctx}
-		}
-		if addition && len(found) > 1 && i == len(h.Context)-1 {
-			return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
+		switch {
+		case len(found) == 0:
+			why := fmt.Sprintf("does not match: no line of the file is %q", ctx)
+			return 0, &mismatch{why: why, near: []Line{{Text: ctx}}}
+		case len(found) > 1 && unique:
+			return 0, ambiguous(fmt.Sprintf("the line %q is", ctx), found)
 		}
 		from = found[0] + 1
 	}
@@ -197,7 +193,7 @@ func (m *matcher) byLines(lines []Line, from int, atEnd bool) (place, *mismatch)
 	if atEnd {
 		p.start = len(m.text.lines) - len(old)
 		if p.start < 0 || len(m.find(old, p.start, true)) == 0 {
-			return p, m.mismatchOf(old, notAtEnd)
+			return p, m.mismatchOf(old, true)
 		}
 		return p, nil
 	}
@@ -205,23 +201,29 @@ func (m *matcher) byLines(lines []Line, from int, atEnd bool) (place, *mismatch)
 		found := m.find(old, start, true)
 		switch {
 		case len(found) > 1 && start != from:
-			return p, &mismatch{reason: manyLines, places: found}
+			return p, ambiguous("its lines are", found)
 		case len(found) > 0:
 			p.start, p.others = found[0], found[1:]
 			return p, nil
 		}
 	}
-	return p, m.mismatchOf(old, noLines)
+	return p, m.mismatchOf(old, false)
 }
 
-// mismatchOf returns the mismatch for old: overlap if another hunk has taken the
-// lines, and otherwise the given reason.
-func (m *matcher) mismatchOf(old []Line, otherwise reason) *mismatch {
+// mismatchOf returns the mismatch for old, which has no free place, or with atEnd none
+// at the end of the file.
+func (m *matcher) mismatchOf(old []Line, atEnd bool) *mismatch {
 	found := m.find(old, 0, false)
-	if len(found) > 0 && otherwise == noLines {
-		otherwise = overlap
+	switch {
+	case len(found) > 0 && !atEnd:
+		return overlapping(found)
+	case len(found) > 0:
+		const format = "does not match: its lines are at %s, not at the end of the file; leave out '%s'"
+		return &mismatch{why: fmt.Sprintf(format, lineNumbers(found), eofMarker)}
+	case atEnd:
+		return &mismatch{why: "does not match: its lines are not the last ones of the file", near: old}
 	}
-	return &mismatch{reason: otherwise, places: found}
+	return &mismatch{why: "does not match", near: old}
 }
 
 // maxFound is the maximum number of places to report for ambiguous lines.
@@ -283,10 +285,10 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 			p.start = found[0]
 			return p, nil
 		case len(found) > 1:
-			return p, &mismatch{reason: manyLines, places: found}
+			return p, ambiguous("its lines are", found)
 		}
 	}
-	return p, m.mismatchOf(old, noLines)
+	return p, m.mismatchOf(old, false)
 }
 
 // gitPlace returns the start that git would choose: the nearest to want, and the

@@ -17,44 +17,26 @@ const maxExplained = 20
 
 // explain describes a mismatch in the file at path for the model.
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
-	at := fmt.Sprintf("%s: hunk %d (line %d of the patch) ", path, m.hunk+1, h.Line)
-	switch m.reason {
-	case noContext:
-		nearest := t.nearestTo([]Line{{Op: ' ', Text: m.want}})
-		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, nearest)
-	case manyContexts:
-		return at + fmt.Sprintf("is ambiguous: the line %q is there %s times, at %s; add lines of context",
-			m.want, times(m.places), lineNumbers(m.places))
-	case manyLines:
-		return at + fmt.Sprintf("is ambiguous: its lines are there %s times, at %s; add lines of context",
-			times(m.places), lineNumbers(m.places))
-	case overlap:
-		return at + fmt.Sprintf("overlaps another hunk at %s; make them one", lineNumbers(m.places))
-	case noSuchLine:
-		return at + fmt.Sprintf("begins at line %d, but the file has %d lines", h.OldStart, len(t.lines))
-	case notAtEnd:
-		if len(m.places) > 0 {
-			return at + fmt.Sprintf("does not match: its lines are at %s, not at the end of the file; leave out '%s'",
-				lineNumbers(m.places), eofMarker)
-		}
-		return at + "does not match: its lines are not the last ones of the file" + t.nearestTo(h.oldLines())
+	s := fmt.Sprintf("%s: hunk %d (line %d of the patch) %s", path, m.hunk+1, h.Line, m.why)
+	if len(m.near) > 0 {
+		s += t.nearestTo(m.near)
 	}
-	return at + "does not match" + t.nearestTo(h.oldLines())
+	return s
 }
 
 // ambiguityNote reports that the lines of a hunk occur more than once.
 func ambiguityNote(path string, p place) string {
-	all := append([]int{p.start}, p.others...)
-	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d",
-		path, times(all), lineNumbers(all), p.start+1)
+	return fmt.Sprintf("note: %s: the lines of a hunk are %s; the change was made at line %d",
+		path, occurrences(append([]int{p.start}, p.others...)), p.start+1)
 }
 
-// times returns the number of places as text.
-func times(places []int) string {
+// occurrences returns the number of places and where they are.
+func occurrences(places []int) string {
+	times := fmt.Sprint(len(places))
 	if len(places) == maxFound {
-		return fmt.Sprintf("%d or more", maxFound)
+		times += " or more"
 	}
-	return fmt.Sprint(len(places))
+	return fmt.Sprintf("there %s times, at %s", times, lineNumbers(places))
 }
 
 // lineNumbers returns the numbers of the lines at places: "lines 3, 9 and 20".

@@ -44,8 +44,11 @@ type state struct {
 	exact  bool        // the mode is not subject to the umask
 }
 
-// A summary lists the changes in Codex's wording.
-type summary struct{ added, modified, deleted []string }
+// A summary lists the paths by what was done to them: 'A' for added, 'M' for modified,
+// 'D' for deleted, as Codex does.
+type summary map[rune][]string
+
+func (s summary) add(letter rune, path string) { s[letter] = append(s[letter], path) }
 
 func (s summary) String() string {
 	return "Success. Updated the following files:\n" + strings.Join(s.items(), "\n")
@@ -56,12 +59,9 @@ func (s summary) line() string { return strings.Join(s.items(), ", ") }
 
 func (s summary) items() []string {
 	var items []string
-	for _, l := range []struct {
-		letter string
-		paths  []string
-	}{{"A ", s.added}, {"M ", s.modified}, {"D ", s.deleted}} {
-		for _, p := range l.paths {
-			items = append(items, l.letter+p)
+	for _, letter := range "AMD" {
+		for _, path := range s[letter] {
+			items = append(items, string(letter)+" "+path)
 		}
 	}
 	return items
@@ -93,7 +93,7 @@ func (e *PatchError) Error() string {
 
 // makePlan checks all of p against the files. It writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
-	pl := &plan{resolver: at, files: map[string]*file{}}
+	pl := &plan{resolver: at, files: map[string]*file{}, summary: summary{}}
 	var wrong PatchError
 	for i := range p.Ops {
 		err := pl.apply(&p.Ops[i])
@@ -144,7 +144,7 @@ func (pl *plan) add(op *FileOp) error {
 	} else {
 		f.after = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
 	}
-	pl.summary.added = append(pl.summary.added, op.Path)
+	pl.summary.add('A', op.Path)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (pl *plan) delete(op *FileOp) error {
 		}
 	}
 	f.after = state{}
-	pl.summary.deleted = append(pl.summary.deleted, op.Path)
+	pl.summary.add('D', op.Path)
 	return nil
 }
 
@@ -215,7 +215,7 @@ func (pl *plan) update(op *FileOp) error {
 		return pl.move(op, f, now)
 	}
 	f.after = now
-	pl.summary.modified = append(pl.summary.modified, op.Path)
+	pl.summary.add('M', op.Path)
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 		f.after = state{}
 	}
 	to.after = now
-	pl.summary.modified = append(pl.summary.modified, op.MoveTo)
+	pl.summary.add('M', op.MoveTo)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func undoneSteps(steps []*step) map[int]bool {
 // planUndo returns the plan that undoes st, or an error that lists the files that
 // something else has changed since.
 func (s *session) planUndo(st *step) (*plan, error) {
-	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs}
+	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs, summary: summary{}}
 	var faults []string
 	for _, c := range st.Changes {
 		f := &file{path: c.Path, written: c.Written}
@@ -122,7 +122,14 @@ func (s *session) planUndo(st *step) (*plan, error) {
 		}
 		pl.files[c.Path] = f
 		pl.order = append(pl.order, c.Path)
-		pl.summary.count(c)
+		switch {
+		case !c.Before.Exists:
+			pl.summary.add('D', c.Written)
+		case !c.After.Exists:
+			pl.summary.add('A', c.Written)
+		default:
+			pl.summary.add('M', c.Written)
+		}
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("step %d cannot be undone:\n%s\nnothing was changed; undo it by a patch of your own",
@@ -134,18 +141,6 @@ func (s *session) planUndo(st *step) (*plan, error) {
 		}
 	}
 	return pl, nil
-}
-
-// count adds the change that undoes c.
-func (s *summary) count(c change) {
-	switch {
-	case !c.Before.Exists:
-		s.deleted = append(s.deleted, c.Written)
-	case !c.After.Exists:
-		s.added = append(s.added, c.Written)
-	default:
-		s.modified = append(s.modified, c.Written)
-	}
 }
 
 // checkUnchanged returns an error if f is no longer as c left it.
