@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"toolgate/tools"
 )
 
 // A folder holds named files for the store. Writes are atomic.
@@ -51,7 +53,7 @@ func (f *diskFolder) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, plainError(err))
+	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, tools.Reason(err))
 }
 
 func (f *diskFolder) sizes() (map[string]int64, error) {

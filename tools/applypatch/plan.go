@@ -360,7 +360,7 @@ func (f *file) stat() error {
 		return errors.New("it is a folder; apply_patch changes files only")
 	case info.Mode()&fs.ModeSymlink != 0:
 		if f.before.link, err = os.Readlink(f.path); err != nil {
-			return plainError(err)
+			return tools.Reason(err)
 		}
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; apply_patch changes files only")
@@ -375,7 +375,7 @@ func (f *file) readError(err error) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("cannot be read: %w", plainError(err))
+	return fmt.Errorf("cannot be read: %w", tools.Reason(err))
 }
 
 // maxFileSize is the maximum size of a file to edit, in bytes.
@@ -408,15 +408,4 @@ func (f *file) changed() bool {
 		return true
 	}
 	return b.read && !bytes.Equal(b.data, a.data)
-}
-
-// plainError returns err without its operation and path.
-func plainError(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	return err
 }

@@ -53,7 +53,7 @@ func (r *resolver) resolve(path string, follow bool) (string, error) {
 	lexical = filepath.Clean(lexical)
 	parent, err := realDir(filepath.Dir(lexical))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, plainError(err))
+		return "", fmt.Errorf("%s: %w", path, tools.Reason(err))
 	}
 	real := filepath.Join(parent, filepath.Base(lexical))
 	if follow {

@@ -156,7 +156,7 @@ func modelError(err error, written string) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("%s: cannot be written: %w", written, plainError(err))
+	return fmt.Errorf("%s: cannot be written: %w", written, tools.Reason(err))
 }
 
 // content returns the old or new content with the given hash.
@@ -211,7 +211,7 @@ func syncError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the files cannot be brought to the disk: %w", plainError(err))
+	return fmt.Errorf("the files cannot be brought to the disk: %w", tools.Reason(err))
 }
 
 // stage writes the new file of one action.

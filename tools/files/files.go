@@ -12,9 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"syscall"
-	"unicode"
 	"unicode/utf8"
 
 	"toolgate/tools"
@@ -39,16 +37,12 @@ func explain(path string, err error, hint string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by the file's owner and mode; choose another file", path)
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
+	return fmt.Errorf("%s: %w", path, tools.Reason(err))
 }
 
 func isDenial(err error) bool {
-	var d *tools.Denial
-	return errors.As(err, &d)
+	_, ok := errors.AsType[*tools.Denial](err)
+	return ok
 }
 
 // atLeastOne returns the value of an optional argument that is at least 1.
@@ -72,19 +66,6 @@ func cut(s string, n int) string {
 		n--
 	}
 	return s[:n]
-}
-
-// oneLine returns name, quoted if it contains newlines or other control characters,
-// so that it cannot look like several names.
-func oneLine(name string) string {
-	plain := utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && !unicode.IsControl(r)
-	}
-	if plain {
-		return name
-	}
-	return strconv.Quote(name)
 }
 
 // count formats n with the noun one in singular or plural.

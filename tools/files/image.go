@@ -88,7 +88,7 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 		return nil, brokenImage(in.Path, mime, err)
 	}
 	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes",
-		oneLine(in.Path), mime, config.Width, config.Height, len(data))
+		tools.OneLine(in.Path), mime, config.Width, config.Height, len(data))
 	if max(config.Width, config.Height) > maxSide || encodedSize(data) > maxImage {
 		var scaled image.Image
 		img = applyOrientation(fit(img, maxSide), orientation(data, format))

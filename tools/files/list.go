@@ -82,7 +82,7 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 	}
 
 	l := lister{ctx: ctx, skip: offset - 1, limit: limit, levels: depth, sizes: in.Sizes}
-	fmt.Fprintf(&l.text, "Absolute path: %s\n", oneLine(abs))
+	fmt.Fprintf(&l.text, "Absolute path: %s\n", tools.OneLine(abs))
 	top := folder{path: abs}
 	if in.GitIgnore {
 		top.rules = ignore.Root(abs, ignore.Git)
@@ -254,7 +254,7 @@ func (l *lister) entry(f folder, e entry) error {
 			l.more = true
 			return errPageFull
 		}
-		s := strings.Repeat("  ", f.level) + cut(oneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
+		s := strings.Repeat("  ", f.level) + cut(tools.OneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull

@@ -103,7 +103,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	case !info.Mode().IsRegular():
 		return nil, 0, fmt.Errorf("%s: is not a regular file but a %s; it cannot be read", path, kind(info.Mode()))
 	}
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return nil, 0, explain(path, err, hint)
 	}

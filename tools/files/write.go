@@ -65,7 +65,7 @@ func write(ctx context.Context, in writeInput) (*mcp.CallToolResult, error) {
 		return nil, err
 	}
 	content := []byte(in.Content)
-	size := count(len(content), "byte") + ", " + count(countLines(content), "line")
+	size := count(len(content), "byte") + ", " + count(tools.CountLines(content), "line")
 	if old != nil && sameContent(target, old, content) {
 		return tools.Text(fmt.Sprintf("%s already has this content (%s); nothing was written.", in.Path, size)), nil
 	}
@@ -202,17 +202,5 @@ func explainWrite(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: permission denied by owner and mode; choose another path", path)
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: cannot be written: %w", path, err)
-}
-
-// countLines returns the number of lines in b, including an incomplete last line.
-func countLines(b []byte) int {
-	n := bytes.Count(b, []byte{'\n'})
-	if len(b) > 0 && b[len(b)-1] != '\n' {
-		n++
-	}
-	return n
+	return fmt.Errorf("%s: cannot be written: %w", path, tools.Reason(err))
 }

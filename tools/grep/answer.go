@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"toolgate/tools"
 )
 
 // answer returns the text of the result. named means that the path of the query is a
@@ -70,7 +72,7 @@ func pathsOf(q query, found *results) (text, note string) {
 	var b strings.Builder
 	shown := 0
 	for _, f := range found.newest() {
-		s := oneLine(f.shown) + "\n"
+		s := tools.OneLine(f.shown) + "\n"
 		if b.Len()+len(s) > maxOutput {
 			break
 		}
@@ -143,7 +145,7 @@ func countsOf(ctx context.Context, q query, found *results, named bool) (text, n
 			found.failed()
 			continue
 		}
-		line := fmt.Sprintf("%s:%d\n", oneLine(f.shown), n)
+		line := fmt.Sprintf("%s:%d\n", tools.OneLine(f.shown), n)
 		if b.Len()+len(line) > maxOutput {
 			break
 		}

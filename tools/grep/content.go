@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"toolgate/tools"
 )
 
 // maxColumn is the maximum number of bytes shown of a line.
@@ -47,7 +49,7 @@ func newReport(ctx context.Context, q query) *report {
 // all fit.
 func (r *report) file(ctx context.Context, path, shown string, named bool) error {
 	r.path, r.begun, r.last, r.after, r.tail = shown, false, 0, 0, nil
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func (r *report) file(ctx context.Context, path, shown string, named bool) error
 	var full error
 	err = r.searcher.blocks(ctx, f, named, func(block []byte) bool {
 		full = r.block(block, number, r.matchingLines(block))
-		number += countLines(block)
+		number += tools.CountLines(block)
 		return full == nil
 	})
 	return errors.Join(err, full)
@@ -111,7 +113,7 @@ func (r *report) block(block []byte, number int, lines func(yield func(start, en
 		if err := r.trailing(block[at:start], number); err != nil {
 			return err
 		}
-		before := countLines(block[at:start])
+		before := tools.CountLines(block[at:start])
 		if err := r.leading(block[:start], number+before); err != nil {
 			return err
 		}
@@ -196,9 +198,9 @@ func (r *report) line(number int, sign byte, text string) error {
 	var s string
 	switch {
 	case !r.begun && r.text.Len() > 0:
-		s = "\n" + oneLine(r.path) + "\n"
+		s = "\n" + tools.OneLine(r.path) + "\n"
 	case !r.begun:
-		s = oneLine(r.path) + "\n"
+		s = tools.OneLine(r.path) + "\n"
 	case r.context > 0 && number != r.last+1:
 		s = "--\n"
 	}
@@ -243,18 +245,9 @@ func cutLine(l []byte) string {
 	return fmt.Sprintf("%s … (%d more bytes)", l[:end], len(l)-end)
 }
 
-// countLines returns the number of lines in text, including an incomplete last line.
-func countLines(text []byte) int {
-	n := bytes.Count(text, []byte{'\n'})
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		n++
-	}
-	return n
-}
-
 // countFile is count for the file at path.
 func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *spanFinder) (int, error) {
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return 0, err
 	}

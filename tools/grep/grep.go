@@ -18,11 +18,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -170,7 +167,7 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 
 // search returns the matching files.
 func search(ctx context.Context, q query, folder bool) (*results, error) {
-	f, err := openNonblocking(q.root())
+	f, err := tools.OpenNonblocking(q.root())
 	if err != nil {
 		return nil, explain(q.root(), err)
 	}
@@ -190,21 +187,5 @@ func explain(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by its owner and mode; choose another path", path)
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
-
-// oneLine returns name, quoted if it contains newlines or other control characters,
-// so that it cannot look like several names.
-func oneLine(name string) string {
-	plain := utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && !unicode.IsControl(r)
-	}
-	if plain {
-		return name
-	}
-	return strconv.Quote(name)
+	return fmt.Errorf("%s: %w", path, tools.Reason(err))
 }

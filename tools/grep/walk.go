@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"toolgate/internal/ignore"
+	"toolgate/tools"
 )
 
 // searchTree searches a file or a tree.
@@ -220,7 +221,7 @@ func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool
 // searchFile adds the file at path to found if it matches. A binary file does not
 // match unless the caller named it.
 func searchFile(ctx context.Context, s *searcher, found *results, path, shown string, named bool) {
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		found.failed()
 		return

@@ -287,7 +287,7 @@ func command(l launch) (*exec.Cmd, error) {
 	if l.dir != "" {
 		info, err := os.Stat(l.dir)
 		if err != nil {
-			return nil, fmt.Errorf("workdir %s: %s; give a folder that exists", l.dir, reason(err))
+			return nil, fmt.Errorf("workdir %s: %s; give a folder that exists", l.dir, tools.Reason(err))
 		}
 		if !info.IsDir() {
 			return nil, fmt.Errorf("workdir %s: is not a folder; give a folder", l.dir)
@@ -346,12 +346,4 @@ func startError(l launch, err error) error {
 		return fmt.Errorf("cannot start %s: the arguments are too long; put them in a file", name)
 	}
 	return fmt.Errorf("cannot start %s: %w", name, err)
-}
-
-// reason returns the error about a path without the path.
-func reason(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }

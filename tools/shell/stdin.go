@@ -146,7 +146,7 @@ func (s *session) typeText(text string) error {
 		return fmt.Errorf("the program took %d of %d bytes and reads no more now; send the rest later", n, len(text))
 	}
 	if err != nil && !s.hasEnded() {
-		return fmt.Errorf("writing to the terminal: %s", reason(err))
+		return fmt.Errorf("writing to the terminal: %s", tools.Reason(err))
 	}
 	return nil
 }

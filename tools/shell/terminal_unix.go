@@ -10,6 +10,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"toolgate/tools"
 )
 
 // openTerminal opens a terminal of the given size as the stdin, stdout, stderr and
@@ -18,7 +20,7 @@ import (
 func openTerminal(cmd *exec.Cmd, size terminalSize) (ours, theirs *os.File, err error) {
 	master, theirs, err := pty.Open()
 	if err != nil {
-		return nil, nil, fmt.Errorf("no terminal can be had here: %s; run it with tty false", reason(err))
+		return nil, nil, fmt.Errorf("no terminal can be had here: %s; run it with tty false", tools.Reason(err))
 	}
 	defer master.Close()
 	// The library leaves the descriptor in blocking mode, in which reads have no
