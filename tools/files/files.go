@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -24,6 +25,14 @@ const maxOutput = tools.DefaultBudget * tools.BytesPerToken
 
 // maxColumn is the maximum number of bytes shown of a line or a name.
 const maxColumn = 500
+
+// readAction returns the action of reading path, which is the argument arg.
+func readAction(arg, path, hint string) (policy.Action, error) {
+	if path == "" {
+		return policy.Action{}, fmt.Errorf("%s is empty; %s", arg, hint)
+	}
+	return policy.Action{Reads: []string{path}}, nil
+}
 
 // explain returns an error of the file system in a form for the model. path is the
 // one in the call.
@@ -51,7 +60,7 @@ func atLeastOne(arg string, given *int, otherwise int) (int, error) {
 		return otherwise, nil
 	}
 	if *given < 1 {
-		return 0, &tools.ArgumentError{Msg: fmt.Sprintf("%s is %d; it counts from 1", arg, *given)}
+		return 0, fmt.Errorf("%s is %d; it counts from 1", arg, *given)
 	}
 	return *given, nil
 }

@@ -34,10 +34,7 @@ var ViewImage = tools.New(tools.Def{
 }, describeImage, viewImage)
 
 func describeImage(in imageInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "path is empty; give the path of a picture"}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("path", in.Path, "give the path of a picture")
 }
 
 const (

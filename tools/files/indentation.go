@@ -8,7 +8,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/rawjson"
-	"toolgate/tools"
 )
 
 // tabWidth is the number of columns of a tab and of a level in indentation mode.
@@ -38,9 +37,7 @@ func (i *indentation) options(offset, limit int) (blockOptions, error) {
 		return blockOptions{}, err
 	}
 	if i.MaxLevels < 0 {
-		return blockOptions{}, &tools.ArgumentError{
-			Msg: fmt.Sprintf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels),
-		}
+		return blockOptions{}, fmt.Errorf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels)
 	}
 	// No page has more lines than this.
 	const most = maxOutput / len("L1: \n")
@@ -133,8 +130,8 @@ func (i *indentation) UnmarshalJSON(b []byte) error {
 	err := rawjson.UnmarshalKnown(b, (*plain)(i))
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
 		what := strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1)
-		return &tools.ArgumentError{Msg: "indentation has an " + what +
-			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}
+		return fmt.Errorf("indentation has an %s; "+
+			"its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines", what)
 	}
 	return err
 }

@@ -44,12 +44,7 @@ var ListDir = tools.New(tools.Def{
 }, describeList, list)
 
 func describeList(in listInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{
-			Msg: `dir_path is empty; give the path of a folder, "." for the workspace`,
-		}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("dir_path", in.Path, `give the path of a folder, "." for the workspace`)
 }
 
 func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {

@@ -44,10 +44,7 @@ var ReadFile = tools.New(tools.Def{
 }, describeRead, read)
 
 func describeRead(in readInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("file_path", in.Path, "give the path of a file")
 }
 
 func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
@@ -70,9 +67,7 @@ func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
 			return nil, err
 		}
 	default:
-		return nil, &tools.ArgumentError{
-			Msg: fmt.Sprintf("mode %q is unknown; modes are slice and indentation", in.Mode),
-		}
+		return nil, fmt.Errorf("mode %q is unknown; modes are slice and indentation", in.Mode)
 	}
 
 	f, size, err := openRegular(in.Path)

@@ -35,12 +35,10 @@ var WriteFile = tools.New(tools.Def{
 
 func describeWrite(in writeInput) (policy.Action, error) {
 	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
+		return policy.Action{}, errors.New("file_path is empty; give the path of a file")
 	}
 	if strings.HasSuffix(in.Path, "/") {
-		return policy.Action{}, &tools.ArgumentError{
-			Msg: fmt.Sprintf("file_path %q names a folder; give the path of a file", in.Path),
-		}
+		return policy.Action{}, fmt.Errorf("file_path %q names a folder; give the path of a file", in.Path)
 	}
 	return policy.Action{Writes: []string{in.Path}, Preview: previewOf(in)}, nil
 }

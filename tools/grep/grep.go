@@ -103,17 +103,17 @@ func check(in input) (query, error) {
 		q.limit = min(*in.Limit, maxLimit)
 	}
 	if q.limit < 1 {
-		return query{}, argumentError("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
+		return query{}, fmt.Errorf("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
 	}
 	if q.context < 0 || q.context > maxContext {
-		return query{}, argumentError("context is %d; it must be from 0 to %d", q.context, maxContext)
+		return query{}, fmt.Errorf("context is %d; it must be from 0 to %d", q.context, maxContext)
 	}
 	switch q.output = outputMode(in.Output); q.output {
 	case outputFiles, outputContent, outputCount:
 	case "":
 		q.output = outputFiles
 	default:
-		return query{}, argumentError("output_mode %q is unknown; modes are files, content, count", in.Output)
+		return query{}, fmt.Errorf("output_mode %q is unknown; modes are files, content, count", in.Output)
 	}
 	letters := letterCase(in.Case)
 	switch letters {
@@ -121,7 +121,7 @@ func check(in input) (query, error) {
 	case "":
 		letters = sensitive
 	default:
-		return query{}, argumentError("case %q is unknown; it is sensitive, insensitive or smart", in.Case)
+		return query{}, fmt.Errorf("case %q is unknown; it is sensitive, insensitive or smart", in.Case)
 	}
 	var err error
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
@@ -129,14 +129,10 @@ func check(in input) (query, error) {
 	}
 	if q.include != "" {
 		if q.globs, err = ignore.ParseGlob(q.include); err != nil {
-			return query{}, argumentError("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
+			return query{}, fmt.Errorf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
 		}
 	}
 	return q, nil
-}
-
-func argumentError(format string, args ...any) error {
-	return &tools.ArgumentError{Msg: fmt.Sprintf(format, args...)}
 }
 
 // run runs in the worker, inside the sandbox.
