@@ -50,20 +50,22 @@ func notesOf(found *results) []string {
 		const format = "stopped after %d seconds, so files are missing here; search a smaller path or use include"
 		notes = append(notes, fmt.Sprintf(format, int(maxTime.Seconds())))
 	}
-	switch n := found.unreadable; n {
-	case 0:
-	case 1:
-		notes = append(notes, "1 file or folder could not be read")
-	default:
-		notes = append(notes, fmt.Sprintf("%d files or folders could not be read", n))
-	}
-	switch n := found.tooLong; n {
-	case 0:
-	case 1:
-		notes = append(notes, "1 file was not searched to its end, it is too long or has a line that is")
-	default:
-		const format = "%d files were not searched to their end, they are too long or have a line that is"
-		notes = append(notes, fmt.Sprintf(format, n))
+	for _, c := range []struct {
+		n         int
+		one, many string
+	}{
+		{found.unreadable, "1 file or folder could not be read", "%d files or folders could not be read"},
+		{
+			found.tooLong, "1 file was not searched to its end, it is too long or has a line that is",
+			"%d files were not searched to their end, they are too long or have a line that is",
+		},
+	} {
+		switch {
+		case c.n == 1:
+			notes = append(notes, c.one)
+		case c.n > 1:
+			notes = append(notes, fmt.Sprintf(c.many, c.n))
+		}
 	}
 	return notes
 }
@@ -129,14 +131,10 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 
 func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
 	s := newSearcher(ctx, q.pattern)
-	var spans *spanFinder
-	if q.pattern.multiline {
-		spans = q.pattern.program.spans(s.machine.stop)
-	}
 	var b strings.Builder
 	shown := 0
 	for _, f := range found.newest() {
-		n, err := s.countFile(ctx, f.path, named, spans)
+		n, err := s.countFile(ctx, f.path, named)
 		if err != nil && ctx.Err() != nil {
 			found.stopped = true
 			break

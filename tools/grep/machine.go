@@ -49,43 +49,44 @@ func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
 
 // classify divides all characters into classes.
 func (p *program) classify() {
-	sets := map[string]*syntax.Inst{} // instructions that match different sets
-	words, newline := false, syntax.Inst{Op: syntax.InstRune1, Rune: []rune{'\n'}}
+	sets := []*syntax.Inst{{Op: syntax.InstRune1, Rune: []rune{'\n'}}} // different sets that are told apart
+	known := map[string]bool{}
+	words := false
 	for i := range p.insts {
 		switch in := &p.insts[i]; in.Op {
 		case syntax.InstRune, syntax.InstRune1:
-			sets[setKey(in)] = in
+			if key := setKey(in); !known[key] {
+				known[key] = true
+				sets = append(sets, in)
+			}
 		case syntax.InstEmptyWidth:
 			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary
 			words = words || syntax.EmptyOp(in.Arg)&boundary != 0
 		}
 	}
-	borders := []rune{0, '\n', '\n' + 1}
+	if words {
+		sets = append(sets, &syntax.Inst{Op: syntax.InstRune, Rune: wordRunes()})
+	}
+	borders := []rune{0}
 	for _, in := range sets {
 		borders = append(borders, bordersOf(in)...)
-	}
-	if words {
-		table := wordRunes()
-		for i := 0; i < len(table); i += 2 {
-			borders = append(borders, table[i], table[i+1]+1)
-		}
 	}
 	slices.Sort(borders)
 	borders = slices.Compact(borders)
 
-	known := map[string]uint16{}
+	classes := map[string]uint16{} // by the sets that contain the class
 	for _, r := range borders {
 		if r > unicode.MaxRune {
 			continue
 		}
-		signature := []byte{bit(newline.MatchRune(r)), bit(words && isWord(r))}
-		for _, in := range sortedSets(sets) {
+		var signature []byte
+		for _, in := range sets {
 			signature = append(signature, bit(in.MatchRune(r)))
 		}
-		class, ok := known[string(signature)]
+		class, ok := classes[string(signature)]
 		if !ok {
 			class = uint16(len(p.samples))
-			known[string(signature)] = class
+			classes[string(signature)] = class
 			p.samples = append(p.samples, r)
 		}
 		if n := len(p.classes); n > 0 && p.classes[n-1] == class {
@@ -107,19 +108,6 @@ func setKey(in *syntax.Inst) string {
 		key = binary.BigEndian.AppendUint32(key, uint32(r))
 	}
 	return string(key)
-}
-
-func sortedSets(sets map[string]*syntax.Inst) []*syntax.Inst {
-	keys := make([]string, 0, len(sets))
-	for k := range sets {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	all := make([]*syntax.Inst, len(keys))
-	for i, k := range keys {
-		all[i] = sets[k]
-	}
-	return all
 }
 
 // bordersOf returns the borders of the ranges that in matches.

@@ -1,7 +1,6 @@
 package grep
 
 import (
-	"container/heap"
 	"os"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type results struct {
 	limit int
 
 	mu         sync.Mutex
-	kept       oldestFirst
+	kept       []match // the newest, and up to limit others
 	total      int
 	unreadable int
 	tooLong    int  // files that were searched only in part
@@ -48,13 +47,15 @@ func (r *results) add(path, shown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total++
-	switch {
-	case len(r.kept) < r.limit:
-		heap.Push(&r.kept, m)
-	case before(m, r.kept[0]) < 0:
-		r.kept[0] = m
-		heap.Fix(&r.kept, 0)
+	if r.kept = append(r.kept, m); len(r.kept) == 2*r.limit {
+		r.trim()
 	}
+}
+
+// trim sorts the kept files and drops all but the newest.
+func (r *results) trim() {
+	slices.SortFunc(r.kept, before)
+	r.kept = r.kept[:min(len(r.kept), r.limit)]
 }
 
 // failed counts a file or folder that could not be read.
@@ -74,19 +75,6 @@ func (r *results) incomplete() {
 func (r *results) newest() []match {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(slices.Values(r.kept), before)
-}
-
-// oldestFirst is a heap with the oldest match at the top.
-type oldestFirst []match
-
-func (h oldestFirst) Len() int           { return len(h) }
-func (h oldestFirst) Less(i, j int) bool { return before(h[i], h[j]) > 0 }
-func (h oldestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *oldestFirst) Push(x any)        { *h = append(*h, x.(match)) }
-func (h *oldestFirst) Pop() any {
-	last := len(*h) - 1
-	m := (*h)[last]
-	*h = (*h)[:last]
-	return m
+	r.trim()
+	return r.kept
 }

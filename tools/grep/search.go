@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -15,7 +16,8 @@ import (
 type searcher struct {
 	pattern *pattern
 	machine *machine
-	finder  *finder // for the literals that the pattern requires; nil if there are none
+	finder  *finder     // for the literals that the pattern requires; nil if there are none
+	spans   *spanFinder // for matches over several lines; nil without them
 	buf     []byte
 }
 
@@ -37,6 +39,9 @@ func newSearcher(ctx context.Context, p *pattern) *searcher {
 	s := &searcher{pattern: p, machine: p.program.machine(stop), buf: make([]byte, bufferSize)}
 	if p.required != nil {
 		s.finder = p.required.finder()
+	}
+	if p.multiline {
+		s.spans = p.program.spans(stop)
 	}
 	return s
 }
@@ -148,6 +153,19 @@ func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
 		return nil, nil
 	}
 	return text, nil
+}
+
+// lines yields the matching lines of block.
+func (s *searcher) lines(block []byte) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for from := 0; from < len(block); {
+			start, end := s.line(block, from)
+			if start < 0 || !yield(start, end) {
+				return
+			}
+			from = end + 1
+		}
+	}
 }
 
 // line returns where the first line of block at from or later that matches

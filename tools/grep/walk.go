@@ -77,7 +77,7 @@ type walk struct {
 	mu      sync.Mutex
 	more    *sync.Cond // signals that a task was added or that the last one ended
 	waiting []task
-	busy    int // tasks in progress
+	left    int // tasks that are waiting or in progress
 }
 
 // A task is a folder to traverse.
@@ -95,45 +95,29 @@ func (w *walk) push(t task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = append(w.waiting, t)
+	w.left++
 	w.more.Signal()
 }
 
-// take returns the next task; ok is false if there are no more.
-func (w *walk) take() (t task, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.waiting) == 0 {
-		if w.busy == 0 {
-			return task{}, false
-		}
-		w.more.Wait()
-	}
-	last := len(w.waiting) - 1
-	t = w.waiting[last]
-	w.waiting[last] = task{}
-	w.waiting = w.waiting[:last]
-	w.busy++
-	return t, true
-}
-
-func (w *walk) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.busy--
-	if w.busy == 0 && len(w.waiting) == 0 {
-		w.more.Broadcast()
-	}
-}
-
+// work carries out tasks until none is left.
 func (w *walk) work(ctx context.Context) {
 	s := newSearcher(ctx, w.pattern)
-	for {
-		t, ok := w.take()
-		if !ok {
-			return
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.left > 0 {
+		last := len(w.waiting) - 1
+		if last < 0 {
+			w.more.Wait()
+			continue
 		}
+		t := w.waiting[last]
+		w.waiting = slices.Delete(w.waiting, last, last+1)
+		w.mu.Unlock()
 		w.folder(ctx, t, s)
-		w.end()
+		w.mu.Lock()
+		if w.left--; w.left == 0 {
+			w.more.Broadcast()
+		}
 	}
 }
 

@@ -37,10 +37,9 @@ func inClass(class []rune, r rune) bool {
 // wordRunes returns the class of \w.
 var wordRunes = sync.OnceValue(func() []rune { return parseClass("[" + wordClass + "]") })
 
-// notWord, notDigit and notSpace are \W, \D and \S as members of a class.
+// notWord and notSpace are \W and \S as members of a class.
 var (
 	notWord  = sync.OnceValue(func() string { return members(parseClass("[^" + wordClass + "]")) })
-	notDigit = sync.OnceValue(func() string { return `\P{Nd}` })
 	notSpace = sync.OnceValue(func() string { return members(parseClass("[^" + spaceClass + "]")) })
 )
 
@@ -65,7 +64,7 @@ var shorthands = map[byte]shorthand{
 	'd': {func() string { return digitClass }, "[" + digitClass + "]"},
 	's': {func() string { return spaceClass }, "[" + spaceClass + "]"},
 	'W': {notWord, "[^" + wordClass + "]"},
-	'D': {notDigit, "[^" + digitClass + "]"},
+	'D': {func() string { return `\P{Nd}` }, "[^" + digitClass + "]"},
 	'S': {notSpace, "[^" + spaceClass + "]"},
 }
 
