@@ -3,6 +3,7 @@ package files
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -101,7 +102,7 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 		}
 	}
 
-	block := append(append(above[len(above)-up.taken:len(above):len(above)], anchor), below[:down.taken]...)
+	block := slices.Concat(above[len(above)-up.taken:], []indentedLine{anchor}, below[:down.taken])
 	first := opt.anchor - up.taken
 	for len(block) > 0 && block[0].blank() {
 		block, first = block[1:], first+1
@@ -176,8 +177,6 @@ func readAround(
 	src *source, opt blockOptions,
 ) (above []indentedLine, anchor indentedLine, below []indentedLine, err error) {
 	measure := indentMeter{}
-	ring := make([]indentedLine, 0, min(opt.lines, opt.anchor))
-	oldest := 0
 	for n := 1; ; n++ {
 		l, err := src.next()
 		if err == io.EOF {
@@ -191,15 +190,11 @@ func readAround(
 		if n == opt.anchor {
 			break
 		}
-		if len(ring) < opt.lines {
-			ring = append(ring, anchor)
-		} else {
-			ring[oldest] = anchor
-			oldest = (oldest + 1) % len(ring)
+		if above = append(above, anchor); len(above) == 2*opt.lines {
+			above = slices.Delete(above, 0, opt.lines)
 		}
 	}
-	above = append(above, ring[oldest:]...)
-	above = append(above, ring[:oldest]...)
+	above = above[max(0, len(above)-opt.lines):]
 	for len(below) < opt.lines {
 		l, err := src.next()
 		if err == io.EOF {

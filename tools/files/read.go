@@ -137,35 +137,26 @@ func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 			break
 		}
 	}
-	if out.lines == 0 && !out.more {
-		return emptyPage(src, offset, skipped)
+	switch {
+	case out.lines > 0 || out.more:
+	case offset == 1:
+		return tools.Text("The file is empty."), nil
+	default:
+		return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), skipped, "line", "lines")
 	}
 	if !out.more {
-		out.more, err = src.more()
-		if err != nil {
+		if out.more, err = src.more(); err != nil {
 			return nil, err
 		}
 	}
 	if out.more {
-		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d",
-			lineRange(offset, out.lines), offset+out.lines))
+		shown := fmt.Sprintf("line %d", offset)
+		if out.lines != 1 {
+			shown = fmt.Sprintf("lines %d-%d", offset, offset+out.lines-1)
+		}
+		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d", shown, offset+out.lines))
 	}
 	return out.result(src), nil
-}
-
-func lineRange(first, n int) string {
-	if n == 1 {
-		return fmt.Sprintf("line %d", first)
-	}
-	return fmt.Sprintf("lines %d-%d", first, first+n-1)
-}
-
-// emptyPage returns the answer for an offset past the last line.
-func emptyPage(src *source, offset, lines int) (*mcp.CallToolResult, error) {
-	if lines == 0 && offset == 1 {
-		return tools.Text("The file is empty."), nil
-	}
-	return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), lines, "line", "lines")
 }
 
 // pastEnd returns the error for a place past the last of all lines or entries.

@@ -1,7 +1,7 @@
 package shell
 
 import (
-	"cmp"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -67,22 +67,18 @@ func (e Environment) Apply(inherited []string, terminal bool) []string {
 			vars[name] = value
 		}
 	}
-	for name, value := range nonInteractive {
-		vars[name] = value
-	}
+	maps.Copy(vars, nonInteractive)
 	if terminal {
 		vars["TERM"] = "xterm"
 	}
-	for name, value := range e.Set {
-		vars[name] = value
-	}
+	maps.Copy(vars, e.Set)
 	env := make([]string, 0, len(vars))
 	for name, value := range vars {
 		if len(e.IncludeOnly) == 0 || matchesAny(e.IncludeOnly, name) {
 			env = append(env, name+"="+value)
 		}
 	}
-	slices.SortFunc(env, func(a, b string) int { return cmp.Compare(a, b) })
+	slices.Sort(env)
 	return env
 }
 

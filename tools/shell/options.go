@@ -42,32 +42,20 @@ type Options struct {
 	SpoolTotal int64 `json:"spool_total,omitempty"`
 }
 
-func (o Options) budget() int {
-	if o.MaxOutputTokens > 0 {
-		return o.MaxOutputTokens
-	}
-	return tools.DefaultBudget
-}
+func (o Options) budget() int       { return positive(o.MaxOutputTokens, tools.DefaultBudget) }
+func (o Options) spoolBytes() int64 { return positive(o.SpoolBytes, 2<<30) }
+func (o Options) spoolTotal() int64 { return positive(o.SpoolTotal, 8<<30) }
 
 func (o Options) yield() time.Duration {
-	if o.YieldMS > 0 {
-		return time.Duration(o.YieldMS) * time.Millisecond
-	}
-	return defaultYield
+	return time.Duration(positive(o.YieldMS, defaultYield.Milliseconds())) * time.Millisecond
 }
 
-func (o Options) spoolBytes() int64 {
-	if o.SpoolBytes > 0 {
-		return o.SpoolBytes
+// positive returns n, or fallback if n is not positive.
+func positive[T int | int64](n, fallback T) T {
+	if n > 0 {
+		return n
 	}
-	return 2 << 30
-}
-
-func (o Options) spoolTotal() int64 {
-	if o.SpoolTotal > 0 {
-		return o.SpoolTotal
-	}
-	return 8 << 30
+	return fallback
 }
 
 const (

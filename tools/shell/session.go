@@ -3,9 +3,9 @@ package shell
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -76,12 +76,7 @@ func (t *table) evictionCandidate() *session {
 }
 
 func (t *table) list() []*session {
-	var all []*session
-	for _, s := range t.sessions {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *session) int { return a.started.Compare(b.started) })
-	return all
+	return slices.SortedFunc(maps.Values(t.sessions), func(a, b *session) int { return a.started.Compare(b.started) })
 }
 
 // all returns the sessions, oldest first.
@@ -190,5 +185,3 @@ func (a *sessionArgument) UnmarshalJSON(b []byte) error {
 	*a = sessionArgument(id)
 	return nil
 }
-
-var _ json.Unmarshaler = (*sessionArgument)(nil)

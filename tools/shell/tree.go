@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -58,11 +59,7 @@ func (f *processTracker) remove(p *process) {
 func (f *processTracker) running() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []*process
-	for _, p := range f.roots {
-		all = append(all, p)
-	}
-	return all
+	return slices.Collect(maps.Values(f.roots))
 }
 
 // awaitStarts waits until the commands being started are in roots.
