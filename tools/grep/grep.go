@@ -148,6 +148,11 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is neither a file nor a folder; choose another path", q.root())
 	}
+	f, err := tools.OpenNonblocking(q.root())
+	if err != nil {
+		return nil, explain(q.root(), err)
+	}
+	f.Close()
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	found, err := search(ctx, q, info.IsDir())
@@ -159,16 +164,6 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 		return nil, err
 	}
 	return tools.Text(text), nil
-}
-
-// search returns the matching files.
-func search(ctx context.Context, q query, folder bool) (*results, error) {
-	f, err := tools.OpenNonblocking(q.root())
-	if err != nil {
-		return nil, explain(q.root(), err)
-	}
-	f.Close()
-	return searchTree(ctx, q, folder)
 }
 
 // explain returns an error of the file system in a form for the model.

@@ -158,11 +158,7 @@ type machine struct {
 	stop func() bool // called now and then; if true, the search ends without a match
 	made int         // steps that were not cached
 
-	// Scratch space.
-	seen  []uint32 // by instruction: the round in which it was reached
-	round uint32
-	stack []uint32
-	reach []uint32
+	ready threads // scratch space
 }
 
 // A state is the set of active instructions, and the kind of the previous character.
@@ -185,7 +181,7 @@ const maxMachine = 8 << 20
 
 // machine returns a machine for p. A search ends early when stop returns true.
 func (p *program) machine(stop func() bool) *machine {
-	m := &machine{program: p, stop: stop, seen: make([]uint32, len(p.insts))}
+	m := &machine{program: p, stop: stop, ready: p.threads()}
 	m.reset()
 	return m
 }
@@ -265,56 +261,26 @@ func (m *machine) step(at uint32, class uint16) uint32 {
 // advance returns the state after s for the character r.
 func (m *machine) advance(s state, r rune) uint32 {
 	holds := assertions(s, r)
-	m.round++
-	m.reach = m.reach[:0]
+	m.ready.clear()
 	for _, pc := range s.pcs {
-		if m.follow(pc, holds) {
+		m.ready.add(thread{pc: pc}, holds)
+	}
+	m.ready.add(thread{pc: m.start}, holds) // a match can begin anywhere
+	var out []uint32
+	for _, t := range m.ready.list {
+		in := &m.insts[t.pc]
+		if in.Op == syntax.InstMatch {
 			return matched
 		}
-	}
-	if m.follow(m.start, holds) { // a match can begin anywhere
-		return matched
+		if r >= 0 && in.MatchRune(r) {
+			out = append(out, in.Out)
+		}
 	}
 	if r == runeEnd {
 		return atStart
 	}
-	out := make([]uint32, 0, len(m.reach))
-	for _, pc := range m.reach {
-		if r >= 0 && m.insts[pc].MatchRune(r) {
-			out = append(out, m.insts[pc].Out)
-		}
-	}
 	slices.Sort(out)
 	return m.state(slices.Compact(out), r, false)
-}
-
-// follow adds to m.reach the instructions that consume a character and are reachable
-// from pc without one. It reports whether a match is reachable.
-func (m *machine) follow(pc uint32, holds syntax.EmptyOp) bool {
-	m.stack = append(m.stack[:0], pc)
-	for len(m.stack) > 0 {
-		pc := m.stack[len(m.stack)-1]
-		m.stack = m.stack[:len(m.stack)-1]
-		if m.seen[pc] == m.round {
-			continue
-		}
-		m.seen[pc] = m.round
-		switch in := &m.insts[pc]; in.Op {
-		case syntax.InstMatch:
-			return true
-		case syntax.InstAlt, syntax.InstAltMatch:
-			m.stack = append(m.stack, in.Arg, in.Out)
-		case syntax.InstCapture, syntax.InstNop:
-			m.stack = append(m.stack, in.Out)
-		case syntax.InstEmptyWidth:
-			if need := syntax.EmptyOp(in.Arg); need&^holds == 0 {
-				m.stack = append(m.stack, in.Out)
-			}
-		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-			m.reach = append(m.reach, pc)
-		}
-	}
-	return false
 }
 
 // assertions returns the assertions that hold between s and the character r.

@@ -12,12 +12,12 @@ import (
 type spanFinder struct {
 	*program
 	stop  func() bool // called now and then; if true, the search ends without a match
-	taken uint32      // characters
+	taken int         // characters
 
 	// The threads in order of preference: those before the current character, and
 	// those that are to consume it.
-	waiting, ready []thread
-	seen           []uint32 // by instruction: the value of taken when it became ready
+	waiting []thread
+	ready   threads
 }
 
 // A thread is an instruction to run, and the start of the match.
@@ -26,8 +26,49 @@ type thread struct {
 	start int
 }
 
+// threads are the threads of a program that are to consume a character or have
+// reached a match.
+type threads struct {
+	insts []syntax.Inst
+	list  []thread
+	seen  []uint32 // by instruction: the round in which it was reached
+	round uint32
+}
+
+func (p *program) threads() threads {
+	return threads{insts: p.insts, seen: make([]uint32, len(p.insts))}
+}
+
+func (t *threads) clear() {
+	t.list = t.list[:0]
+	t.round++
+}
+
+// add adds the instructions that x reaches without consuming a character, in order of
+// preference.
+func (t *threads) add(x thread, holds syntax.EmptyOp) {
+	if t.seen[x.pc] == t.round {
+		return
+	}
+	t.seen[x.pc] = t.round
+	switch in := &t.insts[x.pc]; in.Op {
+	case syntax.InstAlt, syntax.InstAltMatch:
+		t.add(thread{in.Out, x.start}, holds)
+		t.add(thread{in.Arg, x.start}, holds)
+	case syntax.InstCapture, syntax.InstNop:
+		t.add(thread{in.Out, x.start}, holds)
+	case syntax.InstEmptyWidth:
+		if syntax.EmptyOp(in.Arg)&^holds == 0 {
+			t.add(thread{in.Out, x.start}, holds)
+		}
+	case syntax.InstFail:
+	default:
+		t.list = append(t.list, x)
+	}
+}
+
 func (p *program) spans(stop func() bool) *spanFinder {
-	return &spanFinder{program: p, stop: stop, seen: make([]uint32, len(p.insts))}
+	return &spanFinder{program: p, stop: stop, ready: p.threads()}
 }
 
 // find returns the first match in text at or after from with Perl's semantics: the
@@ -45,15 +86,15 @@ func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
 			return 0, 0, false
 		}
 		holds := assertions(before, r)
-		f.ready = f.ready[:0]
+		f.ready.clear()
 		for _, t := range f.waiting {
-			f.add(t, holds)
+			f.ready.add(t, holds)
 		}
 		if !ok {
-			f.add(thread{f.start, at}, holds)
+			f.ready.add(thread{f.start, at}, holds)
 		}
 		f.waiting = f.waiting[:0]
-		for _, t := range f.ready {
+		for _, t := range f.ready.list {
 			in := &f.insts[t.pc]
 			if in.Op == syntax.InstMatch {
 				start, end, ok = t.start, at, true
@@ -87,29 +128,6 @@ func (f *spanFinder) all(text []byte) iter.Seq2[int, int] {
 				from += size
 			}
 		}
-	}
-}
-
-// add makes ready the instructions that a thread reaches without consuming a
-// character.
-func (f *spanFinder) add(t thread, holds syntax.EmptyOp) {
-	if f.seen[t.pc] == f.taken {
-		return
-	}
-	f.seen[t.pc] = f.taken
-	switch in := &f.insts[t.pc]; in.Op {
-	case syntax.InstAlt, syntax.InstAltMatch:
-		f.add(thread{in.Out, t.start}, holds)
-		f.add(thread{in.Arg, t.start}, holds)
-	case syntax.InstCapture, syntax.InstNop:
-		f.add(thread{in.Out, t.start}, holds)
-	case syntax.InstEmptyWidth:
-		if syntax.EmptyOp(in.Arg)&^holds == 0 {
-			f.add(thread{in.Out, t.start}, holds)
-		}
-	case syntax.InstFail:
-	default:
-		f.ready = append(f.ready, t)
 	}
 }
 

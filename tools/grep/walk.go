@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,8 +16,8 @@ import (
 	"toolgate/tools"
 )
 
-// searchTree searches a file or a tree.
-func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
+// search searches a file or a tree.
+func search(ctx context.Context, q query, folder bool) (*results, error) {
 	found := &results{limit: q.limit}
 	root := q.root()
 	if !folder {
@@ -164,29 +165,22 @@ func (w *walk) entry(ctx context.Context, t task, rules *ignore.Dir, e os.DirEnt
 	if w.isExcluded(t, rules, name, e.IsDir()) {
 		return
 	}
-	path := filepath.Join(t.path, name)
+	full := filepath.Join(t.path, name)
 	shown := filepath.Join(t.shown, name)
 	switch {
 	case e.IsDir():
 		enter := func(has func(string) bool) *ignore.Dir { return rules.Enter(name, has) }
-		w.push(task{path: path, shown: shown, below: slashJoin(t.below, name), rules: enter})
+		w.push(task{path: full, shown: shown, below: path.Join(t.below, name), rules: enter})
 	case e.Type().IsRegular():
-		searchFile(ctx, s, w.found, path, shown, false)
+		searchFile(ctx, s, w.found, full, shown, false)
 	}
-}
-
-func slashJoin(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
 }
 
 // isExcluded reports whether an entry is not searched. The include pattern takes
 // precedence, then the ignore rules, then the leading dot of hidden names.
 func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool {
 	if w.globs != nil {
-		switch v := w.globs.Match(slashJoin(t.below, name), dir); {
+		switch v := w.globs.Match(path.Join(t.below, name), dir); {
 		case v == ignore.Ignored: // include matches
 			return false
 		case v == ignore.Included, !dir && !w.globs.OnlyNegated():
