@@ -39,26 +39,25 @@ func describeExec(in execInput) (policy.Action, error) {
 	if err != nil {
 		return policy.Action{}, err
 	}
-	if _, err := sizeOf(in.Rows, in.Cols); err != nil {
-		return policy.Action{}, err
-	}
-	if err := checkNumbers(in.YieldTimeMS, in.MaxOutputTokens); err != nil {
-		return policy.Action{}, err
-	}
-	if _, err := newMatcher(in.WaitFor, 0); err != nil {
+	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
 		return policy.Action{}, err
 	}
 	return in.action(argv, in.Workdir)
 }
 
-func checkNumbers(yield *int64, budget *int) error {
+// checkWaiting checks the arguments that exec_command and write_stdin share.
+func checkWaiting(rows, cols int, yield *int64, budget *int, waitFor string) error {
+	if _, err := sizeOf(rows, cols); err != nil {
+		return err
+	}
 	if yield != nil && *yield < 0 {
 		return fmt.Errorf("yield_time_ms is %d; give a number of milliseconds that is not negative", *yield)
 	}
 	if budget != nil && *budget < 0 {
 		return fmt.Errorf("max_output_tokens is %d; give a number that is not negative", *budget)
 	}
-	return nil
+	_, err := newMatcher(waitFor, 0)
+	return err
 }
 
 func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mcp.CallToolResult, error) {

@@ -34,13 +34,21 @@ import (
 // [exec.Cmd.Start]. Tools has no side effects. Closing any of the tools ends all
 // commands.
 func Tools(o Options, start StartFunc) []tools.Tool {
+	return newHost(o, start).tools()
+}
+
+func newHost(o Options, start StartFunc) *host {
 	h := &host{options: o, start: start, confined: start != nil, closed: make(chan struct{})}
 	if start == nil {
 		h.start = Plain((*exec.Cmd).Start)
 	}
-	h.spooled.left.Store(o.spoolTotal())
+	h.spooled.left.Store(maxSpools)
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
 	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
+	return h
+}
+
+func (h *host) tools() []tools.Tool {
 	catalog := []tools.Tool{
 		tools.NewWithCall(shellDef, describeShell, h.runShell),
 		tools.NewWithCall(execDef, describeExec, h.runExec),
@@ -117,13 +125,17 @@ func (h *host) memory() int {
 	return max(32<<10, h.options.budget()*tools.BytesPerToken/2)
 }
 
-// spool creates the file for an output that does not fit in memory.
+// spool creates the file for an output that does not fit in memory: on disk or, in a
+// read-only sandbox, in memory.
 func (h *host) spool() (*spool, error) {
-	s, err := newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
-	if err != nil {
-		return newMemorySpool(h.options.spoolBytes(), &h.spooled)
+	if s, err := newSpool("", maxSpool, &h.spooled); err == nil {
+		return s, nil
 	}
-	return s, nil
+	f, err := memoryFile()
+	if err != nil {
+		return nil, err
+	}
+	return &spool{f: f, limit: maxMemorySpool, quota: &h.spooled}, nil
 }
 
 // commandNotes is the part of the descriptions that applies to every command.

@@ -49,13 +49,7 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 	if (in.Rows == 0) != (in.Cols == 0) {
 		return policy.Action{}, errors.New("a terminal's size is rows and cols; give both")
 	}
-	if _, err := sizeOf(in.Rows, in.Cols); err != nil {
-		return policy.Action{}, err
-	}
-	if err := checkNumbers(in.YieldTimeMS, in.MaxOutputTokens); err != nil {
-		return policy.Action{}, err
-	}
-	if _, err := newMatcher(in.WaitFor, 0); err != nil {
+	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
 		return policy.Action{}, err
 	}
 	return policy.Action{
