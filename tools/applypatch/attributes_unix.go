@@ -24,7 +24,7 @@ func links(info fs.FileInfo) int {
 func copyOwner(path, like string) error {
 	var want, now unix.Stat_t
 	if err := errors.Join(unix.Lstat(like, &want), unix.Lstat(path, &now)); err != nil {
-		return err
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	if now.Uid == want.Uid && now.Gid == want.Gid {
 		return nil

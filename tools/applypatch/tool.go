@@ -42,9 +42,6 @@ type input struct {
 	Input string `json:"input"`
 }
 
-// Tool is apply_patch without a state folder; see [New].
-var Tool = New(Options{})[0]
-
 // Options configures the tools.
 type Options struct {
 	// StateDir is the folder of the session. It holds pending steps, so that

@@ -97,12 +97,10 @@ type operation struct {
 func (e *fallbackError) Error() string { return e.err.Error() }
 func (e *fallbackError) Unwrap() error { return e.err }
 
-// A staleError reports a file that changed after it was read.
-type staleError struct{ written string }
-
-func (e *staleError) Error() string {
-	return e.written +
-		": something else changed the file while the patch was being applied; read it and resend the patch"
+// staleError returns the error for a file that changed after it was read.
+func staleError(written string) error {
+	return fmt.Errorf("%s: something else changed the file while the patch was being applied; "+
+		"read it and resend the patch", written)
 }
 
 // A rollBackError reports a roll back that failed.
@@ -140,13 +138,11 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	return nil, err
 }
 
-// modelError returns err for the model: with the path as in the patch, and as a
-// denial if the sandbox refused the access.
+// modelError returns an error of the file system for the model: with the path as in the
+// patch, and as a denial if the sandbox refused the access.
 func modelError(err error, written string) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*staleError](err); ok {
+	reason := tools.Reason(err)
+	if reason == err {
 		return err
 	}
 	if d, ok := errors.AsType[*fallbackError](err); ok {
@@ -156,7 +152,7 @@ func modelError(err error, written string) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("%s: cannot be written: %w", written, tools.Reason(err))
+	return fmt.Errorf("%s: cannot be written: %w", written, reason)
 }
 
 // content returns the old or new content with the given hash.
@@ -249,11 +245,11 @@ func (a *action) copyMetadata(d *disk) error {
 	return d.chmod(a.Stage, a.After.Mode)
 }
 
-// check returns a [*staleError] if a file changed after it was read.
+// check returns an error if a file changed after it was read.
 func (t *transaction) check() error {
 	for _, a := range t.Actions {
 		if !a.isFresh() {
-			return &staleError{a.written}
+			return staleError(a.written)
 		}
 	}
 	return nil
@@ -346,17 +342,14 @@ func (a *action) replace(d *disk) error {
 	return a.checkDisplaced()
 }
 
-// checkDisplaced returns a [*staleError] if the displaced file is not the one that
+// checkDisplaced returns an error if the displaced file is not the one that
 // was read, because another program replaced it at the last moment.
 func (a *action) checkDisplaced() error {
 	info, err := os.Lstat(a.Stage)
-	if err != nil {
-		return err
+	if err == nil && !same(info, a.info) {
+		err = staleError(a.written)
 	}
-	if !same(info, a.info) {
-		return &staleError{a.written}
-	}
-	return nil
+	return err
 }
 
 // removeStaged removes the files under staging names and returns those that it
@@ -560,13 +553,8 @@ func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := d.create(a.Stage, old, 0o600); err != nil {
-		return err
-	}
-	if err := d.copyMetadata(a.Stage, a.Path, true); err != nil {
-		return err
-	}
-	if err := d.chmod(a.Stage, a.Before.Mode); err != nil {
+	lost := &action{Kind: replace, Path: a.Path, Stage: a.Stage, After: a.Before, data: old, template: a.Path}
+	if err := lost.stage(d); err != nil {
 		return err
 	}
 	if err := d.sync([]string{a.Stage}); err != nil {
