@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links returns the number of hard links of the file.
 func links(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Nlink)

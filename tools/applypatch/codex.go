@@ -42,7 +42,6 @@ func parseCodex(lines []string, first int) (*Patch, error) {
 	return &Patch{Format: Codex, Ops: p.ops}, nil
 }
 
-// envelope parses from a Begin Patch to its End Patch.
 func (p *codexParser) envelope() error {
 	// An indented marker counts in the first line only; below, it may be a quote.
 	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
@@ -72,7 +71,6 @@ func (p *codexParser) envelope() error {
 	}
 }
 
-// op parses one file operation.
 func (p *codexParser) op() error {
 	op := FileOp{Line: p.number()}
 	line := p.line()
@@ -103,7 +101,6 @@ func (p *codexParser) op() error {
 	return nil
 }
 
-// addBody parses the lines of a new file.
 func (p *codexParser) addBody() ([]Hunk, error) {
 	h := Hunk{Line: p.number()}
 	for p.more() {
@@ -130,7 +127,6 @@ func (p *codexParser) addBody() ([]Hunk, error) {
 	return []Hunk{h}, nil
 }
 
-// updateBody parses an optional new path and the hunks.
 func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err error) {
 	if p.more() {
 		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
@@ -255,7 +251,6 @@ func isMarker(line, name string) bool {
 	return strings.EqualFold(line, name)
 }
 
-// short truncates s for an error message.
 func short(s string) string {
 	const most = 80
 	if r := []rune(s); len(r) > most {

@@ -39,7 +39,6 @@ type builder struct {
 	made    map[string]bool  // folders that an action creates
 }
 
-// add adds the actions for f.
 func (b *builder) add(f *file) {
 	switch {
 	case !f.after.exists:
@@ -100,7 +99,6 @@ func (b *builder) canRename(f *file) bool {
 	return b.movedTo[origin.path] == f
 }
 
-// renamedAway reports whether the file is renamed instead of removed.
 func (b *builder) renamedAway(f *file) bool {
 	to := b.movedTo[f.path]
 	return to != nil && !to.before.exists && b.canRename(to)
@@ -168,7 +166,6 @@ func (b *builder) append(origin, f *file, a action) {
 	b.Actions = append(b.Actions, &a)
 }
 
-// fingerprint returns the fingerprint of the state.
 func (s *state) fingerprint() fingerprint {
 	switch {
 	case !s.exists:

@@ -28,7 +28,6 @@ func (d *disk) try(op, path string, change func() error) error {
 	return change()
 }
 
-// open opens a file for writing.
 func (d *disk) open(path string, flag int, mode fs.FileMode) (f *os.File, err error) {
 	err = d.try("open", path, func() error {
 		f, err = os.OpenFile(path, os.O_WRONLY|flag, mode)
@@ -130,7 +129,6 @@ func (d *disk) copyMetadata(path, like string, must bool) error {
 // journal once for all of them.
 const syncers = 32
 
-// sync flushes files and folders to the disk.
 func (d *disk) sync(paths []string) error {
 	for _, p := range paths {
 		if err := d.try("sync", p, func() error { return nil }); err != nil {

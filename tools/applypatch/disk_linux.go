@@ -17,7 +17,6 @@ func renameNew(from, to string) error {
 	})
 }
 
-// exchange exchanges two files atomically.
 func exchange(a, b string) error {
 	return renameat2("rename", a, b, unix.RENAME_EXCHANGE, func() error { return errors.ErrUnsupported })
 }

@@ -38,7 +38,6 @@ var encodings = [...]struct {
 
 func (e encoding) String() string { return encodings[e].name }
 
-// bom returns the byte order mark.
 func (e encoding) bom() []byte { return []byte(encodings[e].bom) }
 
 // width returns the size of the units in which the encoding writes ASCII.
@@ -182,7 +181,6 @@ func (e encoding) ascii(s string) string {
 	return string(raw)
 }
 
-// encode returns the bytes of s.
 func (e encoding) encode(s string) ([]byte, error) {
 	switch e {
 	case utf8enc:

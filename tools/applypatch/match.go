@@ -61,7 +61,6 @@ func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	return m.taken, bad
 }
 
-// take reserves p.
 func (m *matcher) take(p place) {
 	i := sort.Search(len(m.taken), func(i int) bool {
 		q := m.taken[i]
@@ -80,7 +79,6 @@ func (m *matcher) free(start, n int) bool {
 	return i == 0 || m.taken[i-1].end() <= start
 }
 
-// place finds the place of one hunk.
 func (m *matcher) place(h *Hunk) (place, *mismatch) {
 	old := h.oldLines()
 	numbered := h.OldStart > 0 || h.NewStart > 0
@@ -319,7 +317,6 @@ func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
 	}
 }
 
-// fits reports whether old matches the lines at start.
 func (t *text) fits(old []Line, l level, start int) bool {
 	if start < 0 || start+len(old) > len(t.lines) {
 		return false

@@ -102,7 +102,6 @@ func trimBlank(lines []string, first int) ([]string, int) {
 	return lines, first
 }
 
-// withoutCR returns lines without trailing carriage returns.
 func withoutCR(lines []string) []string {
 	cut := make([]string, len(lines))
 	for i, line := range lines {

@@ -116,7 +116,6 @@ func makePlan(p *Patch, at *resolver) (*plan, error) {
 	return pl, nil
 }
 
-// apply adds one operation to the plan.
 func (pl *plan) apply(op *FileOp) error {
 	switch op.Kind {
 	case Add:
@@ -401,7 +400,6 @@ func (f *file) load() error {
 	return nil
 }
 
-// changed reports whether the plan changes the file.
 func (f *file) changed() bool {
 	b, a := &f.before, &f.after
 	if b.exists != a.exists || b.mode != a.mode || b.link != a.link || b.from != a.from {

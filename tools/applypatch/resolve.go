@@ -104,7 +104,6 @@ func realDir(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// inside reports whether real is in one of the roots.
 func (r *resolver) inside(real string) bool {
 	for _, root := range r.roots {
 		rel, err := filepath.Rel(root, real)

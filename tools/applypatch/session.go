@@ -121,7 +121,6 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 	}
 }
 
-// finish records st as completed.
 func (s *session) finish(st *step, leftovers []string) (notes []string, err error) {
 	if len(leftovers) > 0 {
 		notes = append(notes, "note: these old files could not be removed: "+strings.Join(leftovers, ", "))

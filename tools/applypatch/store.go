@@ -137,7 +137,6 @@ func (s *store) ids() (done, pending []int, err error) {
 	return done, pending, err
 }
 
-// load reads the step in the file name.
 func (s *store) load(name string) (*step, error) {
 	st := &step{file: name}
 	head, err := s.read(name, 0, lengthSize)
@@ -175,7 +174,6 @@ func (s *store) list() ([]*step, error) {
 	return steps, nil
 }
 
-// nextID returns an unused id.
 func (s *store) nextID() (int, error) {
 	done, pending, err := s.ids()
 	return slices.Max(slices.Concat(done, pending, []int{0})) + 1, err

@@ -33,7 +33,6 @@ type textLine struct {
 	explicitEnd bool   // the patch specifies the line ending
 }
 
-// parseText splits data into lines.
 func parseText(data []byte) (*text, error) {
 	enc, bom, err := detect(data)
 	if err != nil {
@@ -61,7 +60,6 @@ func parseText(data []byte) (*text, error) {
 	return t, nil
 }
 
-// bytes returns the content of the file.
 func (t *text) bytes() ([]byte, error) {
 	var b bytes.Buffer
 	if t.bom {

@@ -210,7 +210,6 @@ func syncError(err error) error {
 	return fmt.Errorf("the files cannot be brought to the disk: %w", tools.Reason(err))
 }
 
-// stage writes the new file of one action.
 func (a *action) stage(d *disk) error {
 	if a.After.Link != "" {
 		return d.symlink(a.After.Link, a.Stage)
@@ -232,7 +231,6 @@ func (a *action) stage(d *disk) error {
 	return err
 }
 
-// copyMetadata sets the owner, attributes and mode of the staged file.
 func (a *action) copyMetadata(d *disk) error {
 	if a.template != "" {
 		if err := d.copyMetadata(a.Stage, a.template, a.Kind == replace); err != nil {
@@ -279,7 +277,6 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }
 
-// do carries out one action.
 func (a *action) do(d *disk) error {
 	switch a.Kind {
 	case makeDir:
@@ -422,7 +419,6 @@ func fingerprintOf(path string) fingerprint {
 	return fingerprint{Sum: sum(data), Mode: info.Mode().Perm()}
 }
 
-// matches reports whether the file at path has this fingerprint.
 func (m fingerprint) matches(path string) bool {
 	have := fingerprintOf(path)
 	if m.Mode == 0 {
@@ -447,7 +443,6 @@ func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)
 	return errors.Join(errs...)
 }
 
-// undo rolls back one action.
 func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 	switch a.Kind {
 	case makeDir:
@@ -547,7 +542,6 @@ func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) er
 	return nil
 }
 
-// rewrite restores the old content after the old file was lost.
 func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	old, err := content(a.Before.Sum)
 	if err != nil {

@@ -70,7 +70,6 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 	return tools.Text(b.String() + strings.Join(notes, "\n")), nil
 }
 
-// cutDiff truncates the diff of one file to [maxDiff].
 func cutDiff(text string) string {
 	if len(text) <= maxDiff {
 		return text
@@ -87,7 +86,6 @@ func (r *resolver) displayPath(path string) string {
 	return path
 }
 
-// isBelow reports whether name is at or below the path asked.
 func isBelow(name, asked string) bool {
 	if asked == "" {
 		return true
@@ -142,7 +140,6 @@ func (b base) diff(name string) string {
 
 func isBinary(data []byte) bool { return !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 }
 
-// gitMode returns the mode as git writes it.
 func (m fingerprint) gitMode() string {
 	switch {
 	case m.Link != "":

@@ -143,7 +143,6 @@ func (s *session) planUndo(st *step) (*plan, error) {
 	return pl, nil
 }
 
-// checkUnchanged returns an error if f is no longer as c left it.
 func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	switch {
 	case f.before.exists && !c.After.Exists:
@@ -170,7 +169,6 @@ func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.before.data))
 }
 
-// takeBack sets the new state of f to the one before c.
 func (s *session) takeBack(st *step, f *file, c change) error {
 	if c.Before.Lost {
 		return errors.New("its old content was too large to be kept")

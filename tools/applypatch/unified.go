@@ -60,7 +60,6 @@ func (p *unifiedParser) skipBetween() error {
 	return nil
 }
 
-// file parses one file: extended headers, names and hunks.
 func (p *unifiedParser) file() (FileOp, error) {
 	op := FileOp{Line: p.number()}
 	h, err := p.headers()
@@ -118,7 +117,6 @@ func (p *unifiedParser) headers() (diffHeader, error) {
 	return h, nil
 }
 
-// hasNames reports whether lines begins with a --- and a +++ line.
 func hasNames(lines []string) bool {
 	return len(lines) > 1 && strings.HasPrefix(lines[0], "--- ") && strings.HasPrefix(lines[1], "+++ ")
 }
@@ -211,7 +209,6 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 	return oldName, newName
 }
 
-// fill sets the fields of op that follow from the header.
 func (h *diffHeader) fill(op *FileOp) error {
 	if h.mode != "" {
 		mode, err := strconv.ParseUint(h.mode, 8, 32)
@@ -275,7 +272,6 @@ func unquote(name string) string {
 // hunkHeader matches the first line of a hunk. The counts are optional.
 var hunkHeader = lazyregexp.New(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// hunk parses one hunk.
 func (p *unifiedParser) hunk() (Hunk, error) {
 	h := Hunk{Line: p.number()}
 	head := strings.TrimSuffix(p.line(), "\r")
@@ -319,7 +315,6 @@ func number(digits string, def int) int {
 // lineCounts are the numbers of old and new lines that a hunk still has.
 type lineCounts struct{ old, new int }
 
-// take counts a line with the given operation.
 func (c *lineCounts) take(op byte) {
 	if op == ' ' || op == '-' {
 		c.old--
@@ -349,7 +344,6 @@ func (p *unifiedParser) counted(left lineCounts) []string {
 	return p.lines[p.next:i]
 }
 
-// canEndAt reports whether a hunk may end before line i.
 func (p *unifiedParser) canEndAt(i int) bool {
 	return i >= len(p.lines) || lineOp(p.lines[i]) == 0 || p.fileAt(i) || p.lines[i] == "" || p.lines[i] == "-- "
 }
@@ -404,7 +398,6 @@ func lineOp(line string) byte {
 	return 0
 }
 
-// addLine adds one line to a hunk.
 func (p *unifiedParser) addLine(h *Hunk, line string) {
 	op := lineOp(line)
 	if op != '\\' {

@@ -99,7 +99,6 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	return res, nil
 }
 
-// encodedSize returns the size of data as base64.
 func encodedSize(data []byte) int { return base64.StdEncoding.EncodedLen(len(data)) }
 
 // imageType returns the MIME type of an image, detected from its content. It returns

@@ -124,7 +124,6 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	return out.result(src), nil
 }
 
-// UnmarshalJSON rejects unknown settings.
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}

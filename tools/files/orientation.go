@@ -26,7 +26,6 @@ func orientation(data []byte, format string) int {
 	return 1
 }
 
-// exifOrientation returns the orientation in a TIFF header.
 func exifOrientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
@@ -57,7 +56,6 @@ func exifOrientation(tiff []byte) int {
 	return 1
 }
 
-// applyOrientation returns img rotated and mirrored by orientation.
 func applyOrientation(img image.Image, orientation int) image.Image {
 	if orientation == 1 {
 		return img

@@ -207,7 +207,6 @@ func (s *source) line(start []byte, length int64, end string) line {
 	return line{text: text, length: length, cut: !whole || len(text) < len(start)}
 }
 
-// more reports whether another line follows.
 func (s *source) more() (bool, error) {
 	_, err := s.r.Peek(1)
 	if err == io.EOF {

@@ -43,7 +43,6 @@ func describeWrite(in writeInput) (policy.Action, error) {
 	return policy.Action{Writes: []string{in.Path}, Preview: previewOf(in)}, nil
 }
 
-// previewOf returns the preview in the approval prompt.
 func previewOf(in writeInput) string {
 	const most = 4000
 	shown := cut(in.Content, most)

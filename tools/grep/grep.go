@@ -80,7 +80,6 @@ type query struct {
 	limit   int
 }
 
-// root returns the path to search.
 func (q query) root() string {
 	if q.path == "" {
 		return "."

@@ -198,7 +198,6 @@ func sequence(subs []*syntax.Regexp) requirement {
 	return requirement{needed: best}
 }
 
-// join returns every piece of a followed by every piece of b.
 func join(a, b []piece) ([]piece, bool) {
 	if b == nil || len(a)*len(b) > maxPieces {
 		return nil, false
@@ -242,7 +241,6 @@ func worth(pieces []piece) int {
 // frequent lists the most frequent characters of source code, in order.
 const frequent = " etanriosl\tcdupm.h_gf,()b-\"0y=v1:w/x;'k2I*TSA>CE3{}"
 
-// rarest returns the offset of the least frequent byte in s.
 func rarest(s string) int {
 	best, rank := 0, -1
 	for i := range len(s) {

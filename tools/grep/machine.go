@@ -47,7 +47,6 @@ func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
 	return p, nil
 }
 
-// classify divides all characters into classes.
 func (p *program) classify() {
 	sets := []*syntax.Inst{{Op: syntax.InstRune1, Rune: []rune{'\n'}}} // different sets that are told apart
 	known := map[string]bool{}
@@ -136,7 +135,6 @@ func bit(b bool) byte {
 	return 0
 }
 
-// class returns the class of r.
 func (p *program) class(r rune) uint16 {
 	i, found := slices.BinarySearch(p.starts, r)
 	if !found {

@@ -71,7 +71,6 @@ func compile(expr string, letters letterCase, multiline bool) (*pattern, error) 
 	return p, nil
 }
 
-// hasCapital reports whether expr contains a literal capital letter.
 func hasCapital(expr string) bool {
 	escaped := false
 	for _, r := range expr {

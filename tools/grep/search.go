@@ -33,7 +33,6 @@ const (
 	maxWhole = 64 << 20
 )
 
-// newSearcher returns a searcher for p that ends when ctx does.
 func newSearcher(ctx context.Context, p *pattern) *searcher {
 	stop := func() bool { return ctx.Err() != nil }
 	s := &searcher{pattern: p, machine: p.program.machine(stop), buf: make([]byte, bufferSize)}
@@ -46,7 +45,6 @@ func newSearcher(ctx context.Context, p *pattern) *searcher {
 	return s
 }
 
-// matches reports whether the text in r matches.
 func (s *searcher) matches(ctx context.Context, r io.Reader, named bool) (bool, error) {
 	if s.pattern.multiline {
 		text, err := s.whole(r, named)
@@ -204,7 +202,6 @@ func lineAround(block []byte, at int) (start, end int) {
 	return start, len(block)
 }
 
-// inText reports whether there is a match in text.
 func (s *searcher) inText(text []byte) bool {
 	if len(text) == 0 {
 		return false

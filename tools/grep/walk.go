@@ -16,7 +16,6 @@ import (
 	"toolgate/tools"
 )
 
-// search searches a file or a tree.
 func search(ctx context.Context, q query, folder bool) (*results, error) {
 	found := &results{limit: q.limit}
 	root := q.root()

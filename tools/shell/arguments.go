@@ -26,7 +26,6 @@ func (commandArgument) EditSchema(s *jsonschema.Schema) {
 	*s = jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: s.Description}
 }
 
-// UnmarshalJSON accepts an array of strings or a string.
 func (c *commandArgument) UnmarshalJSON(b []byte) error {
 	*c = commandArgument{} // a repeated key replaces the value
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
@@ -50,7 +49,6 @@ func (c commandArgument) describe() ([]string, error) {
 	return c.argv, noNUL(c.argv)
 }
 
-// text returns the command for people.
 func (c commandArgument) text() string {
 	if c.script != "" {
 		return c.script

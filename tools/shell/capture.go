@@ -111,7 +111,6 @@ func (c *capture) more() <-chan struct{} {
 	return c.changed
 }
 
-// close removes the file.
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,7 +35,6 @@ func newCgroup(l Limits, id string) (*cgroup, error) {
 	return g, nil
 }
 
-// limit sets a limit if value is positive.
 func (g *cgroup) limit(file string, value int64) error {
 	if value <= 0 {
 		return nil
@@ -47,7 +46,6 @@ func (g *cgroup) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.folder, file), []byte(text), 0)
 }
 
-// add moves a process into the group.
 func (g *cgroup) add(pid int) error {
 	if g == nil {
 		return nil
@@ -55,7 +53,6 @@ func (g *cgroup) add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
 }
 
-// pids returns the processes in the group.
 func (g *cgroup) pids() []int {
 	if g == nil {
 		return nil

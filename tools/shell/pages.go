@@ -43,7 +43,6 @@ func (h *host) runList(context.Context, listInput) (*mcp.CallToolResult, error) 
 	return tools.Text(b.String()), nil
 }
 
-// age formats d briefly.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -169,7 +169,6 @@ var pumpBuffers = sync.Pool{New: func() any {
 	return &buf
 }}
 
-// pump reads the output until the pipe ends.
 func (h *host) pump(p *process, r *os.File) {
 	pooled := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(pooled)
@@ -329,7 +328,6 @@ func lookup(name string, env []string) (string, error) {
 	return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 }
 
-// startError returns the error of starting l for the model.
 func startError(l launch, err error) error {
 	name := l.argv[0]
 	switch {

@@ -25,7 +25,6 @@ func setProcessGroup(cmd *exec.Cmd) {
 // systemFolder is used on Windows only.
 func systemFolder() string { return "" }
 
-// signalled returns the signal that ended a process, or 0.
 func signalled(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return int(ws.Signal())

@@ -41,7 +41,6 @@ func kill(m member) {
 	exec.Command(systemFolder()+`\taskkill.exe`, "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
 }
 
-// members returns p while it runs.
 func (f *processTracker) members(p *process) []member {
 	if !slices.Contains(f.running(), p) {
 		return nil

@@ -62,7 +62,6 @@ func (t *table) keep(p *process) (s, out *session) {
 	return s, out
 }
 
-// evictionCandidate returns the session to evict next.
 func (t *table) evictionCandidate() *session {
 	return slices.MinFunc(t.list(), func(a, b *session) int {
 		if a.hasEnded() != b.hasEnded() {

@@ -109,7 +109,6 @@ func (h *host) close() {
 	}
 }
 
-// hasClosed reports whether close was called.
 func (h *host) hasClosed() bool {
 	select {
 	case <-h.closed:

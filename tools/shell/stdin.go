@@ -35,7 +35,6 @@ type stdinInput struct {
 	Kill            bool            `json:"kill,omitempty" jsonschema:"end all of it"`
 }
 
-// input returns the text to write.
 func (in stdinInput) input(application bool) (string, error) {
 	keys, err := keyText(in.Keys, application)
 	return in.Chars + keys, err

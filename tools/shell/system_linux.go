@@ -33,7 +33,6 @@ func lower(pid, resource int, limit int64) {
 	}
 }
 
-// memoryFile creates an unnamed file in memory.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("toolgate-output", unix.MFD_CLOEXEC)
 	if err != nil {

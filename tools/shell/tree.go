@@ -55,7 +55,6 @@ func (f *processTracker) remove(p *process) {
 	delete(f.roots, p.pid())
 }
 
-// running returns the running commands.
 func (f *processTracker) running() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()

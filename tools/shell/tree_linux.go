@@ -114,7 +114,6 @@ func owns(p *process, pid int, alone bool) bool {
 	return id == p.id
 }
 
-// commandIDOf returns the value of callVariable in the environment of pid.
 func commandIDOf(pid int) string {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
