@@ -81,3 +81,15 @@ func CountLines(text []byte) int {
 	}
 	return n
 }
+
+// Cut returns the longest prefix of s of at most n bytes that ends with a complete
+// character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -14,9 +14,6 @@ const (
 	envHeader   = "*** Environment ID:"
 )
 
-// validHeaders is the hint in errors about headers.
-const validHeaders = "valid headers are '*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'"
-
 // fileHeaders are the headers of the file operations.
 var fileHeaders = [...]string{Update: "*** Update File:", Add: "*** Add File:", Delete: "*** Delete File:"}
 
@@ -80,7 +77,8 @@ func (p *codexParser) op() error {
 		}
 	}
 	if op.Path == "" {
-		return p.errorf("%q is not a valid file header; %s", short(line), validHeaders)
+		return p.errorf("%q is not a valid file header; valid headers are "+
+			"'*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'", short(line))
 	}
 	if n := len(p.ops); n > 0 && p.ops[n-1].Kind != Delete && !strings.HasPrefix(line, "***") {
 		return p.errorf("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",

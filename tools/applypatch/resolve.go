@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -105,11 +106,8 @@ func realDir(dir string) (string, error) {
 }
 
 func (r *resolver) inside(real string) bool {
-	for _, root := range r.roots {
+	return slices.ContainsFunc(r.roots, func(root string) bool {
 		rel, err := filepath.Rel(root, real)
-		if err == nil && filepath.IsLocal(rel) {
-			return true
-		}
-	}
-	return false
+		return err == nil && filepath.IsLocal(rel)
+	})
 }

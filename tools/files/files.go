@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
-	"unicode/utf8"
 
 	"toolgate/policy"
 	"toolgate/tools"
@@ -63,18 +62,6 @@ func atLeastOne(arg string, given *int, otherwise int) (int, error) {
 		return 0, fmt.Errorf("%s is %d; it counts from 1", arg, *given)
 	}
 	return *given, nil
-}
-
-// cut returns the longest prefix of s of at most n bytes that ends with a complete
-// character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // count formats n with the noun one in singular or plural.

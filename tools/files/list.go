@@ -196,7 +196,7 @@ func (l *lister) entry(f folder, e entry) error {
 			l.more = true
 			return errPageFull
 		}
-		s := strings.Repeat("  ", f.level) + cut(tools.OneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
+		s := strings.Repeat("  ", f.level) + tools.Cut(tools.OneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull

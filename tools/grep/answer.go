@@ -51,12 +51,12 @@ func notesOf(found *results) []string {
 		notes = append(notes, fmt.Sprintf(format, int(maxTime.Seconds())))
 	}
 	for _, c := range []struct {
-		n         int
+		n         int64
 		one, many string
 	}{
-		{found.unreadable, "1 file or folder could not be read", "%d files or folders could not be read"},
+		{found.unreadable.Load(), "1 file or folder could not be read", "%d files or folders could not be read"},
 		{
-			found.tooLong, "1 file was not searched to its end, it is too long or has a line that is",
+			found.tooLong.Load(), "1 file was not searched to its end, it is too long or has a line that is",
 			"%d files were not searched to their end, they are too long or have a line that is",
 		},
 	} {
@@ -114,7 +114,7 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 			break
 		}
 		if err != nil && !errors.Is(err, errTooLong) {
-			found.failed()
+			found.unreadable.Add(1)
 		}
 	}
 	if full || files < found.total {
@@ -140,7 +140,7 @@ func countsOf(ctx context.Context, q query, found *results, named bool) (text, n
 			break
 		}
 		if err != nil && !errors.Is(err, errTooLong) {
-			found.failed()
+			found.unreadable.Add(1)
 			continue
 		}
 		line := fmt.Sprintf("%s:%d\n", tools.OneLine(f.shown), n)

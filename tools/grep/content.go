@@ -208,11 +208,8 @@ func cutLine(l []byte) string {
 	if len(l) <= maxColumn {
 		return string(l)
 	}
-	end := maxColumn
-	for end > 0 && !utf8.RuneStart(l[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s … (%d more bytes)", l[:end], len(l)-end)
+	start := tools.Cut(string(l), maxColumn)
+	return fmt.Sprintf("%s … (%d more bytes)", start, len(l)-len(start))
 }
 
 // countFile returns the number of matching lines in the file at path or, in multiline

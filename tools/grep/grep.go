@@ -13,11 +13,13 @@
 package grep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,14 +31,14 @@ import (
 )
 
 type input struct {
-	Pattern   string `json:"pattern" jsonschema:"RE2"`
-	Include   string `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
-	Path      string `json:"path,omitempty" jsonschema:"default the workspace"`
-	Limit     *int   `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
-	Output    string `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
-	Context   int    `json:"context,omitempty" jsonschema:"lines around each match of content"`
-	Case      string `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
-	Multiline bool   `json:"multiline,omitempty" jsonschema:"match over line ends"`
+	Pattern   string     `json:"pattern" jsonschema:"RE2"`
+	Include   string     `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
+	Path      string     `json:"path,omitempty" jsonschema:"default the workspace"`
+	Limit     *int       `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
+	Output    outputMode `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
+	Context   int        `json:"context,omitempty" jsonschema:"lines around each match of content"`
+	Case      letterCase `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
+	Multiline bool       `json:"multiline,omitempty" jsonschema:"match over line ends"`
 }
 
 const (
@@ -63,29 +65,20 @@ func describe(in input) (policy.Action, error) {
 	if _, err := check(in); err != nil {
 		return policy.Action{}, err
 	}
-	if in.Path == "" {
-		in.Path = "."
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return policy.Action{Reads: []string{cmp.Or(in.Path, ".")}}, nil
 }
 
 // A query is a validated input.
 type query struct {
 	pattern *pattern
-	path    string // as given; "" means the working folder
-	include string
-	globs   *ignore.List // of include; nil for every file
+	path    string       // as given; "" means the working folder
+	globs   *ignore.List // to include; nil for every file
 	output  outputMode
 	context int
 	limit   int
 }
 
-func (q query) root() string {
-	if q.path == "" {
-		return "."
-	}
-	return q.path
-}
+func (q query) root() string { return cmp.Or(q.path, ".") }
 
 type outputMode string
 
@@ -97,7 +90,7 @@ const (
 
 // check validates the arguments. Its errors are for the model.
 func check(in input) (query, error) {
-	q := query{path: in.Path, include: strings.TrimSpace(in.Include), context: in.Context, limit: defaultLimit}
+	q := query{path: in.Path, output: cmp.Or(in.Output, outputFiles), context: in.Context, limit: defaultLimit}
 	if in.Limit != nil {
 		q.limit = min(*in.Limit, maxLimit)
 	}
@@ -107,27 +100,19 @@ func check(in input) (query, error) {
 	if q.context < 0 || q.context > maxContext {
 		return query{}, fmt.Errorf("context is %d; it must be from 0 to %d", q.context, maxContext)
 	}
-	switch q.output = outputMode(in.Output); q.output {
-	case outputFiles, outputContent, outputCount:
-	case "":
-		q.output = outputFiles
-	default:
-		return query{}, fmt.Errorf("output_mode %q is unknown; modes are files, content, count", in.Output)
+	if !slices.Contains([]outputMode{outputFiles, outputContent, outputCount}, q.output) {
+		return query{}, fmt.Errorf("output_mode %q is unknown; modes are files, content, count", q.output)
 	}
-	letters := letterCase(in.Case)
-	switch letters {
-	case sensitive, insensitive, smart:
-	case "":
-		letters = sensitive
-	default:
-		return query{}, fmt.Errorf("case %q is unknown; it is sensitive, insensitive or smart", in.Case)
+	letters := cmp.Or(in.Case, sensitive)
+	if !slices.Contains([]letterCase{sensitive, insensitive, smart}, letters) {
+		return query{}, fmt.Errorf("case %q is unknown; it is sensitive, insensitive or smart", letters)
 	}
 	var err error
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
 		return query{}, err
 	}
-	if q.include != "" {
-		if q.globs, err = ignore.ParseGlob(q.include); err != nil {
+	if include := strings.TrimSpace(in.Include); include != "" {
+		if q.globs, err = ignore.ParseGlob(include); err != nil {
 			return query{}, fmt.Errorf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
 		}
 	}

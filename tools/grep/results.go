@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,12 +29,13 @@ func before(a, b match) int {
 type results struct {
 	limit int
 
-	mu         sync.Mutex
-	kept       []match // the newest, and up to limit others
-	total      int
-	unreadable int
-	tooLong    int  // files that were searched only in part
-	stopped    bool // the search was stopped early
+	unreadable atomic.Int64 // files and folders
+	tooLong    atomic.Int64 // files that were searched only in part
+
+	mu      sync.Mutex
+	kept    []match // the newest, and up to limit others
+	total   int
+	stopped bool // the search was stopped early
 }
 
 // add counts the file at path, and keeps it if it is among the newest. shown is its
@@ -56,20 +58,6 @@ func (r *results) add(path, shown string) {
 func (r *results) trim() {
 	slices.SortFunc(r.kept, before)
 	r.kept = r.kept[:min(len(r.kept), r.limit)]
-}
-
-// failed counts a file or folder that could not be read.
-func (r *results) failed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unreadable++
-}
-
-// incomplete counts a file that was searched only in part.
-func (r *results) incomplete() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tooLong++
 }
 
 func (r *results) newest() []match {

@@ -125,7 +125,7 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	const batch = 1024
 	f, err := os.Open(t.path)
 	if err != nil {
-		w.found.failed()
+		w.found.unreadable.Add(1)
 		return
 	}
 	defer f.Close()
@@ -145,7 +145,7 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 			return
 		}
 		if err != nil {
-			w.found.failed()
+			w.found.unreadable.Add(1)
 			return
 		}
 	}
@@ -200,16 +200,16 @@ func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool
 func searchFile(ctx context.Context, s *searcher, found *results, path, shown string, named bool) {
 	f, err := tools.OpenNonblocking(path)
 	if err != nil {
-		found.failed()
+		found.unreadable.Add(1)
 		return
 	}
 	defer f.Close()
 	ok, err := s.matches(ctx, f, named)
 	switch {
 	case errors.Is(err, errTooLong):
-		found.incomplete()
+		found.tooLong.Add(1)
 	case err != nil && ctx.Err() == nil:
-		found.failed()
+		found.unreadable.Add(1)
 	}
 	if ok {
 		found.add(path, shown)

@@ -58,7 +58,7 @@ func (p *process) title() string {
 	const most = 120
 	text := strings.Join(strings.Fields(p.text), " ")
 	if len(text) > most {
-		text = string(tools.WholeRunes([]byte(text[:most]))) + "..."
+		text = tools.Cut(text, most) + "..."
 	}
 	return text
 }

@@ -115,7 +115,7 @@ func (p *process) lastLine() string {
 			continue
 		}
 		if len(line) > most {
-			line = string(tools.WholeRunes([]byte(line[:most]))) + "..."
+			line = tools.Cut(line, most) + "..."
 		}
 		return line
 	}
