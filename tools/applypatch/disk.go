@@ -77,6 +77,19 @@ func (d *disk) write(f *os.File, data []byte) error {
 	return nil
 }
 
+// renameNew renames from to to and fails if to exists. Without support of the system, the
+// check and the rename are not atomic.
+func renameNew(from, to string) error {
+	err := renameNoReplace(from, to)
+	switch {
+	case !errors.Is(err, errors.ErrUnsupported):
+		return err
+	case exists(to):
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
+	}
+	return os.Rename(from, to)
+}
+
 func (d *disk) symlink(target, path string) error {
 	return d.try("symlink", path, func() error { return os.Symlink(target, path) })
 }
@@ -125,16 +138,13 @@ func (d *disk) copyMetadata(path, like string, must bool) error {
 	return d.try("setxattr", path, func() error { return ignore(copyAttributes(path, like)) })
 }
 
-// syncers is the number of concurrent calls of fsync. A file system writes its
-// journal once for all of them.
-const syncers = 32
-
 func (d *disk) sync(paths []string) error {
 	for _, p := range paths {
 		if err := d.try("sync", p, func() error { return nil }); err != nil {
 			return err
 		}
 	}
+	const syncers = 32 // a file system writes its journal once for all of them
 	var wg sync.WaitGroup
 	errs := make([]error, len(paths))
 	for s := range min(syncers, len(paths)) {

@@ -55,9 +55,6 @@ func (e encoding) order() binary.ByteOrder {
 	return binary.BigEndian
 }
 
-// binaryWindow is the number of bytes to search for a NUL byte, as in git.
-const binaryWindow = 8000
-
 // detect returns the encoding of data and whether data begins with a byte order
 // mark, or an error if it is not text that can be edited.
 func detect(data []byte) (encoding, bool, error) {
@@ -69,7 +66,7 @@ func detect(data []byte) (encoding, bool, error) {
 	case bytes.HasPrefix(data, utf16be.bom()):
 		return utf16be, true, nil
 	}
-	head := data[:min(len(data), binaryWindow)]
+	head := data[:min(len(data), 8000)] // as in git
 	if bytes.IndexByte(head, 0) >= 0 {
 		if looksUTF16(head) {
 			return 0, false, errors.New("it looks like UTF-16 without a byte order mark; convert it to UTF-8 first")

@@ -9,9 +9,6 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// excerptLines is the maximum number of lines in an excerpt.
-const excerptLines = 24
-
 // maxExplained is the maximum number of hunks per file that are explained.
 const maxExplained = 20
 
@@ -85,6 +82,7 @@ func (t *text) nearestTo(old []Line) string {
 
 // excerpt returns a short diff of two texts without headers, indented.
 func excerpt(old, new []byte) string {
+	const most = 24 // lines
 	var b strings.Builder
 	n := 0
 	for line := range strings.Lines(string(diff.Diff("old", old, "new", new))) {
@@ -93,7 +91,7 @@ func excerpt(old, new []byte) string {
 			strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "@@"):
 			continue
 		}
-		if n++; n > excerptLines {
+		if n++; n > most {
 			b.WriteString("    …\n")
 			break
 		}
@@ -135,15 +133,10 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 	return best, most > 0
 }
 
-// minSimilarity is the minimum similarity of lines that are reported.
-const minSimilarity = 0.5
-
-// maxCompared is the maximum number of lines to compare one by one.
-const maxCompared = 100_000
-
 // bySimilarity finds the line of the file most similar to the longest line of
 // old.
 func (t *text) bySimilarity(old []Line) (start int, ok bool) {
+	const least, maxCompared = 0.5, 100_000 // lines
 	longest := 0
 	for i := range old {
 		if len(lettersAndDigits(old[i].Text)) > len(lettersAndDigits(old[longest].Text)) {
@@ -154,7 +147,7 @@ func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 		return 0, false
 	}
 	want := pairsOf(old[longest].Text)
-	best := minSimilarity
+	best := least
 	for i := range t.lines[:min(len(t.lines), maxCompared)] {
 		if l := want.similarity(pairsOf(t.lines[i].text)); l >= best {
 			best, start, ok = l, max(0, i-longest), true

@@ -73,13 +73,11 @@ type PatchError struct {
 	Mismatched bool // a hunk does not fit its file
 }
 
-// maxFaults is the maximum size of the faults in an error, in bytes.
-const maxFaults = 24 << 10
-
 func (e *PatchError) Error() string {
+	const most = 24 << 10 // bytes
 	var b strings.Builder
 	for i, f := range e.Faults {
-		if b.Len()+len(f) > maxFaults && i > 0 {
+		if b.Len()+len(f) > most && i > 0 {
 			fmt.Fprintf(&b, "and %d more\n", len(e.Faults)-i)
 			break
 		}
@@ -377,17 +375,15 @@ func (f *file) readError(err error) error {
 	return fmt.Errorf("cannot be read: %w", tools.Reason(err))
 }
 
-// maxFileSize is the maximum size of a file to edit, in bytes.
-const maxFileSize = 512 << 20
-
 // load reads the content of the file, once.
 func (f *file) load() error {
 	if f.after.read {
 		return nil
 	}
-	if size := f.before.info.Size(); size > maxFileSize {
+	const most = 512 << 20 // bytes
+	if size := f.before.info.Size(); size > most {
 		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell",
-			f.written, size>>20, maxFileSize>>20)
+			f.written, size>>20, most>>20)
 	}
 	data, err := os.ReadFile(f.after.from)
 	if err != nil {

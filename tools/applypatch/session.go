@@ -1,6 +1,7 @@
 package applypatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -74,8 +75,10 @@ func (s *session) recoverStep(id int) (note string, err error) {
 }
 
 // commit carries out the plan as step st, completely or not at all.
-func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
-	notes, err = s.attempt(pl, st)
+func (s *session) commit(ctx context.Context, pl *plan, st *step) (notes []string, err error) {
+	if err = context.Cause(ctx); err == nil {
+		notes, err = s.attempt(pl, st)
+	}
 	if _, ok := errors.AsType[*rollBackError](err); err != nil && !ok {
 		err = fmt.Errorf("%w; nothing was changed", err)
 	}

@@ -141,16 +141,14 @@ func (t *text) foldedAt(l level) []string {
 	return t.folded[l]
 }
 
-// findsWithoutIndex is the number of linear searches before an index is built.
-const findsWithoutIndex = 8
-
 var seed = maphash.MakeSeed()
 
 // candidates yields the index of each line at or after start with the given form at
 // level l, and few others.
 func (t *text) candidates(l level, want string, start int) iter.Seq[int] {
+	const withoutIndex = 8 // linear searches
 	lines := t.foldedAt(l)
-	if t.finds[l]++; t.finds[l] > findsWithoutIndex && t.where[l] == nil {
+	if t.finds[l]++; t.finds[l] > withoutIndex && t.where[l] == nil {
 		t.where[l] = make(map[uint64][]int32, len(lines))
 		for i, line := range lines {
 			hash := maphash.String(seed, line)

@@ -48,11 +48,8 @@ func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("%w; nothing was changed", err)
-	}
 	undo := &step{Undoes: st.ID, Summary: pl.summary.line()}
-	more, err := s.commit(pl, undo)
+	more, err := s.commit(ctx, pl, undo)
 	if err != nil {
 		return nil, err
 	}

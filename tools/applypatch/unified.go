@@ -197,13 +197,8 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 	for _, pre := range prefixes {
 		o, okOld := strings.CutPrefix(oldName, pre[0])
 		n, okNew := strings.CutPrefix(newName, pre[1])
-		switch {
-		case okOld && okNew:
+		if (okOld || oldName == devNull) && (okNew || newName == devNull) {
 			return o, n
-		case okOld && newName == devNull:
-			return o, newName
-		case okNew && oldName == devNull:
-			return oldName, n
 		}
 	}
 	return oldName, newName

@@ -173,10 +173,6 @@ const (
 	atStart               // the state at the start of the text
 )
 
-// maxMachine is the maximum size of a machine's cache in bytes. A larger cache is
-// cleared.
-const maxMachine = 8 << 20
-
 // machine returns a machine for p. A search ends early when stop returns true.
 func (p *program) machine(stop func() bool) *machine {
 	m := &machine{program: p, stop: stop, ready: p.threads()}
@@ -241,7 +237,8 @@ func (m *machine) find(text []byte) int {
 // step computes the state after at for class. It may clear the cache, which changes
 // the numbers of states.
 func (m *machine) step(at uint32, class uint16) uint32 {
-	if m.size > maxMachine {
+	const most = 8 << 20 // bytes
+	if m.size > most {
 		s := m.states[at]
 		m.reset()
 		at = m.state(s.pcs, s.before, s.first)

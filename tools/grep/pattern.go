@@ -30,17 +30,15 @@ const (
 	smart       letterCase = "smart" // insensitive unless the pattern has a capital letter
 )
 
-// maxPattern is the maximum length of a regular expression in bytes.
-const maxPattern = 32 << 10
-
 // compile compiles expr. Without multiline, no match spans several lines. Its errors
 // are for the model.
 func compile(expr string, letters letterCase, multiline bool) (*pattern, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, errors.New("pattern must not be empty; give a regular expression")
 	}
-	if len(expr) > maxPattern {
-		return nil, fmt.Errorf("pattern has %d bytes, more than %d; use a shorter one", len(expr), maxPattern)
+	const most = 32 << 10 // bytes
+	if len(expr) > most {
+		return nil, fmt.Errorf("pattern has %d bytes, more than %d; use a shorter one", len(expr), most)
 	}
 	// Without OneLine, ^ and $ match at the ends of lines.
 	flags := syntax.Perl &^ syntax.OneLine

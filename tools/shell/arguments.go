@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -87,11 +88,9 @@ func shellName(asked string) string {
 }
 
 func noNUL(argv []string) error {
-	for _, a := range argv {
-		if strings.Contains(a, "\x00") {
-			return errors.New("the command holds a NUL character, which no program can be given; " +
-				"write it as \\0 to a program that knows escapes")
-		}
+	if slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, "\x00") }) {
+		return errors.New("the command holds a NUL character, which no program can be given; " +
+			"write it as \\0 to a program that knows escapes")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -58,13 +59,18 @@ func (g *cgroup) pids() []int {
 		return nil
 	}
 	list, _ := os.ReadFile(filepath.Join(g.folder, "cgroup.procs"))
-	var pids []int
+	return slices.DeleteFunc(numbers(list), func(pid int) bool { return pid <= 0 })
+}
+
+// numbers returns the numbers in a file of the system.
+func numbers(list []byte) []int {
+	var all []int
 	for field := range strings.FieldsSeq(string(list)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(field); err == nil {
+			all = append(all, n)
 		}
 	}
-	return pids
+	return all
 }
 
 // kill kills all processes in the group atomically.

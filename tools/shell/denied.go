@@ -88,17 +88,15 @@ func (p *process) unreportedHosts(denials []tools.Denial) []tools.Denial {
 	return fresh
 }
 
-// maxHostLines is the maximum number of refused hosts in an answer.
-const maxHostLines = 5
-
 // hostLines returns a line for each refused host, except for the one in denied.
 func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
+	const most = 5
 	var b strings.Builder
 	for i, d := range slices.Backward(hosts) {
 		if denied != nil && d == *denied {
 			continue
 		}
-		if len(hosts)-i > maxHostLines {
+		if len(hosts)-i > most {
 			fmt.Fprintf(&b, "And %d hosts more.\n", i+1)
 			break
 		}

@@ -87,15 +87,16 @@ func (e Environment) inherits(name string) bool {
 	case "none":
 		return false
 	case "core":
-		if !slices.ContainsFunc(coreNames, func(c string) bool { return strings.EqualFold(c, name) }) {
+		if !containsFold(coreNames, name) {
 			return false
 		}
 	}
-	kept := slices.ContainsFunc(e.Keep, func(k string) bool { return strings.EqualFold(k, name) })
-	if !e.IgnoreDefaultExcludes && !kept && matchesAny(secretWords, name) {
-		return false
-	}
-	return !matchesAny(e.Exclude, name)
+	isSecret := !e.IgnoreDefaultExcludes && !containsFold(e.Keep, name) && matchesAny(secretWords, name)
+	return !isSecret && !matchesAny(e.Exclude, name)
+}
+
+func containsFold(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // matchesAny reports whether one of patterns matches name, ignoring case. A malformed

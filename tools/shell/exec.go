@@ -108,10 +108,7 @@ func clamp(ms *int64, fallback, least, most time.Duration) time.Duration {
 	if ms == nil {
 		return fallback
 	}
-	if *ms > most.Milliseconds() {
-		return most
-	}
-	return max(least, time.Duration(*ms)*time.Millisecond)
+	return max(least, time.Duration(min(*ms, most.Milliseconds()))*time.Millisecond)
 }
 
 // budget returns the maximum output of an answer in tokens.

@@ -56,8 +56,12 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // hasEnded reports whether the command has ended and its output is complete.
 func (p *process) hasEnded() bool {
+	return isClosed(p.done)
+}
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.done:
+	case <-c:
 		return true
 	default:
 		return false
@@ -147,7 +151,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 	tracker.reap()
 	tracker.starting.RLock()
 	defer tracker.starting.RUnlock()
-	if h.hasClosed() {
+	if isClosed(h.closed) {
 		return errors.New("toolgate is ending")
 	}
 	p.started = time.Now()

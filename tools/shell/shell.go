@@ -109,15 +109,6 @@ func (h *host) close() {
 	}
 }
 
-func (h *host) hasClosed() bool {
-	select {
-	case <-h.closed:
-		return true
-	default:
-		return false
-	}
-}
-
 // memory returns the number of bytes of output to keep in memory at either end,
 // which is enough for the longest answer.
 func (h *host) memory() int {
