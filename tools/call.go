@@ -63,6 +63,9 @@ func NewWithCall[In any](
 			if err := decode(args, &in, fields); err != nil {
 				return nil, err
 			}
+			if _, err := describe(in); err != nil {
+				return nil, err
+			}
 			return run(ctx, call, in)
 		},
 	}
@@ -73,13 +76,10 @@ func NewWithCall[In any](
 // Calls are not validated against the schema; validate in UnmarshalJSON or describe.
 type Argument interface{ EditSchema(*jsonschema.Schema) }
 
-// SessionKey is the _meta key for the id of the running session that a call opened or
-// continued. The worker sets it so that the gate routes later calls for the session to
-// the same worker; see [policy.Action]. The gate removes it.
-const SessionKey = policy.SessionKey
-
-// MarkSession sets the id of a running session in the result's _meta.
-func MarkSession(res *mcp.CallToolResult, id string) { mark(res, SessionKey, id) }
+// MarkSession sets the id of a running session that a call opened or continued in the
+// result's _meta. The gate removes it, and routes later calls for the session to the same
+// worker; see [policy.Action].
+func MarkSession(res *mcp.CallToolResult, id string) { mark(res, policy.SessionKey, id) }
 
 // Closing returns t with a function that ends what its calls left running. Several
 // tools may share a function, so it must be safe to call repeatedly.

@@ -54,7 +54,7 @@ type Tool struct {
 // description. [Tool.MCP] panics if In has no schema.
 //
 // An error of describe or run is for the model: it becomes a tool result with IsError,
-// prefixed with the name of the tool.
+// prefixed with the name of the tool. A call that describe rejects does not reach run.
 func New[In any](
 	def Def,
 	describe func(In) (policy.Action, error),
@@ -135,15 +135,11 @@ func Error(name string, err error) *mcp.CallToolResult {
 	return res
 }
 
-// DeniedKey is the _meta key for what the sandbox refused. The worker sets it and the
-// gate removes it.
-const DeniedKey = policy.DeniedKey
-
 // A Denial describes what the sandbox refused. A tool's run may return it as an error.
 type Denial = policy.Denial
 
-// MarkDenied sets d in the result's _meta.
-func MarkDenied(res *mcp.CallToolResult, d *Denial) { mark(res, DeniedKey, d) }
+// MarkDenied sets d in the result's _meta. The gate removes it.
+func MarkDenied(res *mcp.CallToolResult, d *Denial) { mark(res, policy.DeniedKey, d) }
 
 func mark(res *mcp.CallToolResult, key string, value any) {
 	if res.Meta == nil {

@@ -48,9 +48,6 @@ func describeList(in listInput) (policy.Action, error) {
 }
 
 func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
-	if _, err := describeList(in); err != nil {
-		return nil, err
-	}
 	offset, err := atLeastOne("offset", in.Offset, 1)
 	if err != nil {
 		return nil, err

@@ -48,9 +48,6 @@ func describeRead(in readInput) (policy.Action, error) {
 }
 
 func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
-	if _, err := describeRead(in); err != nil {
-		return nil, err
-	}
 	offset, err := atLeastOne("offset", in.Offset, 1)
 	if err != nil {
 		return nil, err

@@ -54,9 +54,6 @@ func previewOf(in writeInput) string {
 }
 
 func write(ctx context.Context, in writeInput) (*mcp.CallToolResult, error) {
-	if _, err := describeWrite(in); err != nil {
-		return nil, err
-	}
 	target, old, err := targetOf(in.Path)
 	if err != nil {
 		return nil, err

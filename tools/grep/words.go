@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 )
 
 // The members of the Unicode classes \w, \d and \s. In package regexp they are ASCII
@@ -146,11 +145,4 @@ func unicodeEscape(s string) (hex string, n int) {
 	return "", 0
 }
 
-func isHex(s string) bool {
-	for _, r := range s {
-		if !unicode.Is(unicode.ASCII_Hex_Digit, r) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == "" }

@@ -60,9 +60,6 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 
 func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*mcp.CallToolResult, error) {
 	started := time.Now()
-	if _, err := describeStdin(in); err != nil {
-		return nil, err
-	}
 	s, err := h.sessions.find(in.SessionID)
 	if err != nil {
 		return nil, err
