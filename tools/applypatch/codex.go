@@ -88,9 +88,9 @@ func (p *codexParser) op() error {
 	var err error
 	switch op.Kind {
 	case Add:
-		op.Hunks, err = p.addBody()
+		err = p.addBody(&op)
 	case Update:
-		op.MoveTo, op.Hunks, err = p.updateBody(op)
+		err = p.updateBody(&op)
 	}
 	if err != nil {
 		return err
@@ -99,59 +99,58 @@ func (p *codexParser) op() error {
 	return nil
 }
 
-func (p *codexParser) addBody() ([]Hunk, error) {
+func (p *codexParser) addBody(op *FileOp) error {
 	h := Hunk{Line: p.number()}
+body:
 	for p.more() {
 		line := p.line()
 		switch {
 		case strings.HasPrefix(line, "+"):
 			h.Lines = append(h.Lines, Line{Op: '+', Text: line[1:]})
+			p.next++
 		case strings.TrimSpace(line) == "" && strings.HasPrefix(p.text(p.next), "+"):
 			// These are empty lines of the file that lack their '+'.
 			for ; strings.TrimSpace(p.line()) == ""; p.next++ {
 				h.Lines = append(h.Lines, Line{Op: '+'})
 			}
-			continue
 		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "***"):
-			if len(h.Lines) == 0 {
-				return nil, nil
-			}
-			return []Hunk{h}, nil
+			break body
 		default:
-			return nil, p.errorf("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
+			return p.errorf("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
 		}
-		p.next++
 	}
-	return []Hunk{h}, nil
+	if len(h.Lines) > 0 {
+		op.Hunks = []Hunk{h}
+	}
+	return nil
 }
 
-func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err error) {
+func (p *codexParser) updateBody(op *FileOp) error {
 	if p.more() {
 		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
-			moveTo = strings.TrimSpace(to)
-			if moveTo == "" {
-				return "", nil, p.errorf("'%s' names no path", moveHeader)
+			if op.MoveTo = strings.TrimSpace(to); op.MoveTo == "" {
+				return p.errorf("'%s' names no path", moveHeader)
 			}
 			p.next++
 		}
 	}
-	p.skipDiffHeader(op.Path, cmp.Or(moveTo, op.Path))
+	p.skipDiffHeader(op.Path, cmp.Or(op.MoveTo, op.Path))
 	for p.more() && !p.atHeader() {
 		if next := p.text(p.next); p.line() == "" && (next == "" || isHeader(next)) {
 			p.skipBlank()
 			break
 		}
-		h, err := p.hunk(len(hunks) == 0)
+		h, err := p.hunk(len(op.Hunks) == 0)
 		if err != nil {
-			return "", nil, err
+			return err
 		}
-		hunks = append(hunks, h)
+		op.Hunks = append(op.Hunks, h)
 	}
-	if len(hunks) == 0 && moveTo == "" {
+	if len(op.Hunks) == 0 && op.MoveTo == "" {
 		const format = "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines"
-		return "", nil, syntaxError(op.Line, format, op.Path)
+		return syntaxError(op.Line, format, op.Path)
 	}
-	return moveTo, hunks, nil
+	return nil
 }
 
 // skipDiffHeader skips --- and +++ lines before the hunks if they name the

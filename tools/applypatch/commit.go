@@ -52,7 +52,7 @@ func (b *builder) add(f *file) {
 	case b.canRename(f):
 		b.rename(f)
 	default:
-		b.makeDirs(f)
+		b.makeDirs(filepath.Dir(f.path), f)
 		b.placeNew(f, create)
 	}
 }
@@ -105,7 +105,7 @@ func (b *builder) renamedAway(f *file) bool {
 }
 
 func (b *builder) rename(f *file) {
-	b.makeDirs(f)
+	b.makeDirs(filepath.Dir(f.path), f)
 	origin := b.plan.files[f.after.from]
 	b.Actions = append(b.Actions, &action{
 		Kind: rename, Path: origin.path, To: f.path, written: f.written,
@@ -115,19 +115,15 @@ func (b *builder) rename(f *file) {
 	b.change(f, true)
 }
 
-// makeDirs adds actions that create the missing parent folders of f.
-func (b *builder) makeDirs(f *file) {
-	var missing []string
-	for dir := filepath.Dir(f.path); !isDir(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		missing = append(missing, dir)
+// makeDirs adds actions that create dir, a folder above f, and the folders above it
+// unless they exist.
+func (b *builder) makeDirs(dir string, f *file) {
+	if b.made[dir] || isDir(dir) || dir == filepath.Dir(dir) {
+		return
 	}
-	slices.Reverse(missing)
-	for _, dir := range missing {
-		if !b.made[dir] {
-			b.made[dir] = true
-			b.Actions = append(b.Actions, &action{Kind: makeDir, Path: dir, written: f.written})
-		}
-	}
+	b.makeDirs(filepath.Dir(dir), f)
+	b.made[dir] = true
+	b.Actions = append(b.Actions, &action{Kind: makeDir, Path: dir, written: f.written})
 }
 
 // removeDirs adds actions that remove the folders that become empty, deepest
@@ -139,17 +135,6 @@ func (b *builder) removeDirs() {
 			b.Actions = append(b.Actions, &action{Kind: removeDir, Path: dir, written: dir, Before: before})
 		}
 	}
-}
-
-// createdDirs returns the folders that the transaction creates, outermost first.
-func (t *transaction) createdDirs() []string {
-	var dirs []string
-	for _, a := range t.Actions {
-		if a.Kind == makeDir {
-			dirs = append(dirs, a.Path)
-		}
-	}
-	return dirs
 }
 
 // append adds an action on f whose content comes from origin.
@@ -185,15 +170,6 @@ func (b *builder) stageFor(f *file) string {
 	for (!isDir(dir) || slices.Contains(b.plan.emptyDirs, dir)) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
 	}
-	return stageName(dir, f.path, fmt.Sprintf("%s-%d", b.token, len(b.Actions)))
-}
-
-// stageName returns a unique path in dir whose name shows its origin.
-func stageName(dir, path, token string) string {
-	base := filepath.Base(path)
-	const most = 100
-	if len(base) > most {
-		base = base[:most]
-	}
-	return filepath.Join(dir, "."+base+".toolgate-"+token)
+	base := filepath.Base(f.path)
+	return filepath.Join(dir, fmt.Sprintf(".%s.toolgate-%s-%d", base[:min(len(base), 100)], b.token, len(b.Actions)))
 }

@@ -2,7 +2,6 @@ package applypatch
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 )
 
@@ -127,12 +126,4 @@ func (h *Hunk) newLines() []Line { return without(h.Lines, '-') }
 
 func without(lines []Line, op byte) []Line {
 	return slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Op == op })
-}
-
-// execOf returns the change that git's mode, such as 100755, stands for.
-func execOf(mode fs.FileMode) Exec {
-	if mode&0o111 != 0 {
-		return ExecOn
-	}
-	return ExecOff
 }

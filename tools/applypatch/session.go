@@ -102,7 +102,12 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 			return nil, err
 		}
 		st.Work.addBlobs(blobs)
-		st.Dirs = st.Work.createdDirs()
+		st.Dirs = nil
+		for _, a := range st.Work.Actions {
+			if a.Kind == makeDir {
+				st.Dirs = append(st.Dirs, a.Path)
+			}
+		}
 		if err := s.store.begin(st, blobs); err != nil {
 			return nil, err
 		}

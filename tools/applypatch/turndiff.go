@@ -58,7 +58,11 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 			left = append(left, name)
 			continue
 		}
-		b.WriteString(cutDiff(text))
+		if len(text) > maxDiff {
+			end := strings.LastIndexByte(text[:maxDiff], '\n') + 1
+			text = text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
+		}
+		b.WriteString(text)
 	}
 	if len(left) > 0 {
 		const format = "%d more changed files are not shown; call turn_diff with path for each of: %s"
@@ -68,14 +72,6 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 		notes = append(notes, "no file differs from how it was before the first patch of this session")
 	}
 	return tools.Text(b.String() + strings.Join(notes, "\n")), nil
-}
-
-func cutDiff(text string) string {
-	if len(text) <= maxDiff {
-		return text
-	}
-	end := strings.LastIndexByte(text[:maxDiff], '\n') + 1
-	return text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
 }
 
 // displayPath returns path relative to the workspace if it is in there.

@@ -1,7 +1,6 @@
 package applypatch
 
 import (
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -211,7 +210,10 @@ func (h *diffHeader) fill(op *FileOp) error {
 			return syntaxError(op.Line, "mode %s is not that of a regular file; "+
 				"links and submodules cannot be patched, use the shell", h.mode)
 		}
-		op.Exec = execOf(fs.FileMode(mode))
+		op.Exec = ExecOff
+		if mode&0o111 != 0 {
+			op.Exec = ExecOn
+		}
 	}
 	op.Kind, op.Path = Update, h.oldName
 	switch {

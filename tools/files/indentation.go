@@ -79,30 +79,19 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	if opt.levels > 0 {
 		least = max(0, anchor.columns-opt.levels*tabWidth)
 	}
-	up := blockWalker{
-		lines:    above,
-		least:    least,
-		siblings: opt.siblings,
-		header:   opt.header,
-		step:     -1,
-		at:       len(above) - 1,
-	}
-	down := blockWalker{lines: below, least: least, siblings: opt.siblings, step: 1}
-	taken, budget := 1, opt.lines
-	for taken < budget {
-		before := taken
-		if up.take() {
-			taken++
-		}
-		if taken < budget && down.take() {
-			taken++
-		}
-		if taken == before {
-			break
+	slices.Reverse(above) // the nearest first
+	up := blockWalker{lines: above, least: least, siblings: opt.siblings, header: opt.header}
+	down := blockWalker{lines: below, least: least, siblings: opt.siblings}
+	full := func() bool { return 1+up.taken+down.taken >= opt.lines }
+	for !full() && !(up.ended && down.ended) {
+		up.take()
+		if !full() {
+			down.take()
 		}
 	}
 
-	block := slices.Concat(above[len(above)-up.taken:], []indentedLine{anchor}, below[:down.taken])
+	slices.Reverse(above[:up.taken])
+	block := slices.Concat(above[:up.taken], []indentedLine{anchor}, below[:down.taken])
 	first := opt.anchor - up.taken
 	for len(block) > 0 && block[0].blank() {
 		block, first = block[1:], first+1
@@ -138,9 +127,8 @@ func (i *indentation) UnmarshalJSON(b []byte) error {
 
 // A blockWalker walks from the anchor, one line at a time, until the block ends.
 type blockWalker struct {
-	lines    []indentedLine
-	step, at int
-	least    int // columns of the outermost lines of the block
+	lines    []indentedLine // from the anchor
+	least    int            // columns of the outermost lines of the block
 	siblings bool
 	header   bool
 
@@ -153,22 +141,20 @@ type blockWalker struct {
 //
 // Without siblings, the block has one line with the outermost indentation, which opens
 // or closes it. With header, it also has the comments above that line.
-func (c *blockWalker) take() bool {
-	if c.ended || c.at < 0 || c.at >= len(c.lines) || c.lines[c.at].columns < c.least {
+func (c *blockWalker) take() {
+	if c.ended || c.taken == len(c.lines) || c.lines[c.taken].columns < c.least {
 		c.ended = true
-		return false
+		return
 	}
-	l := c.lines[c.at]
+	l := c.lines[c.taken]
 	if l.columns == c.least && !c.siblings {
 		if c.outermost > 0 && !(c.header && l.comment()) {
 			c.ended = true
-			return false
+			return
 		}
 		c.outermost++
 	}
-	c.at += c.step
 	c.taken++
-	return true
 }
 
 // readAround returns the anchor line and the lines above and below it.

@@ -332,20 +332,22 @@ func lookup(name string, env []string) (string, error) {
 	return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 }
 
+var startErrors = []struct {
+	err error
+	why string
+}{
+	{fs.ErrNotExist, "no such file; give the path of a program, or the name of one on PATH"},
+	{syscall.ENOEXEC, "it is not a program for this machine; a script needs a first line such as #!/bin/sh"},
+	{syscall.EISDIR, "it is a folder; give the path of a program"},
+	{fs.ErrPermission, "permission denied; see whether it is executable"},
+	{syscall.E2BIG, "the arguments are too long; put them in a file"},
+}
+
 func startError(l launch, err error) error {
-	name := l.argv[0]
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("cannot start %s: no such file; give the path of a program, or the name of one on PATH", name)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("cannot start %s: it is not a program for this machine; "+
-			"a script needs a first line such as #!/bin/sh", name)
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("cannot start %s: it is a folder; give the path of a program", name)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot start %s: permission denied; see whether it is executable", name)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("cannot start %s: the arguments are too long; put them in a file", name)
+	for _, e := range startErrors {
+		if errors.Is(err, e.err) {
+			return fmt.Errorf("cannot start %s: %s", l.argv[0], e.why)
+		}
 	}
-	return fmt.Errorf("cannot start %s: %w", name, err)
+	return fmt.Errorf("cannot start %s: %w", l.argv[0], err)
 }
