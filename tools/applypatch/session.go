@@ -46,32 +46,25 @@ func (s *session) acquire() (leave func(), notes []string, err error) {
 func (s *session) recover() (notes []string, err error) {
 	_, pending, err := s.store.ids()
 	for _, id := range pending {
-		note, err := s.recoverStep(id)
+		st, err := s.store.load(pendingName(id))
 		if err != nil {
 			return notes, err
 		}
-		if note != "" {
-			notes = append(notes, note)
+		content := func(sum string) ([]byte, error) { return s.store.content(st, sum) }
+		if st.Work.done() {
+			st.Work.removeStaged(s.disk)
+			err = s.store.commit(st)
+		} else if back := st.Work.rollBack(s.disk, content); back != nil {
+			const format = "note: an earlier patch (%s) was cut short and could not be taken back: %v"
+			notes = append(notes, fmt.Sprintf(format, st.Summary, back))
+		} else {
+			err = s.store.abandon(st)
+		}
+		if err != nil {
+			return notes, err
 		}
 	}
 	return notes, err
-}
-
-func (s *session) recoverStep(id int) (note string, err error) {
-	st, err := s.store.load(stepName(id) + pendingSuffix)
-	if err != nil {
-		return "", err
-	}
-	if st.Work.done() {
-		st.Work.removeStaged(s.disk)
-		return "", s.store.commit(st)
-	}
-	err = st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) })
-	if err != nil {
-		return fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v",
-			st.Summary, err), nil
-	}
-	return "", s.store.abandon(st)
 }
 
 // commit carries out the plan as step st, completely or not at all.

@@ -80,9 +80,6 @@ func (p *process) unreportedHosts(denials []tools.Denial) []tools.Denial {
 			continue
 		}
 		fresh = append(fresh, d)
-		if p.reported == nil {
-			p.reported = map[tools.Denial]bool{}
-		}
 		p.reported[d] = true
 	}
 	return fresh

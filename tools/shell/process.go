@@ -111,6 +111,8 @@ func (h *host) run(l launch) (*process, error) {
 		cmd:  cmd,
 		out:  newCapture(h.memory(), h.spool),
 		done: make(chan struct{}),
+
+		reported: map[tools.Denial]bool{},
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
 	setProcessGroup(cmd)

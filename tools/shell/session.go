@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,13 +28,12 @@ type session struct {
 	id int64
 
 	// The fields below are guarded by the table's lock.
-	used        time.Time // time of the last call for it
-	delivered   int64     // bytes of the output that the caller has received
-	lines       int64     // lines among them
-	endReported bool      // the caller knows that the command has ended
-}
+	used      time.Time // time of the last call for it
+	delivered int64     // bytes of the output that the caller has received
+	lines     int64     // lines among them
 
-func (s *session) idText() string { return strconv.FormatInt(s.id, 10) }
+	endReported atomic.Bool // the caller knows that the command has ended
+}
 
 // A table holds the sessions.
 type table struct {
@@ -47,9 +47,6 @@ type table struct {
 func (t *table) keep(p *process) (s, out *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sessions == nil {
-		t.sessions = make(map[int64]*session)
-	}
 	if len(t.sessions) >= maxSessions {
 		out = t.evictionCandidate()
 		delete(t.sessions, out.id)
@@ -133,15 +130,10 @@ func (t *table) take(s *session, finished bool) chunk {
 	defer t.mu.Unlock()
 	c := chunk{s.delivered, max(s.delivered, to), max(0, lines-s.lines)}
 	s.delivered, s.lines = c.to, lines
-	s.endReported = s.endReported || finished
+	if finished {
+		s.endReported.Store(true)
+	}
 	return c
-}
-
-// isEndReported reports whether an answer has reported the end of s.
-func (t *table) isEndReported(s *session) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.endReported
 }
 
 // evict ends a session that was removed from the table. s may be nil.

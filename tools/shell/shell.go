@@ -39,6 +39,7 @@ func Tools(o Options, start StartFunc) []tools.Tool {
 
 func newHost(o Options, start StartFunc) *host {
 	h := &host{options: o, start: start, confined: start != nil, closed: make(chan struct{})}
+	h.sessions.sessions = map[int64]*session{}
 	if start == nil {
 		h.start = Plain((*exec.Cmd).Start)
 	}

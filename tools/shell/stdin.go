@@ -76,7 +76,7 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	note := ""
 	if text != "" && s.hasEnded() {
-		if h.sessions.isEndReported(s) {
+		if s.endReported.Load() {
 			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command",
 				s.id, s.code)
 		}

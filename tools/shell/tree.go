@@ -26,7 +26,7 @@ type processTracker struct {
 	roots map[int]*process // running commands by process id
 }
 
-var tracker processTracker
+var tracker = processTracker{roots: map[int]*process{}}
 
 // callVariable is the environment variable that marks the processes started by a
 // command.
@@ -43,9 +43,6 @@ type member struct {
 func (f *processTracker) add(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.roots == nil {
-		f.roots = make(map[int]*process)
-	}
 	f.roots[p.pid()] = p
 }
 
