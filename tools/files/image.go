@@ -108,7 +108,7 @@ func imageType(path string, data []byte) (string, error) {
 	}
 	const convert = "convert it to PNG with a command first"
 	start := data[:min(len(data), sampleSize)]
-	what := ""
+	var what string
 	switch {
 	case len(data) == 0:
 		return "", fmt.Errorf("%s: is empty; there is nothing to show", path)

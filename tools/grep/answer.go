@@ -11,28 +11,24 @@ import (
 
 // answer returns the text of the result. named means that the path of the query is a
 // file.
-func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
+func answer(ctx context.Context, q query, found *results, named bool) string {
 	if found.total == 0 {
-		return withNotes("No matches found.", notesOf(found)), nil
+		return withNotes("No matches found.", notesOf(found))
 	}
 	var text, note string
-	var err error
 	switch q.output {
 	case outputContent:
-		text, note, err = contentOf(ctx, q, found, named)
+		text, note = contentOf(ctx, q, found, named)
 	case outputCount:
-		text, note, err = countsOf(ctx, q, found, named)
+		text, note = countsOf(ctx, q, found, named)
 	default:
-		text, note = pathsOf(q, found)
-	}
-	if err != nil {
-		return "", err
+		text, note = filesOf(q, found, func(f match) string { return tools.OneLine(f.shown) + "\n" })
 	}
 	notes := notesOf(found)
 	if note != "" {
 		notes = append([]string{note}, notes...)
 	}
-	return withNotes(text, notes), nil
+	return withNotes(text, notes)
 }
 
 func withNotes(text string, notes []string) string {
@@ -70,16 +66,19 @@ func notesOf(found *results) []string {
 	return notes
 }
 
-func pathsOf(q query, found *results) (text, note string) {
+// filesOf returns the lines of the newest files, as many as fit.
+func filesOf(q query, found *results, line func(match) string) (text, note string) {
 	var b strings.Builder
 	shown := 0
 	for _, f := range found.newest() {
-		s := tools.OneLine(f.shown) + "\n"
+		s := line(f)
 		if b.Len()+len(s) > maxOutput {
 			break
 		}
-		b.WriteString(s)
-		shown++
+		if s != "" {
+			b.WriteString(s)
+			shown++
+		}
 	}
 	return b.String(), filesLeft(shown, q, found)
 }
@@ -97,7 +96,7 @@ func filesLeft(shown int, q query, found *results) string {
 		shown, found.total)
 }
 
-func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
 	r := newReport(ctx, q)
 	files := 0
 	full := false
@@ -126,29 +125,21 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 		}
 		note = fmt.Sprintf(format, r.lines, files, found.total)
 	}
-	return r.text.String(), note, nil
+	return r.text.String(), note
 }
 
-func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
 	s := newSearcher(ctx, q.pattern)
-	var b strings.Builder
-	shown := 0
-	for _, f := range found.newest() {
+	return filesOf(q, found, func(f match) string {
 		n, err := s.countFile(ctx, f.path, named)
-		if err != nil && ctx.Err() != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			found.stopped = true
-			break
-		}
-		if err != nil && !errors.Is(err, errTooLong) {
+			return ""
+		case err != nil && !errors.Is(err, errTooLong):
 			found.unreadable.Add(1)
-			continue
+			return ""
 		}
-		line := fmt.Sprintf("%s:%d\n", tools.OneLine(f.shown), n)
-		if b.Len()+len(line) > maxOutput {
-			break
-		}
-		b.WriteString(line)
-		shown++
-	}
-	return b.String(), filesLeft(shown, q, found), nil
+		return fmt.Sprintf("%s:%d\n", tools.OneLine(f.shown), n)
+	})
 }

@@ -143,11 +143,7 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := answer(ctx, q, found, !info.IsDir())
-	if err != nil {
-		return nil, err
-	}
-	return tools.Text(text), nil
+	return tools.Text(answer(ctx, q, found, !info.IsDir())), nil
 }
 
 // explain returns an error of the file system in a form for the model.

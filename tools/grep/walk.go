@@ -133,7 +133,10 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	for ctx.Err() == nil {
 		entries, err := f.ReadDir(batch)
 		if rules == nil {
-			rules = t.rules(nameTest(entries, len(entries) < batch))
+			all := len(entries) < batch
+			rules = t.rules(func(name string) bool {
+				return !all || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
+			})
 		}
 		for _, e := range entries {
 			if ctx.Err() != nil {
@@ -148,14 +151,6 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 			w.found.unreadable.Add(1)
 			return
 		}
-	}
-}
-
-// nameTest returns a function that reports whether a name may be in a folder, given
-// its entries, or only some of them if all is false.
-func nameTest(entries []os.DirEntry, all bool) func(name string) bool {
-	return func(name string) bool {
-		return !all || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
 	}
 }
 

@@ -86,7 +86,7 @@ func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mc
 	}
 	until, _ := newMatcher(in.WaitFor, 0)
 	what := p.await(ctx, call, in.yield(), until)
-	if what == cancelled && h.end(p, grace) {
+	if what == cancelled && h.end(p) {
 		p.out.close()
 		return tools.Text(fmt.Sprintf("Wall time: %.4f seconds\nthe call was cancelled and the command ended\n",
 			time.Since(p.started).Seconds())), nil

@@ -197,10 +197,10 @@ func (h *host) pump(p *process, r *os.File) {
 
 // watch waits for the command but not for processes that it left running.
 func (h *host) watch(p *process, r *os.File) {
-	err := p.cmd.Wait()
+	_ = p.cmd.Wait() // the exit code is in ProcessState
 	tracker.remove(p)
 	p.wall = time.Since(p.started)
-	p.code = exitCode(p.cmd.ProcessState, err)
+	p.code = exitCode(p.cmd.ProcessState)
 	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
 		// Pipes have no deadlines on this system.
 		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
@@ -233,7 +233,7 @@ func (h *host) finish(p *process, r *os.File) {
 		}
 		p.leftovers = slices.DeleteFunc(members, func(m member) bool { return m.exiting })
 		h.ending.Go(func() { // ends when nothing is left
-			tracker.end(p, grace, h.closed)
+			tracker.end(p, h.closed)
 			p.group.remove()
 		})
 	})
@@ -263,9 +263,9 @@ func (p *process) drain(r *os.File, buf []byte) {
 // end asks the command and everything it started to end, and kills what is
 // left after grace. It returns false if the command could not be ended, for example
 // because it hangs in the kernel.
-func (h *host) end(p *process, grace time.Duration) bool {
+func (h *host) end(p *process) bool {
 	p.stopped.Store(true)
-	p.stop.Do(func() { tracker.end(p, grace, h.closed) })
+	p.stop.Do(func() { tracker.end(p, h.closed) })
 	select {
 	case <-p.done:
 	case <-time.After(time.Second):
@@ -276,7 +276,7 @@ func (h *host) end(p *process, grace time.Duration) bool {
 }
 
 // exitCode returns the exit code of an ended process as a shell reports it.
-func exitCode(s *os.ProcessState, err error) int {
+func exitCode(s *os.ProcessState) int {
 	if s == nil {
 		return -1
 	}

@@ -142,7 +142,7 @@ func (h *host) evict(s *session) {
 		return
 	}
 	h.ending.Go(func() { // ends with the command
-		h.end(s.process, grace)
+		h.end(s.process)
 		s.out.close()
 	})
 }

@@ -100,7 +100,7 @@ func (h *host) close() {
 	tracker.awaitStarts()
 	for _, p := range tracker.running() {
 		if p.host == h {
-			h.ending.Go(func() { h.end(p, grace) })
+			h.ending.Go(func() { h.end(p) })
 		}
 	}
 	h.waiting.Wait()
@@ -180,7 +180,7 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 		limit = h.options.yield()
 	}
 	what := p.await(ctx, call, limit, nil)
-	if what == expired && in.TimeoutMS == 0 || what != ended && !h.end(p, grace) {
+	if what == expired && in.TimeoutMS == 0 || what != ended && !h.end(p) {
 		return h.sessionAnswer(p, nil, h.options.budget(), p.started, ""), nil
 	}
 	note := ""

@@ -87,7 +87,7 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 		}
 	}
 	if in.Kill {
-		h.end(s.process, grace)
+		h.end(s.process)
 	}
 	what := s.await(ctx, call, in.yield(text), until)
 	if what == cancelled {

@@ -67,7 +67,7 @@ func (f *processTracker) awaitStarts() {
 // end terminates all processes of p, and kills the remaining ones after grace or,
 // once hurry is closed, after closeGrace. It returns when none is left, or after
 // five more seconds if a process cannot be killed.
-func (f *processTracker) end(p *process, grace time.Duration, hurry <-chan struct{}) {
+func (f *processTracker) end(p *process, hurry <-chan struct{}) {
 	f.signalUntilGone(p, terminate, false, grace, hurry)
 	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
