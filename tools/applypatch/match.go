@@ -330,21 +330,13 @@ func (t *text) fits(old []Line, l level, start int) bool {
 	return true
 }
 
-// sameEnds reports whether the lines at start have the line endings of old.
+// sameEnds reports whether the lines at start have the line endings of old. One that is
+// not specified matches every line ending.
 func (t *text) sameEnds(old []Line, start int) bool {
-	for i := range old {
-		if !sameEnd(t.lines[start+i].end, old[i].End) {
+	for i, l := range old {
+		if l.End != "" && t.lines[start+i].end != strings.TrimPrefix(l.End, NoNewline) {
 			return false
 		}
 	}
 	return true
-}
-
-// sameEnd reports whether the line ending end matches the one in a patch. An
-// unspecified one matches every line ending.
-func sameEnd(end, says string) bool {
-	if says == NoNewline {
-		return end == ""
-	}
-	return says == "" || end == says
 }

@@ -110,24 +110,22 @@ func (l level) fold(s string) string {
 	case surrounding:
 		return strings.TrimSpace(s)
 	}
-	return plain(strings.TrimSpace(s))
+	return strings.TrimSpace(strings.Map(plain, s))
 }
 
-// plain replaces typographic characters by their ASCII equivalents.
-func plain(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 0x2010 && r <= 0x2015, r == 0x2212:
-			return '-'
-		case r >= 0x2018 && r <= 0x201B:
-			return '\''
-		case r >= 0x201C && r <= 0x201F:
-			return '"'
-		case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
-			return ' '
-		}
-		return r
-	}, s))
+// plain returns the ASCII equivalent of a typographic character.
+func plain(r rune) rune {
+	switch {
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
+		return '-'
+	case r >= 0x2018 && r <= 0x201B:
+		return '\''
+	case r >= 0x201C && r <= 0x201F:
+		return '"'
+	case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
+	}
+	return r
 }
 
 // foldedAt returns the lines in the form that is equal for lines that match at level l.

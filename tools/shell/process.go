@@ -104,12 +104,13 @@ func (h *host) run(l launch) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	atEnds := max(32<<10, h.options.budget()*tools.BytesPerToken/2) // enough for the longest answer
 	p := &process{
 		host: h,
 		id:   rand.Text(),
 		text: l.text,
 		cmd:  cmd,
-		out:  newCapture(h.memory(), h.spool),
+		out:  newCapture(atEnds, h.spool),
 		done: make(chan struct{}),
 
 		reported: map[tools.Denial]bool{},

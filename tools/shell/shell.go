@@ -110,12 +110,6 @@ func (h *host) close() {
 	}
 }
 
-// memory returns the number of bytes of output to keep in memory at either end,
-// which is enough for the longest answer.
-func (h *host) memory() int {
-	return max(32<<10, h.options.budget()*tools.BytesPerToken/2)
-}
-
 // spool creates the file for an output that does not fit in memory: on disk or, in a
 // read-only sandbox, in memory.
 func (h *host) spool() (*spool, error) {

@@ -65,7 +65,11 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 		return nil, err
 	}
 	text, _ := in.input(s.keys.application.Load())
-	until, err := in.matcher(h, s, text)
+	from, total := h.sessions.unread(s)
+	if text != "" {
+		from = total // wait for what is printed after the input
+	}
+	until, err := newMatcher(in.WaitFor, from)
 	if err != nil {
 		return nil, err
 	}
@@ -96,16 +100,6 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	note += waited(in.WaitFor, what)
 	return h.sessionAnswer(s.process, s, h.budget(in.MaxOutputTokens), started, note), nil
-}
-
-// matcher returns the matcher for wait_for. It searches the unread output or, after
-// input, the output from then on.
-func (in stdinInput) matcher(h *host, s *session, text string) (*matcher, error) {
-	from, total := h.sessions.unread(s)
-	if text != "" {
-		from = total
-	}
-	return newMatcher(in.WaitFor, from)
 }
 
 func (in stdinInput) yield(text string) time.Duration {
