@@ -308,10 +308,10 @@ func (a *action) do(d *disk) error {
 	case chmod:
 		return d.chmod(a.Path, a.After.Mode)
 	case removeDir:
-		if !isEmptyDir(a.Path) {
-			return nil
+		if isEmptyDir(a.Path) {
+			return d.remove(a.Path)
 		}
-		return d.remove(a.Path)
+		return nil
 	}
 	panic("applypatch: action " + string(a.Kind))
 }
@@ -446,10 +446,9 @@ func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)
 func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 	switch a.Kind {
 	case makeDir:
-		if !exists(a.Path) || !isEmptyDir(a.Path) {
-			return nil
+		if isEmptyDir(a.Path) {
+			return d.remove(a.Path)
 		}
-		return d.remove(a.Path)
 	case create:
 		if exists(a.Stage) {
 			return d.remove(a.Stage)
@@ -484,9 +483,7 @@ func (a *action) undoReplace(d *disk, content func(string) ([]byte, error)) erro
 	switch {
 	case staged && placed && !a.After.matches(a.Stage):
 		// The old file is under the staging name.
-		if err := d.rename(a.Stage, a.Path); err != nil {
-			return err
-		}
+		return d.rename(a.Stage, a.Path)
 	case staged:
 		return d.remove(a.Stage)
 	case placed:

@@ -53,15 +53,17 @@ func isDenial(err error) bool {
 	return ok
 }
 
-// atLeastOne returns the value of an optional argument that is at least 1.
-func atLeastOne(arg string, given *int, otherwise int) (int, error) {
+// counts reads optional arguments that are at least 1.
+type counts struct{ err error } // the first error
+
+func (c *counts) read(arg string, given *int, otherwise int) int {
 	if given == nil {
-		return otherwise, nil
+		return otherwise
 	}
-	if *given < 1 {
-		return 0, fmt.Errorf("%s is %d; it counts from 1", arg, *given)
+	if *given < 1 && c.err == nil {
+		c.err = fmt.Errorf("%s is %d; it counts from 1", arg, *given)
 	}
-	return *given, nil
+	return *given
 }
 
 // count formats n with the noun one in singular or plural.

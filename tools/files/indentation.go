@@ -29,13 +29,11 @@ func (i *indentation) options(offset, limit int) (blockOptions, error) {
 	if i == nil {
 		i = &indentation{}
 	}
-	anchor, err := atLeastOne("indentation.anchor_line", i.AnchorLine, offset)
-	if err != nil {
-		return blockOptions{}, err
-	}
-	lines, err := atLeastOne("indentation.max_lines", i.MaxLines, limit)
-	if err != nil {
-		return blockOptions{}, err
+	var c counts
+	anchor := c.read("indentation.anchor_line", i.AnchorLine, offset)
+	lines := c.read("indentation.max_lines", i.MaxLines, limit)
+	if c.err != nil {
+		return blockOptions{}, c.err
 	}
 	if i.MaxLevels < 0 {
 		return blockOptions{}, fmt.Errorf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels)

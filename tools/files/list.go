@@ -48,17 +48,12 @@ func describeList(in listInput) (policy.Action, error) {
 }
 
 func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
-	offset, err := atLeastOne("offset", in.Offset, 1)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := atLeastOne("limit", in.Limit, defaultEntries)
-	if err != nil {
-		return nil, err
-	}
-	depth, err := atLeastOne("depth", in.Depth, defaultDepth)
-	if err != nil {
-		return nil, err
+	var c counts
+	offset := c.read("offset", in.Offset, 1)
+	limit := c.read("limit", in.Limit, defaultEntries)
+	depth := c.read("depth", in.Depth, defaultDepth)
+	if c.err != nil {
+		return nil, c.err
 	}
 	abs, err := filepath.Abs(in.Path)
 	if err != nil {

@@ -48,15 +48,13 @@ func describeRead(in readInput) (policy.Action, error) {
 }
 
 func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
-	offset, err := atLeastOne("offset", in.Offset, 1)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := atLeastOne("limit", in.Limit, defaultLines)
-	if err != nil {
-		return nil, err
+	var c counts
+	offset, limit := c.read("offset", in.Offset, 1), c.read("limit", in.Limit, defaultLines)
+	if c.err != nil {
+		return nil, c.err
 	}
 	var block blockOptions
+	var err error
 	switch in.Mode {
 	case "", "slice":
 	case "indentation":
