@@ -28,7 +28,8 @@ func Parse(text string) (*Patch, error) {
 }
 
 func noPatch(line int) error {
-	return syntaxError(line, "the first line must be '%s', or the text a unified diff; begin with one of them", beginMarker)
+	const format = "the first line must be '%s', or the text a unified diff; begin with one of them"
+	return syntaxError(line, format, beginMarker)
 }
 
 // startsDiff reports whether a unified diff begins at the first of lines.

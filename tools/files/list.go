@@ -188,7 +188,8 @@ func (l *lister) entry(f folder, e entry) error {
 			l.more = true
 			return errPageFull
 		}
-		s := strings.Repeat("  ", f.level) + tools.Cut(tools.OneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
+		name := tools.Cut(tools.OneLine(e.name), maxColumn)
+		s := strings.Repeat("  ", f.level) + name + suffix(e.mode) + l.size(path, e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull

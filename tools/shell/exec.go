@@ -61,13 +61,13 @@ func checkWaiting(rows, cols int, yield *int64, budget *int, waitFor string) err
 }
 
 func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mcp.CallToolResult, error) {
-	action, err := describeExec(in)
+	argv, err := script(shellName(in.Shell), in.Login, in.Cmd)
 	if err != nil {
 		return nil, err
 	}
 	size, _ := sizeOf(in.Rows, in.Cols)
 	l := launch{
-		argv:     action.Command,
+		argv:     argv,
 		dir:      in.Workdir,
 		env:      h.plainEnv(),
 		terminal: in.TTY,

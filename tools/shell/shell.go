@@ -155,11 +155,11 @@ func describeShell(in shellInput) (policy.Action, error) {
 }
 
 func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*mcp.CallToolResult, error) {
-	action, err := describeShell(in)
+	argv, err := in.Command.describe()
 	if err != nil {
 		return nil, err
 	}
-	l := launch{argv: action.Command, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
+	l := launch{argv: argv, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
 	if in.Command.script != "" {
 		if l.argv[0], err = findShell("", l); err != nil {
 			return nil, err
