@@ -98,7 +98,7 @@ func (c *capture) nextKept(from int64) int64 {
 	return max(from, c.total-int64(len(c.last())))
 }
 
-// last returns the bytes of the tail that are kept for sure.
+// last returns the last bytes after head, at most limit.
 func (c *capture) last() []byte { return c.tail[max(0, len(c.tail)-c.limit):] }
 
 // more returns a channel that is closed when there is more output.
