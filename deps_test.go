@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
 	"internal/stdio":      {"internal/rawjson", goSDK, "golang.org/x/sys"},
 	"internal/programs":   {},
-	"internal/ignore":     {"github.com/bmatcuk/doublestar/v4"},
+	"internal/ignore":     {},
 
 	"internal/hostname": {"golang.org/x/net/idna"},
 
@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"tools/*": {
 		"internal/lazyregexp", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",
-		"github.com/bmatcuk/doublestar/v4", "github.com/rogpeppe/go-internal/diff",
+		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
 
 	"internal/oauth":           {"internal/atomicfile", goSDK, "golang.org/x/sys"},

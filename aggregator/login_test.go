@@ -101,7 +101,7 @@ func TestARevokedLogin(t *testing.T) {
 
 func TestMissingScopesAreNamed(t *testing.T) {
 	g := newGuarded(t, true)
-	g.as.Needs = []string{"write"}
+	g.as.Need("write")
 	_, err := call(t.Context(), g.set, "guarded", "hello", `{}`)
 	require.EqualError(t, err, `insufficient scope: the server guarded asks for "write"; run toolgate mcp login guarded, which asks for it too`)
 	require.Equal(t, aggregator.Ready, g.set.Status()[0].State, "its other tools may need less")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -36,12 +37,12 @@ func NewWithCall[In any](
 	describe func(In) (policy.Action, error),
 	run func(context.Context, *Call, In) (*mcp.CallToolResult, error),
 ) Tool {
-	required := requiredOf[In]()
+	fields := fieldsOf(reflect.TypeFor[In]())
 	return Tool{
 		def: def,
 		// Lazily, because most processes of this binary publish no tools.
 		schema: sync.OnceValue(func() json.RawMessage {
-			schema, err := schemaFor[In]()
+			schema, err := schemaFor[In](fields)
 			if err != nil {
 				panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
 			}
@@ -49,7 +50,7 @@ func NewWithCall[In any](
 		}),
 		describe: func(args json.RawMessage) (policy.Action, error) {
 			var in In
-			if err := decode(args, &in, required); err != nil {
+			if err := decode(args, &in, fields); err != nil {
 				return policy.Action{}, err
 			}
 			a, err := describe(in)
@@ -59,7 +60,10 @@ func NewWithCall[In any](
 		},
 		run: func(ctx context.Context, call *Call, args json.RawMessage) (*mcp.CallToolResult, error) {
 			var in In
-			if err := decode(args, &in, required); err != nil {
+			if err := decode(args, &in, fields); err != nil {
+				return nil, err
+			}
+			if _, err := describe(in); err != nil {
 				return nil, err
 			}
 			return run(ctx, call, in)
@@ -72,18 +76,10 @@ func NewWithCall[In any](
 // Calls are not validated against the schema; validate in UnmarshalJSON or describe.
 type Argument interface{ EditSchema(*jsonschema.Schema) }
 
-// SessionKey is the _meta key for the id of the running session that a call opened or
-// continued. The worker sets it so that the gate routes later calls for the session to
-// the same worker; see [policy.Action]. The gate removes it.
-const SessionKey = policy.SessionKey
-
-// MarkSession sets the id of a running session in the result's _meta.
-func MarkSession(res *mcp.CallToolResult, id string) {
-	if res.Meta == nil {
-		res.Meta = mcp.Meta{}
-	}
-	res.Meta[SessionKey] = id
-}
+// MarkSession sets the id of a running session that a call opened or continued in the
+// result's _meta. The gate removes it, and routes later calls for the session to the same
+// worker; see [policy.Action].
+func MarkSession(res *mcp.CallToolResult, id string) { mark(res, policy.SessionKey, id) }
 
 // Closing returns t with a function that ends what its calls left running. Several
 // tools may share a function, so it must be safe to call repeatedly.

@@ -91,7 +91,6 @@ func (a attempt) permitted(errno unix.Errno) bool {
 	return accessible(a.path, a.want) && !sticky(parent, a.path, errno)
 }
 
-// readOnlyMount reports whether the file is on a read-only mount.
 func (a attempt) readOnlyMount() bool {
 	var st unix.Statfs_t
 	return unix.Statfs(a.path, &st) == nil && st.Flags&unix.ST_RDONLY != 0

@@ -17,22 +17,6 @@ const BytesPerToken = 4
 // Tokens returns the estimated number of tokens in n bytes of text.
 func Tokens(n int64) int64 { return (n + BytesPerToken - 1) / BytesPerToken }
 
-// Clip returns s if it fits the budget in tokens. Otherwise it returns the head and the
-// tail of s with a line between them that says how much was cut and, if how is not
-// empty, how to get it. A budget of 0 means [DefaultBudget].
-func Clip(s string, budget int, how string) string {
-	if budget == 0 {
-		budget = DefaultBudget
-	}
-	limit := budget * BytesPerToken
-	if len(s) <= limit {
-		return s
-	}
-	head := HeadPart([]byte(s[:limit/2]))
-	tail := TailPart([]byte(s[len(s)-limit/2:]))
-	return string(head) + CutLine(int64(len(s)-len(head)-len(tail)), head, how) + string(tail)
-}
-
 // HeadPart returns b, the start of a longer text, without an incomplete character at
 // its end and, if it is short, without the incomplete last line.
 func HeadPart(b []byte) []byte {
@@ -87,4 +71,25 @@ func CutLine(n int64, head []byte, how string) string {
 	}
 	s.WriteString(" ...]\n")
 	return s.String()
+}
+
+// CountLines returns the number of lines in text, including an incomplete last line.
+func CountLines(text []byte) int {
+	n := bytes.Count(text, []byte{'\n'})
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// Cut returns the longest prefix of s of at most n bytes that ends with a complete
+// character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

@@ -15,9 +15,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -54,7 +54,7 @@ type Tool struct {
 // description. [Tool.MCP] panics if In has no schema.
 //
 // An error of describe or run is for the model: it becomes a tool result with IsError,
-// prefixed with the name of the tool.
+// prefixed with the name of the tool. A call that describe rejects does not reach run.
 func New[In any](
 	def Def,
 	describe func(In) (policy.Action, error),
@@ -135,60 +135,54 @@ func Error(name string, err error) *mcp.CallToolResult {
 	return res
 }
 
-// DeniedKey is the _meta key for what the sandbox refused. The worker sets it and the
-// gate removes it.
-const DeniedKey = policy.DeniedKey
-
 // A Denial describes what the sandbox refused. A tool's run may return it as an error.
 type Denial = policy.Denial
 
-// MarkDenied sets d in the result's _meta.
-func MarkDenied(res *mcp.CallToolResult, d *Denial) {
+// MarkDenied sets d in the result's _meta. The gate removes it.
+func MarkDenied(res *mcp.CallToolResult, d *Denial) { mark(res, policy.DeniedKey, d) }
+
+func mark(res *mcp.CallToolResult, key string, value any) {
 	if res.Meta == nil {
 		res.Meta = mcp.Meta{}
 	}
-	res.Meta[DeniedKey] = d
+	res.Meta[key] = value
 }
 
-// An ArgumentError is an invalid argument, described for the model.
-type ArgumentError struct{ Msg string }
-
-func (e *ArgumentError) Error() string { return e.Msg }
-
-// decode decodes args into in, a pointer to a struct. Unknown arguments, wrong types and
-// missing required arguments are errors. Empty args mean {}.
-func decode(args json.RawMessage, in any, required []string) error {
+// decode decodes args into in, a pointer to a struct with these fields. Unknown arguments,
+// wrong types and missing required arguments are errors. Empty args mean {}.
+func decode(args json.RawMessage, in any, fields []field) error {
 	trimmed := bytes.TrimSpace(args)
 	if len(trimmed) == 0 || string(trimmed) == "null" {
 		trimmed = []byte("{}")
 	}
-	known := argumentsOf(reflect.TypeOf(in).Elem())
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	known := strings.Join(names, ", ")
 	if trimmed[0] != '{' {
-		return &ArgumentError{fmt.Sprintf("arguments must be a JSON object with %s", strings.Join(known, ", "))}
+		return fmt.Errorf("arguments must be a JSON object with %s", known)
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(trimmed, &given); err != nil {
-		return &ArgumentError{"arguments are not valid JSON: " + err.Error()}
+		return fmt.Errorf("arguments are not valid JSON: %w", err)
 	}
 	var unknown []string
-	for name := range given {
-		if !slices.Contains(known, name) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
 			unknown = append(unknown, fmt.Sprintf("%q", name))
 		}
 	}
 	if len(unknown) > 0 {
-		sort.Strings(unknown)
-		return &ArgumentError{fmt.Sprintf("unknown argument %s; the arguments are %s",
-			strings.Join(unknown, ", "), strings.Join(known, ", "))}
+		return fmt.Errorf("unknown argument %s; the arguments are %s", strings.Join(unknown, ", "), known)
 	}
-	for _, name := range required {
-		if v, ok := given[name]; !ok || string(v) == "null" {
-			return &ArgumentError{fmt.Sprintf("missing argument %q; the arguments are %s",
-				name, strings.Join(known, ", "))}
+	for _, f := range fields {
+		if v, ok := given[f.name]; f.required && (!ok || string(v) == "null") {
+			return fmt.Errorf("missing argument %q; the arguments are %s", f.name, known)
 		}
 	}
 	if err := json.Unmarshal(trimmed, in); err != nil {
-		return decodeError(err, known)
+		return decodeError(err, names)
 	}
 	return nil
 }
@@ -197,13 +191,13 @@ func decode(args json.RawMessage, in any, required []string) error {
 func decodeError(err error, known []string) error {
 	te, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
-		return &ArgumentError{err.Error()}
+		return err
 	}
 	name := te.Field
 	if first, _, nested := strings.Cut(name, "."); nested && !slices.Contains(known, first) {
 		name = name[strings.LastIndexByte(name, '.')+1:] // drop the Go name of an embedded struct
 	}
-	return &ArgumentError{fmt.Sprintf("argument %q must be %s, not %s", name, typeWord(te.Type), jsonWord(te.Value))}
+	return fmt.Errorf("argument %q must be %s, not %s", name, typeWord(te.Type), jsonWord(te.Value))
 }
 
 // typeWord returns the name of t for the model.
@@ -237,64 +231,41 @@ func jsonWord(v string) string {
 	return "a " + v
 }
 
-// argumentsOf returns the JSON names of the fields of t in order.
-func argumentsOf(t reflect.Type) []string {
-	var names []string
-	for f := range fields(t) {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// requiredOf returns the names of the arguments of In without omitempty.
-func requiredOf[In any]() []string {
-	var names []string
-	for f := range fields(reflect.TypeFor[In]()) {
-		if f.required {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
-
+// A field is a field of a struct of arguments.
 type field struct {
-	name     string
+	reflect.StructField
+	name     string // in JSON
 	required bool
 }
 
-func fields(t reflect.Type) func(yield func(field) bool) {
-	return func(yield func(field) bool) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.Anonymous {
-				for inner := range fields(f.Type) {
-					if !yield(inner) {
-						return
-					}
-				}
-				continue
-			}
-			name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			if name == "" || name == "-" {
-				continue
-			}
-			required := !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero")
-			if !yield(field{name, required}) {
-				return
-			}
+// fieldsOf returns the fields of t and of the structs that it embeds, in order.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for _, f := range reflect.VisibleFields(t) {
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "" || name == "-" {
+			continue
 		}
+		required := !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero")
+		fields = append(fields, field{f, name, required})
 	}
+	return fields
 }
 
 // schemaFor returns the input schema of In in a form that every client accepts: an
 // object with properties and required, where each property has one type and a
 // description. It has no unions and no boolean schemas.
-func schemaFor[In any]() (json.RawMessage, error) {
+func schemaFor[In any](fields []field) (json.RawMessage, error) {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
 		return nil, err
 	}
 	plain(s)
-	edit(s, reflect.TypeFor[In]())
+	for _, f := range fields {
+		if a, ok := reflect.Zero(f.Type).Interface().(Argument); ok {
+			a.EditSchema(s.Properties[f.name])
+		}
+	}
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
 	b, err := json.Marshal(s)
 	if err == nil && len(s.Properties) == 0 {
@@ -322,20 +293,5 @@ func plain(s *jsonschema.Schema) {
 	plain(s.Items)
 	for _, p := range s.Properties {
 		plain(p)
-	}
-}
-
-// edit applies EditSchema of the fields of t that are an [Argument].
-func edit(s *jsonschema.Schema, t reflect.Type) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			edit(s, f.Type)
-			continue
-		}
-		if a, ok := reflect.Zero(f.Type).Interface().(Argument); ok {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			a.EditSchema(s.Properties[name])
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,10 +29,8 @@ type Dir struct {
 	repository bool // it contains .git
 	inside     bool // it or a folder above it does
 
-	first   [2]*List // .rgignore, .ignore
-	git     *List    // .gitignore
-	exclude *List    // .git/info/exclude
-	empty   bool     // it has no list and is not a repository
+	lists [4]*List // by precedence: .rgignore, .ignore, .gitignore, .git/info/exclude
+	empty bool     // it has no list and is not a repository
 }
 
 // Root returns the folder at path, where a walk starts. The patterns of the
@@ -73,21 +72,16 @@ func anyName(string) bool { return true }
 
 func load(above *Dir, path string, flavor Flavor, has func(name string) bool) *Dir {
 	d := &Dir{above: above, path: strings.TrimSuffix(filepath.ToSlash(path), "/"), flavor: flavor}
-	read := func(name string) *List {
-		if !has(name) {
-			return nil
+	for i, name := range []string{".rgignore", ".ignore", ".gitignore"} {
+		if has(name) && (flavor == Ripgrep || name == ".gitignore") {
+			d.lists[i] = readList(filepath.Join(path, name), flavor)
 		}
-		return readList(filepath.Join(path, name), flavor)
-	}
-	d.git = read(".gitignore")
-	if flavor == Ripgrep {
-		d.first = [2]*List{read(".rgignore"), read(".ignore")}
 	}
 	if has(".git") {
-		d.repository, d.exclude = readRepository(filepath.Join(path, ".git"), flavor)
+		d.repository, d.lists[3] = readRepository(filepath.Join(path, ".git"), flavor)
 	}
 	d.inside = d.repository || above != nil && above.inside
-	d.empty = !d.repository && d.git == nil && d.first == [2]*List{}
+	d.empty = !d.repository && d.lists == [4]*List{}
 	return d
 }
 
@@ -134,29 +128,48 @@ func readList(path string, flavor Flavor) *List {
 	return Parse(text, flavor)
 }
 
+// maxList is the maximum size of a file of patterns in bytes. Nobody writes a
+// longer one by hand.
+const maxList = 8 << 20
+
+// readSmall returns the text of a regular file that is not too long for a list.
+func readSmall(path string) (string, error) {
+	info, err := os.Stat(path) // a named pipe must not be opened
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", os.ErrInvalid
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxList+1))
+	if len(b) > maxList {
+		return "", os.ErrInvalid
+	}
+	return string(b), err
+}
+
 // Match returns the verdict on the entry name of d.
 func (d *Dir) Match(name string, dir bool) Verdict {
 	full := d.path + "/" + name
 	git := d.flavor == Git || d.inside
-	var verdicts [4]Verdict // by precedence: .rgignore, .ignore, .gitignore, exclude
+	var verdicts [4]Verdict // of the lists
 	for at := d; at != nil; at = at.above {
 		if at.empty {
 			continue
 		}
 		path := full[len(at.path)+1:]
-		match := func(i int, l *List) {
-			if l != nil && verdicts[i] == None {
+		for i, l := range at.lists {
+			if l != nil && verdicts[i] == None && (git || i < 2) {
 				verdicts[i] = l.Match(path, dir)
 			}
 		}
-		match(0, at.first[0])
-		match(1, at.first[1])
-		if git {
-			match(2, at.git)
-			match(3, at.exclude)
-			// The folders above a repository do not affect it.
-			git = !at.repository
-		}
+		// The folders above a repository do not affect it.
+		git = git && !at.repository
 	}
 	for _, v := range verdicts {
 		if v != None {

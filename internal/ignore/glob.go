@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"fmt"
+	"regexp/syntax"
 	"slices"
 	"strings"
 )
@@ -117,23 +118,8 @@ func stars(p string, i int, flavor Flavor) (tokenKind, int) {
 	return star, n
 }
 
-var posixClasses = map[string]func(c byte) bool{
-	"alnum":  func(c byte) bool { return isAlpha(c) || isDigit(c) },
-	"alpha":  isAlpha,
-	"blank":  func(c byte) bool { return c == ' ' || c == '\t' },
-	"cntrl":  func(c byte) bool { return c < 0x20 || c == 0x7f },
-	"digit":  isDigit,
-	"graph":  func(c byte) bool { return c > 0x20 && c < 0x7f },
-	"lower":  func(c byte) bool { return 'a' <= c && c <= 'z' },
-	"print":  func(c byte) bool { return c >= 0x20 && c < 0x7f },
-	"punct":  func(c byte) bool { return c > 0x20 && c < 0x7f && !isAlpha(c) && !isDigit(c) },
-	"space":  func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' },
-	"upper":  func(c byte) bool { return 'A' <= c && c <= 'Z' },
-	"xdigit": func(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' },
-}
-
-func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+// posixClasses are the names of classes that can be inside of a class.
+var posixClasses = strings.Fields("alnum alpha blank cntrl digit graph lower print punct space upper xdigit")
 
 // A classParser reads one class of the pattern p.
 type classParser struct {
@@ -200,12 +186,14 @@ func (c *classParser) named() error {
 		return nil
 	}
 	end := c.i + len("[:") + len(name) + len(":]")
-	contains := posixClasses[name]
-	if contains == nil {
+	re, err := syntax.Parse("["+c.p[c.i:end]+"]", syntax.POSIX)
+	if err != nil || !slices.Contains(posixClasses, name) {
 		return fmt.Errorf("%q has an unknown class %q", c.p, c.p[c.i:end])
 	}
-	for b := range c.set {
-		c.set[b] = c.set[b] || contains(byte(b))
+	for span := range slices.Chunk(re.Rune, 2) {
+		for b := span[0]; b <= span[1]; b++ {
+			c.set[b] = true
+		}
 	}
 	c.i, c.last = end, -1
 	return nil
@@ -283,37 +271,30 @@ func (g *glob) enter(states []bool, k int) {
 
 // step feeds the byte c to token k and reports whether the token accepts it.
 func (g *glob) step(states []bool, k int, c byte) bool {
-	switch t := &g.tokens[k]; t.kind {
+	t := &g.tokens[k]
+	accepted := true
+	switch t.kind {
 	case char:
-		if c != t.char {
-			return false
-		}
-		g.enter(states, k+1)
-	case any:
-		if c == '/' {
-			return false
-		}
-		g.enter(states, k+1)
+		accepted = c == t.char
+	case any, star:
+		accepted = c != '/'
 	case class:
-		if !t.set[c] {
-			return false
-		}
-		g.enter(states, k+1)
-	case star:
-		if c == '/' {
-			return false
-		}
+		accepted = t.set[c]
+	}
+	switch {
+	case !accepted:
+	case t.kind == star || t.kind == rest:
 		g.enter(states, k)
-	case dirs:
+	case t.kind == dirs:
 		// Only after a slash can the next token begin an element.
 		states[k] = true
 		if c == '/' {
 			g.enter(states, k+1)
 		}
-	case rest:
-		g.enter(states, k)
+	default:
+		g.enter(states, k+1)
 	}
-	return true
+	return accepted
 }
 
 // expandBraces returns the patterns that p stands for when {a,b} means a or b.

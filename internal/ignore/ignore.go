@@ -45,7 +45,10 @@ type pattern struct {
 func Parse(text string, flavor Flavor) *List {
 	l := &List{}
 	for s := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
-		l.addLine(strings.TrimSuffix(s, "\r"), flavor)
+		s = trimSpaces(strings.TrimSuffix(s, "\r"))
+		if s != "" && s[0] != '#' {
+			_ = l.addPattern(s, flavor) // git also skips invalid patterns
+		}
 	}
 	if len(l.patterns) == 0 {
 		return nil
@@ -62,14 +65,6 @@ func ParseGlob(s string) (*List, error) {
 	}
 	l.index()
 	return l, nil
-}
-
-func (l *List) addLine(s string, flavor Flavor) {
-	s = trimSpaces(s)
-	if s == "" || s[0] == '#' {
-		return
-	}
-	_ = l.addPattern(s, flavor) // git also skips invalid patterns
 }
 
 func (l *List) addPattern(s string, flavor Flavor) error {

@@ -3,6 +3,7 @@
 package applypatch
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links returns the number of hard links of the file.
 func links(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Nlink)
@@ -19,17 +19,13 @@ func links(info fs.FileInfo) int {
 	return 1
 }
 
-// copyOwner sets the owner and group of the file at path to those of info.
-func copyOwner(path string, info fs.FileInfo) error {
-	want, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
+// copyOwner sets the owner and group of the file at path to those of the one at like.
+func copyOwner(path, like string) error {
+	var want, now unix.Stat_t
+	if err := errors.Join(unix.Lstat(like, &want), unix.Lstat(path, &now)); err != nil {
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	now, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if st, ok := now.Sys().(*syscall.Stat_t); ok && st.Uid == want.Uid && st.Gid == want.Gid {
+	if now.Uid == want.Uid && now.Gid == want.Gid {
 		return nil
 	}
 	return os.Lchown(path, int(want.Uid), int(want.Gid))
@@ -38,11 +34,12 @@ func copyOwner(path string, info fs.FileInfo) error {
 // copyAttributes copies the extended attributes of the file at like, including
 // access control lists, to the file at path. It skips labels that the system sets.
 func copyAttributes(path, like string) error {
-	for _, name := range attributes(like) {
-		if strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "com.apple.") {
+	names, _ := sized(func(buf []byte) (int, error) { return unix.Listxattr(like, buf) })
+	for name := range strings.SplitSeq(string(names), "\x00") {
+		if name == "" || strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "com.apple.") {
 			continue
 		}
-		value, err := attribute(like, name)
+		value, err := sized(func(buf []byte) (int, error) { return unix.Getxattr(like, name, buf) })
 		if err != nil {
 			continue // removed, or not readable
 		}
@@ -53,25 +50,13 @@ func copyAttributes(path, like string) error {
 	return nil
 }
 
-func attributes(path string) []string {
-	n, err := unix.Listxattr(path, nil)
+// sized returns what get writes. For an empty buffer, get returns the size that it needs.
+func sized(get func(buf []byte) (int, error)) ([]byte, error) {
+	n, err := get(nil)
 	if err != nil || n == 0 {
-		return nil
-	}
-	buf := make([]byte, n)
-	n, err = unix.Listxattr(path, buf)
-	if err != nil {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00")
-}
-
-func attribute(path, name string) ([]byte, error) {
-	n, err := unix.Getxattr(path, name, nil)
-	if err != nil {
 		return nil, err
 	}
 	buf := make([]byte, n)
-	n, err = unix.Getxattr(path, name, buf)
+	n, err = get(buf)
 	return buf[:max(n, 0)], err
 }

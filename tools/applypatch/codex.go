@@ -2,57 +2,43 @@ package applypatch
 
 import (
 	"cmp"
-	"fmt"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
-
-	"toolgate/internal/lazyregexp"
 )
 
 const (
 	beginMarker = "*** Begin Patch"
 	endMarker   = "*** End Patch"
-	addHeader   = "*** Add File:"
-	delHeader   = "*** Delete File:"
-	updHeader   = "*** Update File:"
 	moveHeader  = "*** Move to:"
 	eofMarker   = "*** End of File"
 	envHeader   = "*** Environment ID:"
 )
 
-// validHeaders is the hint in errors about headers.
-const validHeaders = "valid headers are '*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'"
-
-// rangeHeader matches what follows @@ in a unified diff.
-var rangeHeader = lazyregexp.New(`^-(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
+// fileHeaders are the headers of the file operations.
+var fileHeaders = [...]string{Update: "*** Update File:", Add: "*** Add File:", Delete: "*** Delete File:"}
 
 // A codexParser parses the *** Begin Patch format line by line.
 type codexParser struct {
-	lines []string // without line endings
-	first int      // line number of lines[0] in the original text
-	next  int      // index of the next line
-	ops   []FileOp
+	lineReader
+	ops []FileOp
 }
 
 // parseCodex parses lines, the first of which is the Begin Patch marker.
 func parseCodex(lines []string, first int) (*Patch, error) {
-	p := &codexParser{lines: lines, first: first}
-	for p.next < len(p.lines) {
+	p := &codexParser{lineReader: lineReader{lines: lines, first: first}}
+	for p.more() {
 		if err := p.envelope(); err != nil {
 			return nil, err
 		}
 		p.skipBlank()
 	}
 	if len(p.ops) == 0 {
-		return nil, &SyntaxError{0, "it names no file; put at least one '*** Add File: PATH', " +
-			"'*** Delete File: PATH' or '*** Update File: PATH' between the markers"}
+		return nil, syntaxError(0, "it names no file; put at least one '*** Add File: PATH', "+
+			"'*** Delete File: PATH' or '*** Update File: PATH' between the markers")
 	}
 	return &Patch{Format: Codex, Ops: p.ops}, nil
 }
 
-// envelope parses from a Begin Patch to its End Patch.
 func (p *codexParser) envelope() error {
 	// An indented marker counts in the first line only; below, it may be a quote.
 	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
@@ -70,7 +56,7 @@ func (p *codexParser) envelope() error {
 	for {
 		p.skipBlank()
 		if !p.more() {
-			return &SyntaxError{0, fmt.Sprintf("the last line must be '%s'; send the whole patch", endMarker)}
+			return syntaxError(0, "the last line must be '%s'; send the whole patch", endMarker)
 		}
 		if isMarker(p.line(), endMarker) {
 			p.next++
@@ -82,22 +68,17 @@ func (p *codexParser) envelope() error {
 	}
 }
 
-// op parses one file operation.
 func (p *codexParser) op() error {
 	op := FileOp{Line: p.number()}
 	line := p.line()
-	var ok bool
-	for _, h := range []struct {
-		header string
-		kind   Kind
-	}{{addHeader, Add}, {delHeader, Delete}, {updHeader, Update}} {
-		if op.Path, ok = header(line, h.header); ok {
-			op.Kind = h.kind
-			break
+	for kind, name := range fileHeaders {
+		if path, ok := header(line, name); ok {
+			op.Kind, op.Path = Kind(kind), path
 		}
 	}
-	if !ok || op.Path == "" {
-		return p.errorf("%q is not a valid file header; %s", short(line), validHeaders)
+	if op.Path == "" {
+		return p.errorf("%q is not a valid file header; valid headers are "+
+			"'*** Add File: PATH', '*** Delete File: PATH', '*** Update File: PATH'", short(line))
 	}
 	if n := len(p.ops); n > 0 && p.ops[n-1].Kind != Delete && !strings.HasPrefix(line, "***") {
 		return p.errorf("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",
@@ -107,9 +88,9 @@ func (p *codexParser) op() error {
 	var err error
 	switch op.Kind {
 	case Add:
-		op.Hunks, err = p.addBody()
+		err = p.addBody(&op)
 	case Update:
-		op.MoveTo, op.Hunks, err = p.updateBody(op)
+		err = p.updateBody(&op)
 	}
 	if err != nil {
 		return err
@@ -118,71 +99,58 @@ func (p *codexParser) op() error {
 	return nil
 }
 
-// addBody parses the lines of a new file.
-func (p *codexParser) addBody() ([]Hunk, error) {
+func (p *codexParser) addBody(op *FileOp) error {
 	h := Hunk{Line: p.number()}
+body:
 	for p.more() {
 		line := p.line()
 		switch {
 		case strings.HasPrefix(line, "+"):
 			h.Lines = append(h.Lines, Line{Op: '+', Text: line[1:]})
-		case strings.TrimSpace(line) == "" && p.plusFollows():
+			p.next++
+		case strings.TrimSpace(line) == "" && strings.HasPrefix(p.text(p.next), "+"):
+			// These are empty lines of the file that lack their '+'.
 			for ; strings.TrimSpace(p.line()) == ""; p.next++ {
 				h.Lines = append(h.Lines, Line{Op: '+'})
 			}
-			continue
 		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "***"):
-			if len(h.Lines) == 0 {
-				return nil, nil
-			}
-			return []Hunk{h}, nil
+			break body
 		default:
-			return nil, p.errorf("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
-		}
-		p.next++
-	}
-	return []Hunk{h}, nil
-}
-
-// plusFollows reports whether a line with '+' follows the blank lines here. The
-// blank lines are then empty lines of the file that lack their '+'.
-func (p *codexParser) plusFollows() bool {
-	for _, line := range p.lines[p.next:] {
-		if strings.TrimSpace(line) != "" {
-			return strings.HasPrefix(line, "+")
+			return p.errorf("unexpected line in a new file: %q; begin every line of it with '+'", short(line))
 		}
 	}
-	return false
+	if len(h.Lines) > 0 {
+		op.Hunks = []Hunk{h}
+	}
+	return nil
 }
 
-// updateBody parses an optional new path and the hunks.
-func (p *codexParser) updateBody(op FileOp) (moveTo string, hunks []Hunk, err error) {
+func (p *codexParser) updateBody(op *FileOp) error {
 	if p.more() {
 		if to, ok := strings.CutPrefix(p.line(), moveHeader); ok {
-			moveTo = strings.TrimSpace(to)
-			if moveTo == "" {
-				return "", nil, p.errorf("'%s' names no path", moveHeader)
+			if op.MoveTo = strings.TrimSpace(to); op.MoveTo == "" {
+				return p.errorf("'%s' names no path", moveHeader)
 			}
 			p.next++
 		}
 	}
-	p.skipDiffHeader(op.Path, cmp.Or(moveTo, op.Path))
+	p.skipDiffHeader(op.Path, cmp.Or(op.MoveTo, op.Path))
 	for p.more() && !p.atHeader() {
-		if p.line() == "" && p.onlyBlankLeft() {
+		if next := p.text(p.next); p.line() == "" && (next == "" || isHeader(next)) {
 			p.skipBlank()
 			break
 		}
-		h, err := p.hunk(len(hunks) == 0)
+		h, err := p.hunk(len(op.Hunks) == 0)
 		if err != nil {
-			return "", nil, err
+			return err
 		}
-		hunks = append(hunks, h)
+		op.Hunks = append(op.Hunks, h)
 	}
-	if len(hunks) == 0 && moveTo == "" {
+	if len(op.Hunks) == 0 && op.MoveTo == "" {
 		const format = "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines"
-		return "", nil, &SyntaxError{op.Line, fmt.Sprintf(format, op.Path)}
+		return syntaxError(op.Line, format, op.Path)
 	}
-	return moveTo, hunks, nil
+	return nil
 }
 
 // skipDiffHeader skips --- and +++ lines before the hunks if they name the
@@ -219,19 +187,16 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 		if strings.HasPrefix(line, "@@") {
 			break
 		}
-		switch {
-		case line == "":
-			h.Lines = append(h.Lines, Line{Op: ' '})
-		case line[0] == ' ' || line[0] == '+' || line[0] == '-':
-			h.Lines = append(h.Lines, Line{Op: line[0], Text: line[1:]})
-		default:
+		op := lineOp(line)
+		if op == 0 || op == '\\' {
 			const format = "unexpected line in a hunk: %q; begin it with ' ' (context), '+' (added) or '-' (removed)"
 			return h, p.errorf(format, short(line))
 		}
+		h.Lines = append(h.Lines, Line{Op: op, Text: strings.TrimPrefix(line, string(op))})
 		p.next++
 	}
 	if len(h.Lines) == 0 {
-		return h, &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
+		return h, emptyHunk(&h)
 	}
 	return h, nil
 }
@@ -240,9 +205,8 @@ func (p *codexParser) hunk(first bool) (Hunk, error) {
 // unified diff.
 func (p *codexParser) context(h *Hunk) {
 	text := strings.TrimPrefix(p.line(), "@@")
-	if m := rangeHeader.FindStringSubmatch(strings.TrimLeft(text, " ")); m != nil {
-		h.OldStart, _ = strconv.Atoi(m[1])
-		h.NewStart, _ = strconv.Atoi(m[2])
+	if m := hunkHeader.FindStringSubmatch("@@ " + strings.TrimLeft(text, " ")); m != nil {
+		h.OldStart, h.NewStart = number(m[1], 0), number(m[3], 0)
 		return
 	}
 	text = strings.TrimPrefix(text, " ")
@@ -255,36 +219,15 @@ func (p *codexParser) context(h *Hunk) {
 // indented header is a context line, except for an End Patch that is the last
 // line.
 func (p *codexParser) atHeader() bool {
-	line := p.line()
-	if strings.HasPrefix(line, "***") {
-		return !isMarker(line, eofMarker)
-	}
-	isText := func(l string) bool { return strings.TrimSpace(l) != "" }
-	return isMarker(line, endMarker) && !slices.ContainsFunc(p.lines[p.next+1:], isText)
+	return isHeader(p.line()) || isMarker(p.line(), endMarker) && p.text(p.next+1) == ""
 }
 
-// onlyBlankLeft reports whether only blank lines precede the next header.
-func (p *codexParser) onlyBlankLeft() bool {
-	for i := p.next; i < len(p.lines); i++ {
-		if strings.TrimSpace(p.lines[i]) != "" {
-			return strings.HasPrefix(p.lines[i], "***") && !isMarker(p.lines[i], eofMarker)
-		}
-	}
-	return true
-}
-
-func (p *codexParser) more() bool   { return p.next < len(p.lines) }
-func (p *codexParser) line() string { return p.lines[p.next] }
-func (p *codexParser) number() int  { return p.first + p.next }
+func isHeader(line string) bool { return strings.HasPrefix(line, "***") && !isMarker(line, eofMarker) }
 
 func (p *codexParser) skipBlank() {
 	for p.more() && strings.TrimSpace(p.line()) == "" {
 		p.next++
 	}
-}
-
-func (p *codexParser) errorf(format string, args ...any) error {
-	return &SyntaxError{p.number(), fmt.Sprintf(format, args...)}
 }
 
 // header returns the text after name in line, ignoring case and surrounding
@@ -305,7 +248,6 @@ func isMarker(line, name string) bool {
 	return strings.EqualFold(line, name)
 }
 
-// short truncates s for an error message.
 func short(s string) string {
 	const most = 80
 	if r := []rune(s); len(r) > most {

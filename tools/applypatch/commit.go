@@ -3,7 +3,6 @@ package applypatch
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 // transaction returns the actions that carry out the plan, without the operations
 // in avoid.
 func (pl *plan) transaction(avoid map[operation]bool) *transaction {
-	b := &builder{plan: pl, avoid: avoid, token: randomToken(), movedTo: map[string]*file{}, made: map[string]bool{}}
+	b := &builder{plan: pl, avoid: avoid, token: rand.Text()[:12], movedTo: map[string]*file{}, made: map[string]bool{}}
 	for _, path := range pl.order {
 		f := pl.files[path]
 		if from := f.after.from; f.after.exists && from != "" && from != path && b.movedTo[from] == nil {
@@ -30,12 +29,6 @@ func (pl *plan) transaction(avoid map[operation]bool) *transaction {
 	return &b.transaction
 }
 
-func randomToken() string {
-	var b [6]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
-
 // A builder builds the transaction of a plan.
 type builder struct {
 	transaction
@@ -46,61 +39,51 @@ type builder struct {
 	made    map[string]bool  // folders that an action creates
 }
 
-// add adds the actions for f.
 func (b *builder) add(f *file) {
 	switch {
 	case !f.after.exists:
 		if !b.renamedAway(f) {
-			b.append(f, action{Kind: remove, Stage: b.stageFor(f)})
+			b.append(f, f, action{Kind: remove, Stage: b.stageFor(f)})
 		}
 	case f.after.from == f.path:
-		b.change(f, b.rewriteKind(f), false)
+		b.change(f, false)
 	case f.before.exists:
 		b.placeNew(f, replace)
 	case b.canRename(f):
 		b.rename(f)
 	default:
-		b.makeDirs(f)
+		b.makeDirs(filepath.Dir(f.path), f)
 		b.placeNew(f, create)
 	}
 }
 
-// rewriteKind returns the kind of action that changes the content of f. A file
-// with several hard links must remain the same file.
-func (b *builder) rewriteKind(f *file) actionKind {
-	if links(f.before.info) > 1 || b.avoid[operation{replace, f.path}] {
-		return overwrite
-	}
-	return replace
-}
-
 // change adds the action that changes the content or mode of the file at f's
 // path. If moved is set, an earlier action moves the file there.
-func (b *builder) change(f *file, kind actionKind, moved bool) {
+func (b *builder) change(f *file, moved bool) {
 	origin := b.plan.files[f.after.from]
-	a := action{Kind: kind, moved: moved, template: f.path, templateInfo: origin.before.info}
-	if bytes.Equal(origin.before.data, f.after.data) {
-		if origin.before.mode == f.after.mode {
-			return
-		}
+	// The template is staged before the file is moved.
+	a := action{Kind: replace, moved: moved, template: origin.path}
+	sameContent := bytes.Equal(origin.before.data, f.after.data)
+	switch {
+	case sameContent && origin.before.mode == f.after.mode:
+		return
+	case sameContent:
 		a.Kind = chmod
-	}
-	if a.Kind == replace {
+	case links(origin.before.info) > 1 || b.avoid[operation{replace, f.path}]:
+		a.Kind = overwrite // a file with several hard links must remain the same file
+	default:
 		a.Stage = b.stageFor(f)
 	}
-	if moved {
-		a.template = origin.path // where it is while the new file is staged
-	}
-	b.appendFrom(origin, f, a)
+	b.append(origin, f, a)
 }
 
 // placeNew adds the action that puts a new file at f's path.
 func (b *builder) placeNew(f *file, kind actionKind) {
 	a := action{Kind: kind, Stage: b.stageFor(f), perm: f.after.mode}
 	if origin := b.plan.files[f.after.from]; origin != nil && origin.before.info != nil {
-		a.template, a.templateInfo = origin.path, origin.before.info
+		a.template = origin.path
 	}
-	b.append(f, a)
+	b.append(f, f, a)
 }
 
 // canRename reports whether f is another file of the plan that can be renamed,
@@ -116,40 +99,31 @@ func (b *builder) canRename(f *file) bool {
 	return b.movedTo[origin.path] == f
 }
 
-// renamedAway reports whether the file is renamed instead of removed.
 func (b *builder) renamedAway(f *file) bool {
 	to := b.movedTo[f.path]
 	return to != nil && !to.before.exists && b.canRename(to)
 }
 
 func (b *builder) rename(f *file) {
-	b.makeDirs(f)
+	b.makeDirs(filepath.Dir(f.path), f)
 	origin := b.plan.files[f.after.from]
-	b.Actions = append(b.Actions, action{
+	b.Actions = append(b.Actions, &action{
 		Kind: rename, Path: origin.path, To: f.path, written: f.written,
 		info: origin.before.info, old: origin.before.data,
 		Before: origin.before.fingerprint(), After: origin.before.fingerprint(),
 	})
-	kind := replace
-	if links(origin.before.info) > 1 || b.avoid[operation{replace, f.path}] {
-		kind = overwrite
-	}
-	b.change(f, kind, true)
+	b.change(f, true)
 }
 
-// makeDirs adds actions that create the missing parent folders of f.
-func (b *builder) makeDirs(f *file) {
-	var missing []string
-	for dir := filepath.Dir(f.path); !isDir(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		missing = append(missing, dir)
+// makeDirs adds actions that create dir, a folder above f, and the folders above it
+// unless they exist.
+func (b *builder) makeDirs(dir string, f *file) {
+	if b.made[dir] || isDir(dir) || dir == filepath.Dir(dir) {
+		return
 	}
-	slices.Reverse(missing)
-	for _, dir := range missing {
-		if !b.made[dir] {
-			b.made[dir] = true
-			b.Actions = append(b.Actions, action{Kind: makeDir, Path: dir, written: f.written})
-		}
-	}
+	b.makeDirs(filepath.Dir(dir), f)
+	b.made[dir] = true
+	b.Actions = append(b.Actions, &action{Kind: makeDir, Path: dir, written: f.written})
 }
 
 // removeDirs adds actions that remove the folders that become empty, deepest
@@ -158,27 +132,13 @@ func (b *builder) removeDirs() {
 	for _, dir := range slices.Backward(b.plan.emptyDirs) {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			before := fingerprint{Mode: info.Mode().Perm()}
-			b.Actions = append(b.Actions, action{Kind: removeDir, Path: dir, written: dir, Before: before})
+			b.Actions = append(b.Actions, &action{Kind: removeDir, Path: dir, written: dir, Before: before})
 		}
 	}
 }
 
-// createdDirs returns the folders that the transaction creates, outermost first.
-func (t *transaction) createdDirs() []string {
-	var dirs []string
-	for i := range t.Actions {
-		if a := &t.Actions[i]; a.Kind == makeDir {
-			dirs = append(dirs, a.Path)
-		}
-	}
-	return dirs
-}
-
-// append adds an action on f.
-func (b *builder) append(f *file, a action) { b.appendFrom(f, f, a) }
-
-// appendFrom adds an action on f whose content comes from origin.
-func (b *builder) appendFrom(origin, f *file, a action) {
+// append adds an action on f whose content comes from origin.
+func (b *builder) append(origin, f *file, a action) {
 	a.Path, a.written = f.path, f.written
 	a.info, a.data = origin.before.info, f.after.data
 	if origin.before.read {
@@ -188,10 +148,9 @@ func (b *builder) appendFrom(origin, f *file, a action) {
 	if f.after.from == "" && !f.after.exact {
 		a.After.Mode = 0
 	}
-	b.Actions = append(b.Actions, a)
+	b.Actions = append(b.Actions, &a)
 }
 
-// fingerprint returns the fingerprint of the state.
 func (s *state) fingerprint() fingerprint {
 	switch {
 	case !s.exists:
@@ -211,15 +170,6 @@ func (b *builder) stageFor(f *file) string {
 	for (!isDir(dir) || slices.Contains(b.plan.emptyDirs, dir)) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
 	}
-	return stageName(dir, f.path, fmt.Sprintf("%s-%d", b.token, len(b.Actions)))
-}
-
-// stageName returns a unique path in dir whose name shows its origin.
-func stageName(dir, path, token string) string {
-	base := filepath.Base(path)
-	const most = 100
-	if len(base) > most {
-		base = base[:most]
-	}
-	return filepath.Join(dir, "."+base+".toolgate-"+token)
+	base := filepath.Base(f.path)
+	return filepath.Join(dir, fmt.Sprintf(".%s.toolgate-%s-%d", base[:min(len(base), 100)], b.token, len(b.Actions)))
 }

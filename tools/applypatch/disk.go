@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -18,154 +18,133 @@ type disk struct {
 	fault func(op, path string) error
 }
 
-func (d *disk) before(op, path string) error {
-	if d.fault == nil {
-		return nil
+// try makes a change, unless fault returns an error.
+func (d *disk) try(op, path string, change func() error) error {
+	if d.fault != nil {
+		if err := d.fault(op, path); err != nil {
+			return &fs.PathError{Op: op, Path: path, Err: err}
+		}
 	}
-	if err := d.fault(op, path); err != nil {
-		return &fs.PathError{Op: op, Path: path, Err: err}
-	}
-	return nil
+	return change()
 }
 
-// chunk is the maximum size of one write, in bytes.
-const chunk = 1 << 20
+func (d *disk) open(path string, flag int, mode fs.FileMode) (f *os.File, err error) {
+	err = d.try("open", path, func() error {
+		f, err = os.OpenFile(path, os.O_WRONLY|flag, mode)
+		return err
+	})
+	return f, err
+}
 
 // create creates a file with the content data. The mode is subject to the umask.
 func (d *disk) create(path string, data []byte, mode fs.FileMode) error {
-	if err := d.before("open", path); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := d.open(path, os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.write(f, data, 0), f.Close())
+	return errors.Join(d.write(f, data), f.Close())
 }
 
 // overwrite replaces the content of the file at path in place. Until it returns,
 // the content is a mixture of both.
 func (d *disk) overwrite(path string, data []byte) error {
-	if err := d.before("open", path); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := d.open(path, 0, 0)
 	if err != nil {
 		return err
 	}
-	err = d.write(f, data, 0)
+	err = d.write(f, data)
 	if err == nil {
-		err = d.before("truncate", path)
+		err = d.try("truncate", path, func() error { return f.Truncate(int64(len(data))) })
 	}
 	if err == nil {
-		err = f.Truncate(int64(len(data)))
-	}
-	if err == nil {
-		err = d.before("sync", path)
-	}
-	if err == nil {
-		err = f.Sync()
+		err = d.try("sync", path, f.Sync)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// write writes data at offset off.
-func (d *disk) write(f *os.File, data []byte, off int64) error {
-	for len(data) > 0 {
-		n := min(len(data), chunk)
-		if err := d.before("write", f.Name()); err != nil {
+// write writes data in pieces, so that a test can stop it between them.
+func (d *disk) write(f *os.File, data []byte) error {
+	const most = 1 << 20
+	for piece := range slices.Chunk(data, most) {
+		err := d.try("write", f.Name(), func() error {
+			_, err := f.Write(piece)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		if _, err := f.WriteAt(data[:n], off); err != nil {
-			return err
-		}
-		data, off = data[n:], off+int64(n)
 	}
 	return nil
 }
 
-func (d *disk) symlink(target, path string) error {
-	if err := d.before("symlink", path); err != nil {
+// renameNew renames from to to and fails if to exists. Without support of the system, the
+// check and the rename are not atomic.
+func renameNew(from, to string) error {
+	err := renameNoReplace(from, to)
+	switch {
+	case !errors.Is(err, errors.ErrUnsupported):
 		return err
-	}
-	return os.Symlink(target, path)
-}
-
-func (d *disk) mkdir(path string, mode fs.FileMode) error {
-	if err := d.before("mkdir", path); err != nil {
-		return err
-	}
-	return os.Mkdir(path, mode)
-}
-
-func (d *disk) remove(path string) error {
-	if err := d.before("remove", path); err != nil {
-		return err
-	}
-	return os.Remove(path)
-}
-
-func (d *disk) chmod(path string, mode fs.FileMode) error {
-	if err := d.before("chmod", path); err != nil {
-		return err
-	}
-	return os.Chmod(path, mode)
-}
-
-// rename renames from to to and replaces to if it exists.
-func (d *disk) rename(from, to string) error {
-	if err := d.before("rename", to); err != nil {
-		return err
+	case exists(to):
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
 	}
 	return os.Rename(from, to)
 }
 
+func (d *disk) symlink(target, path string) error {
+	return d.try("symlink", path, func() error { return os.Symlink(target, path) })
+}
+
+func (d *disk) mkdir(path string, mode fs.FileMode) error {
+	return d.try("mkdir", path, func() error { return os.Mkdir(path, mode) })
+}
+
+func (d *disk) remove(path string) error {
+	return d.try("remove", path, func() error { return os.Remove(path) })
+}
+
+func (d *disk) chmod(path string, mode fs.FileMode) error {
+	return d.try("chmod", path, func() error { return os.Chmod(path, mode) })
+}
+
+// rename renames from to to and replaces to if it exists.
+func (d *disk) rename(from, to string) error {
+	return d.try("rename", to, func() error { return os.Rename(from, to) })
+}
+
 // renameNew renames from to to, which must not exist.
 func (d *disk) renameNew(from, to string) error {
-	if err := d.before("rename", to); err != nil {
-		return err
-	}
-	return renameNew(from, to)
+	return d.try("rename", to, func() error { return renameNew(from, to) })
 }
 
 // exchange exchanges the files at a and b atomically. The error is
 // [errors.ErrUnsupported] if the file system does not support that.
 func (d *disk) exchange(a, b string) error {
-	if err := d.before("rename", b); err != nil {
-		return err
-	}
-	return exchange(a, b)
+	return d.try("rename", b, func() error { return exchange(a, b) })
 }
 
 // copyMetadata copies the owner and the extended attributes of the file at like to
 // the one at path. Unless must is set, it ignores those that cannot be set.
-func (d *disk) copyMetadata(path, like string, info fs.FileInfo, must bool) error {
-	if err := d.before("chown", path); err != nil {
+func (d *disk) copyMetadata(path, like string, must bool) error {
+	ignore := func(err error) error {
+		if must {
+			return err
+		}
+		return nil
+	}
+	err := d.try("chown", path, func() error { return ignore(copyOwner(path, like)) })
+	if err != nil {
 		return err
 	}
-	if err := copyOwner(path, info); err != nil && must {
-		return err
-	}
-	if err := d.before("setxattr", path); err != nil {
-		return err
-	}
-	if err := copyAttributes(path, like); err != nil && must {
-		return err
-	}
-	return nil
+	return d.try("setxattr", path, func() error { return ignore(copyAttributes(path, like)) })
 }
 
-// syncers is the number of concurrent calls of fsync. A file system writes its
-// journal once for all of them.
-const syncers = 32
-
-// sync flushes files and folders to the disk.
 func (d *disk) sync(paths []string) error {
 	for _, p := range paths {
-		if err := d.before("sync", p); err != nil {
+		if err := d.try("sync", p, func() error { return nil }); err != nil {
 			return err
 		}
 	}
+	const syncers = 32 // a file system writes its journal once for all of them
 	var wg sync.WaitGroup
 	errs := make([]error, len(paths))
 	for s := range min(syncers, len(paths)) {
@@ -198,17 +177,4 @@ func syncOne(path string) error {
 // system cannot sync folders.
 func syncsFolders(err error) bool {
 	return runtime.GOOS != "windows" && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported)
-}
-
-// parentsOf returns the parent folders of paths without duplicates.
-func parentsOf(paths []string) []string {
-	var dirs []string
-	seen := map[string]bool{}
-	for _, p := range paths {
-		if dir := filepath.Dir(p); !seen[dir] {
-			seen[dir] = true
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
 }

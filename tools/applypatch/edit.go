@@ -1,6 +1,10 @@
 package applypatch
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 const byteOrderMark = "\uFEFF"
 
@@ -89,25 +93,18 @@ func (t *text) withoutBOM(hunks []Hunk) []Hunk {
 	out := make([]Hunk, len(hunks))
 	for i, h := range hunks {
 		out[i] = h
-		if len(h.oldLines()) == 0 || !strings.HasPrefix(h.oldLines()[0].Text, byteOrderMark) {
+		old, lines := h.oldLines(), h.newLines()
+		if len(old) == 0 || !strings.HasPrefix(old[0].Text, byteOrderMark) {
 			continue
 		}
-		t.bom = strings.HasPrefix(h.newText(), byteOrderMark)
-		out[i].Lines = nil
-		for _, l := range h.Lines {
+		t.bom = len(lines) > 0 && strings.HasPrefix(lines[0].Text, byteOrderMark)
+		out[i].Lines = slices.Clone(h.Lines)
+		for j := range out[i].Lines {
+			l := &out[i].Lines[j]
 			l.Text = strings.TrimPrefix(l.Text, byteOrderMark)
-			out[i].Lines = append(out[i].Lines, l)
 		}
 	}
 	return out
-}
-
-// newText returns the text of the first new line.
-func (h *Hunk) newText() string {
-	if lines := h.newLines(); len(lines) > 0 {
-		return lines[0].Text
-	}
-	return ""
 }
 
 // newFile returns the content of a file that consists of the '+' lines of hunks.
@@ -116,12 +113,8 @@ func newFile(hunks []Hunk) []byte {
 	for _, h := range hunks {
 		for _, l := range h.Lines {
 			b.WriteString(l.Text)
-			switch l.End {
-			case "":
-				b.WriteString("\n")
-			case NoNewline:
-			default:
-				b.WriteString(l.End)
+			if l.End != NoNewline {
+				b.WriteString(cmp.Or(l.End, "\n"))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package applypatch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,27 +24,36 @@ const (
 	unknown8bit          // a superset of ASCII: other characters can be kept but not written
 )
 
-func (e encoding) String() string {
-	return [...]string{
-		"UTF-8", "UTF-16 (little endian)", "UTF-16 (big endian)",
-		"Latin-1", "Windows-1252", "an unknown 8-bit encoding",
-	}[e]
+var encodings = [...]struct {
+	name, bom string
+	charmap   *charmap.Charmap // if it is known and has one byte a character
+}{
+	utf8enc:     {name: "UTF-8", bom: "\xEF\xBB\xBF"},
+	utf16le:     {name: "UTF-16 (little endian)", bom: "\xFF\xFE"},
+	utf16be:     {name: "UTF-16 (big endian)", bom: "\xFE\xFF"},
+	latin1:      {name: "Latin-1", charmap: charmap.ISO8859_1},
+	windows1252: {name: "Windows-1252", charmap: charmap.Windows1252},
+	unknown8bit: {name: "an unknown 8-bit encoding"},
 }
 
-func (e encoding) bom() []byte {
-	switch e {
-	case utf8enc:
-		return []byte{0xEF, 0xBB, 0xBF}
-	case utf16le:
-		return []byte{0xFF, 0xFE}
-	case utf16be:
-		return []byte{0xFE, 0xFF}
+func (e encoding) String() string { return encodings[e].name }
+
+func (e encoding) bom() []byte { return []byte(encodings[e].bom) }
+
+// width returns the size of the units in which the encoding writes ASCII.
+func (e encoding) width() int {
+	if e == utf16le || e == utf16be {
+		return 2
 	}
-	return nil
+	return 1
 }
 
-// binaryWindow is the number of bytes to search for a NUL byte, as in git.
-const binaryWindow = 8000
+func (e encoding) order() binary.ByteOrder {
+	if e == utf16le {
+		return binary.LittleEndian
+	}
+	return binary.BigEndian
+}
 
 // detect returns the encoding of data and whether data begins with a byte order
 // mark, or an error if it is not text that can be edited.
@@ -56,7 +66,7 @@ func detect(data []byte) (encoding, bool, error) {
 	case bytes.HasPrefix(data, utf16be.bom()):
 		return utf16be, true, nil
 	}
-	head := data[:min(len(data), binaryWindow)]
+	head := data[:min(len(data), 8000)] // as in git
 	if bytes.IndexByte(head, 0) >= 0 {
 		if looksUTF16(head) {
 			return 0, false, errors.New("it looks like UTF-16 without a byte order mark; convert it to UTF-8 first")
@@ -111,24 +121,45 @@ func detect8bit(data []byte) encoding {
 	return latin1
 }
 
-func (e encoding) charmap() *charmap.Charmap {
-	if e == windows1252 {
-		return charmap.Windows1252
+// cutLine returns the length of the text of the first line of s, in bytes, and its
+// line ending. end is the line ending of the file.
+func (e encoding) cutLine(s, end string) (int, string) {
+	at := 0
+	for newline := e.ascii(end); ; at++ {
+		n := strings.Index(s[at:], newline)
+		if n < 0 {
+			return len(s), ""
+		}
+		at += n
+		if at%e.width() == 0 {
+			break
+		}
 	}
-	return charmap.ISO8859_1
+	if cr := e.ascii("\r"); end == "\n" && strings.HasSuffix(s[:at], cr) {
+		return at - len(cr), "\r\n"
+	}
+	return at, end
 }
 
-// decode returns the characters of one line.
-func (e encoding) decode(raw []byte) string {
+// decode returns the characters of the bytes in s.
+func (e encoding) decode(s string) string {
+	switch e {
+	case utf8enc:
+		return s
+	case utf16le, utf16be:
+		units := make([]uint16, len(s)/2)
+		binary.Decode([]byte(s), e.order(), units)
+		return string(utf16.Decode(units))
+	}
 	var b strings.Builder
-	for _, c := range raw {
-		switch {
+	for _, c := range []byte(s) {
+		switch cm := encodings[e].charmap; {
 		case c < utf8.RuneSelf:
 			b.WriteByte(c)
-		case e == unknown8bit:
+		case cm == nil:
 			b.WriteRune(rune(privateUse + int(c)))
 		default:
-			b.WriteRune(e.charmap().DecodeByte(c))
+			b.WriteRune(cm.DecodeByte(c))
 		}
 	}
 	return b.String()
@@ -138,71 +169,33 @@ func (e encoding) decode(raw []byte) string {
 // that they match no character of a patch.
 const privateUse = 0xF700
 
-// encode returns the bytes of s.
+// ascii returns the encoded form of s, which is ASCII.
+func (e encoding) ascii(s string) string {
+	if e.width() == 1 {
+		return s
+	}
+	raw, _ := e.encode(s)
+	return string(raw)
+}
+
 func (e encoding) encode(s string) ([]byte, error) {
 	switch e {
 	case utf8enc:
 		return []byte(s), nil
 	case utf16le, utf16be:
-		return encodeUTF16(s, e), nil
+		return binary.Append(nil, e.order(), utf16.Encode([]rune(s)))
 	}
 	out := make([]byte, 0, len(s))
 	for _, r := range s {
-		if r < utf8.RuneSelf {
-			out = append(out, byte(r))
-			continue
+		c, ok := byte(r), r < utf8.RuneSelf
+		if cm := encodings[e].charmap; cm != nil && !ok {
+			c, ok = cm.EncodeRune(r)
 		}
-		c, ok := e.charmap().EncodeRune(r)
-		if !ok || e == unknown8bit {
+		if !ok {
 			return nil, fmt.Errorf("the file is in %s, which cannot take %q; "+
 				"use characters it has, or convert it to UTF-8 first", e, r)
 		}
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-func encodeUTF16(s string, e encoding) []byte {
-	units := utf16.Encode([]rune(s))
-	out := make([]byte, 0, 2*len(units))
-	for _, u := range units {
-		if e == utf16le {
-			out = append(out, byte(u), byte(u>>8))
-		} else {
-			out = append(out, byte(u>>8), byte(u))
-		}
-	}
-	return out
-}
-
-// splitUTF16 splits data, without its byte order mark, into lines.
-func splitUTF16(data []byte, e encoding) ([]textLine, error) {
-	if len(data)%2 != 0 {
-		return nil, errors.New("it is UTF-16 with half a character at its end; mend it first")
-	}
-	units := make([]uint16, len(data)/2)
-	for i := range units {
-		if e == utf16le {
-			units[i] = uint16(data[2*i]) | uint16(data[2*i+1])<<8
-		} else {
-			units[i] = uint16(data[2*i])<<8 | uint16(data[2*i+1])
-		}
-	}
-	var lines []textLine
-	for off := 0; off < len(units); {
-		n, end := off, ""
-		for n < len(units) && units[n] != '\n' {
-			n++
-		}
-		stop := n
-		if n < len(units) {
-			end, stop = "\n", n+1
-			if n > off && units[n-1] == '\r' {
-				end, n = "\r\n", n-1
-			}
-		}
-		lines = append(lines, textLine{raw: data[2*off : 2*stop], text: string(utf16.Decode(units[off:n])), end: end})
-		off = stop
-	}
-	return lines, nil
 }

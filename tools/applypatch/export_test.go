@@ -2,6 +2,9 @@ package applypatch
 
 import "toolgate/tools"
 
+// Tool is apply_patch without a state folder.
+var Tool = New(Options{})[0]
+
 // NewFaulty returns the tools as New does, with fault called before every
 // change of the file system; an error takes the change's place.
 func NewFaulty(o Options, fault func(op, path string) error) []tools.Tool {

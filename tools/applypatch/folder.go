@@ -2,12 +2,15 @@ package applypatch
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"toolgate/tools"
 )
 
 // A folder holds named files for the store. Writes are atomic.
@@ -35,32 +38,22 @@ const (
 func (f *diskFolder) path(name string) string { return filepath.Join(f.dir, name) }
 
 func (f *diskFolder) lock() (unlock func(), err error) {
-	err = f.disk.before("mkdir", f.dir)
+	var file *lockedfile.File
+	err = f.disk.try("mkdir", f.dir, func() error { return os.MkdirAll(f.dir, 0o700) })
 	if err == nil {
-		err = os.MkdirAll(f.dir, 0o700)
+		err = f.disk.try("open", f.path(lockName), func() error {
+			file, err = lockedfile.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+			return err
+		})
 	}
-	if err == nil {
-		err = f.disk.before("open", f.path(lockName))
-	}
-	if err != nil {
-		return nil, f.wrap(err)
-	}
-	l, err := os.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, f.wrap(err)
-	}
-	if err := lockFile(l); err != nil {
-		l.Close()
-		return nil, f.wrap(err)
-	}
-	return func() { l.Close() }, nil
+	return func() { file.Close() }, f.wrap(err)
 }
 
 func (f *diskFolder) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, plainError(err))
+	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, tools.Reason(err))
 }
 
 func (f *diskFolder) sizes() (map[string]int64, error) {
@@ -75,16 +68,20 @@ func (f *diskFolder) sizes() (map[string]int64, error) {
 }
 
 func (f *diskFolder) read(name string, off, n int64) ([]byte, error) {
-	if off == 0 && n < 0 {
-		return os.ReadFile(f.path(name))
-	}
 	file, err := os.Open(f.path(name))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || off+n > info.Size() {
-		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 {
+		n = info.Size() - off
+	}
+	if off+n > info.Size() {
+		return nil, io.ErrUnexpectedEOF
 	}
 	data := make([]byte, n)
 	_, err = file.ReadAt(data, off)

@@ -1,6 +1,8 @@
 package applypatch
 
 import (
+	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -11,7 +13,6 @@ import (
 type place struct {
 	start  int   // index of the first old line
 	old    int   // number of old lines
-	level  level // at which they match
 	strict bool  // the line endings match too, so those of the hunk are used
 	others []int // further places where the lines match
 	lines  []Line
@@ -21,24 +22,19 @@ func (p place) end() int { return p.start + p.old }
 
 // A mismatch is a hunk that has no place.
 type mismatch struct {
-	hunk   int // index in the file operation
-	reason reason
-	places []int // the ambiguous places, from 0
-	want   string
+	hunk int    // index in the file operation
+	why  string // for the model
+	near []Line // the lines of the file that are most like these are shown, if there are any
 }
 
-// A reason is why a hunk has no place.
-type reason int
+func overlapping(places []int) *mismatch {
+	return &mismatch{why: "overlaps another hunk at " + lineNumbers(places) + "; make them one"}
+}
 
-const (
-	noLines   reason = iota // the old lines are not in the file
-	noContext               // the line of an @@ is not in the file
-	manyLines               // the old lines occur more than once
-	manyContexts
-	notAtEnd   // the old lines are not at the end of the file
-	overlap    // the place is taken by another hunk
-	noSuchLine // a line number beyond the end
-)
+// ambiguous returns the mismatch for lines, named by what, that occur more than once.
+func ambiguous(what string, places []int) *mismatch {
+	return &mismatch{why: "is ambiguous: " + what + " " + occurrences(places) + "; add lines of context"}
+}
 
 // A matcher finds the places of the hunks of one file.
 type matcher struct {
@@ -65,27 +61,15 @@ func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	return m.taken, bad
 }
 
-// take reserves p.
 func (m *matcher) take(p place) {
-	i, _ := slices.BinarySearchFunc(m.taken, p, func(a, b place) int {
-		if a.start != b.start {
-			return a.start - b.start
-		}
-		return a.old - b.old // an insertion before a line precedes a change of it
+	i := sort.Search(len(m.taken), func(i int) bool {
+		q := m.taken[i]
+		// An insertion before a line precedes a change of it; insertions at the same place keep their order.
+		return q.start > p.start || q.start == p.start && q.old > p.old
 	})
-	for i < len(m.taken) && p.old == 0 && m.taken[i].old == 0 && m.taken[i].start == p.start {
-		i++ // insertions at the same place keep their order
-	}
 	m.taken = slices.Insert(m.taken, i, p)
 	m.next = p.end()
-	for _, l := range p.lines {
-		switch l.Op {
-		case '+':
-			m.drift++
-		case '-':
-			m.drift--
-		}
-	}
+	m.drift += len(without(p.lines, '-')) - p.old
 }
 
 // free reports whether no other hunk has taken any of the n lines at start.
@@ -95,10 +79,13 @@ func (m *matcher) free(start, n int) bool {
 	return i == 0 || m.taken[i-1].end() <= start
 }
 
-// place finds the place of one hunk.
 func (m *matcher) place(h *Hunk) (place, *mismatch) {
 	old := h.oldLines()
-	if h.OldStart > 0 || h.NewStart > 0 {
+	numbered := h.OldStart > 0 || h.NewStart > 0
+	switch {
+	case numbered && len(old) == 0:
+		return m.insertion(h, h.OldStart, true)
+	case numbered:
 		return m.byNumber(h, old)
 	}
 	from, miss := m.afterContext(h, len(old) == 0)
@@ -106,14 +93,16 @@ func (m *matcher) place(h *Hunk) (place, *mismatch) {
 		return place{}, miss
 	}
 	if len(old) == 0 {
-		return m.addition(h, from)
+		if len(h.Context) == 0 || h.EndOfFile {
+			from = len(m.text.lines)
+		}
+		return m.insertion(h, from, false)
 	}
-	p, miss := m.byLines(h.Lines, old, from, h.EndOfFile)
+	p, miss := m.byLines(h.Lines, from, h.EndOfFile)
 	if miss != nil && old[len(old)-1].Text == "" {
 		// Some patches have an empty line for the end of the file.
 		if lines := withoutLastEmpty(h.Lines); len(lines) > 0 {
-			shorter := Hunk{Lines: lines}
-			if q, miss := m.byLines(lines, shorter.oldLines(), from, h.EndOfFile); miss == nil {
+			if q, miss := m.byLines(lines, from, h.EndOfFile); miss == nil {
 				return q, nil
 			}
 		}
@@ -141,21 +130,22 @@ func withoutLastEmpty(lines []Line) []Line {
 		}
 	}
 	lines = slices.Delete(lines, i, i+1)
-	h := Hunk{Lines: lines}
-	if len(h.oldLines()) == 0 {
+	if len(without(lines, '+')) == 0 {
 		return nil
 	}
 	return lines
 }
 
-// addition places a hunk without old lines after its context, or else at the end.
-func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
-	p := place{start: len(m.text.lines), lines: h.Lines}
-	if len(h.Context) > 0 && !h.EndOfFile {
-		p.start = from
-	}
-	if !m.free(p.start, 0) {
-		return p, &mismatch{reason: overlap, places: []int{p.start}}
+// insertion places a hunk without old lines at start. numbered means that start is
+// from its header.
+func (m *matcher) insertion(h *Hunk, start int, numbered bool) (place, *mismatch) {
+	p := place{start: start, strict: numbered, lines: h.Lines}
+	switch {
+	case start > len(m.text.lines):
+		const format = "begins at line %d, but the file has %d lines"
+		return p, &mismatch{why: fmt.Sprintf(format, start, len(m.text.lines))}
+	case !m.free(start, 0):
+		return p, overlapping([]int{start})
 	}
 	return p, nil
 }
@@ -165,18 +155,17 @@ func (m *matcher) addition(h *Hunk, from int) (place, *mismatch) {
 func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 	from := m.next
 	for i, ctx := range h.Context {
+		unique := addition && i == len(h.Context)-1
 		found := m.contextPlaces(ctx, from)
 		if len(found) == 0 && i == 0 {
-			found = m.contextPlaces(ctx, 0) // hunks may come in any order
-			if len(found) > 1 {
-				return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
-			}
+			found, unique = m.contextPlaces(ctx, 0), true // hunks may come in any order
 		}
-		if len(found) == 0 {
-			return 0, &mismatch{reason: noContext, want: ctx}
-		}
-		if addition && len(found) > 1 && i == len(h.Context)-1 {
-			return 0, &mismatch{reason: manyContexts, places: found, want: ctx}
+		switch {
+		case len(found) == 0:
+			why := fmt.Sprintf("does not match: no line of the file is %q", ctx)
+			return 0, &mismatch{why: why, near: []Line{{Text: ctx}}}
+		case len(found) > 1 && unique:
+			return 0, ambiguous(fmt.Sprintf("the line %q is", ctx), found)
 		}
 		from = found[0] + 1
 	}
@@ -186,69 +175,74 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 // contextPlaces returns the lines at or after from that match ctx, at the
 // strictest level with a match.
 func (m *matcher) contextPlaces(ctx string, from int) []int {
-	for _, want := range []string{ctx, strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")} {
-		for l := exact; l < levels; l++ {
-			if found := m.text.find([]Line{{Text: want}}, l, from, maxFound); len(found) > 0 {
-				return found
-			}
+	found := m.find([]Line{{Text: ctx}}, from, false)
+	if len(found) == 0 {
+		ctx = strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")
+		found = m.find([]Line{{Text: ctx}}, from, false)
+	}
+	return found
+}
+
+// byLines places lines where their old lines are: at the first match at or after
+// from, or else at the only match before it, or at the end of the file.
+func (m *matcher) byLines(lines []Line, from int, atEnd bool) (place, *mismatch) {
+	old := without(lines, '+')
+	p := place{old: len(old), lines: lines}
+	if atEnd {
+		p.start = len(m.text.lines) - len(old)
+		if p.start < 0 || len(m.find(old, p.start, true)) == 0 {
+			return p, m.mismatchOf(old, true)
+		}
+		return p, nil
+	}
+	for _, start := range []int{from, 0} {
+		found := m.find(old, start, true)
+		switch {
+		case len(found) > 1 && start != from:
+			return p, ambiguous("its lines are", found)
+		case len(found) > 0:
+			p.start, p.others = found[0], found[1:]
+			return p, nil
+		}
+	}
+	return p, m.mismatchOf(old, false)
+}
+
+// mismatchOf returns the mismatch for old, which has no free place, or with atEnd none
+// at the end of the file.
+func (m *matcher) mismatchOf(old []Line, atEnd bool) *mismatch {
+	found := m.find(old, 0, false)
+	switch {
+	case len(found) > 0 && !atEnd:
+		return overlapping(found)
+	case len(found) > 0:
+		const format = "does not match: its lines are at %s, not at the end of the file; leave out '%s'"
+		return &mismatch{why: fmt.Sprintf(format, lineNumbers(found), eofMarker)}
+	case atEnd:
+		return &mismatch{why: "does not match: its lines are not the last ones of the file", near: old}
+	}
+	return &mismatch{why: "does not match", near: old}
+}
+
+// maxFound is the maximum number of places to report for ambiguous lines.
+const maxFound = 100
+
+// find returns the first places of old at or after start, at the strictest level with
+// a match. With onlyFree, it leaves out those that another hunk has taken.
+func (m *matcher) find(old []Line, start int, onlyFree bool) []int {
+	for l := exact; l < levels; l++ {
+		if found := m.findAt(old, l, start, onlyFree); len(found) > 0 {
+			return found
 		}
 	}
 	return nil
 }
 
-// byLines places old, the old lines of lines, at the first match at or after
-// from, or else at the only match before it.
-func (m *matcher) byLines(lines, old []Line, from int, atEnd bool) (place, *mismatch) {
-	if atEnd {
-		return m.atEnd(lines, old)
-	}
-	for _, start := range []int{from, 0} {
-		for l := exact; l < levels; l++ {
-			found := m.findFree(old, l, start)
-			if len(found) == 0 {
-				continue
-			}
-			if start != from && len(found) > 1 {
-				return place{}, &mismatch{reason: manyLines, places: found}
-			}
-			return place{start: found[0], old: len(old), level: l, others: found[1:], lines: lines}, nil
-		}
-	}
-	return place{}, m.mismatchOf(old, noLines)
-}
-
-// atEnd places old at the end of the file.
-func (m *matcher) atEnd(lines, old []Line) (place, *mismatch) {
-	start := len(m.text.lines) - len(old)
-	for l := exact; l < levels && start >= 0; l++ {
-		if m.text.fits(old, l, start) && m.free(start, len(old)) {
-			return place{start: start, old: len(old), level: l, lines: lines}, nil
-		}
-	}
-	return place{}, m.mismatchOf(old, notAtEnd)
-}
-
-// mismatchOf returns the mismatch for old: overlap if another hunk has taken the
-// lines, and otherwise the given reason.
-func (m *matcher) mismatchOf(old []Line, otherwise reason) *mismatch {
-	for l := exact; l < levels; l++ {
-		found := m.text.find(old, l, 0, maxFound)
-		if len(found) == 0 {
-			continue
-		}
-		if otherwise == noLines {
-			otherwise = overlap
-		}
-		return &mismatch{reason: otherwise, places: found}
-	}
-	return &mismatch{reason: otherwise}
-}
-
-// findFree returns the free places of old at or after start, at most [maxFound].
-func (m *matcher) findFree(old []Line, l level, start int) []int {
+// findAt is [matcher.find] at one level.
+func (m *matcher) findAt(old []Line, l level, start int, onlyFree bool) []int {
 	var found []int
 	for i := range m.text.places(old, l, start) {
-		if m.free(i, len(old)) {
+		if !onlyFree || m.free(i, len(old)) {
 			found = append(found, i)
 		}
 		if len(found) == maxFound {
@@ -264,99 +258,58 @@ func (m *matcher) findFree(old []Line, l level, start int) []int {
 // to the start or end of the file. Otherwise the lines must match at the line
 // number or at exactly one place.
 func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
-	if len(old) == 0 {
-		return m.insertion(h)
-	}
 	want := max(0, h.NewStart-1-m.drift)
-	p := place{old: len(old), strict: true, lines: h.Lines}
+	p := place{start: want, old: len(old), strict: true, lines: h.Lines}
 	var strict []int // free places where the line endings match too
 	for i := range m.text.places(old, exact, 0) {
 		if m.text.sameEnds(old, i) && m.free(i, len(old)) {
 			strict = append(strict, i)
 		}
 	}
-	if i, ok := nearest(m.gitCandidates(strict, h, len(old)), want); ok {
+	if i, ok := m.gitPlace(strict, h, want); ok {
 		p.start = i
 		return p, nil
 	}
 	for l := exact; l < levels; l++ {
 		found := strict
-		p.strict, p.level = l == exact && len(strict) > 0, l
+		p.strict = l == exact && len(strict) > 0
 		if !p.strict {
-			found = m.findFree(old, l, 0)
-			if m.text.fits(old, l, want) && m.free(want, len(old)) {
-				found = []int{want}
-			}
+			found = m.findAt(old, l, 0, true)
 		}
 		switch {
-		case slices.Contains(found, want):
-			p.start = want
+		case slices.Contains(found, want), !p.strict && m.text.fits(old, l, want) && m.free(want, len(old)):
 			return p, nil
 		case len(found) == 1:
 			p.start = found[0]
 			return p, nil
 		case len(found) > 1:
-			return p, &mismatch{reason: manyLines, places: found}
+			return p, ambiguous("its lines are", found)
 		}
 	}
-	return p, m.mismatchOf(old, noLines)
+	return p, m.mismatchOf(old, false)
 }
 
-// gitCandidates returns the starts that git would accept.
-func (m *matcher) gitCandidates(starts []int, h *Hunk, n int) []int {
+// gitPlace returns the start that git would choose: the nearest to want, and the
+// later one of two.
+func (m *matcher) gitPlace(starts []int, h *Hunk, want int) (int, bool) {
+	n := len(h.oldLines())
 	atStart, atEnd := h.OldStart <= 1, h.Lines[len(h.Lines)-1].Op != ' '
-	var ok []int
-	for _, s := range starts {
-		if (!atStart || s == 0) && (!atEnd || s+n == len(m.text.lines)) {
-			ok = append(ok, s)
-		}
+	starts = slices.DeleteFunc(slices.Clone(starts), func(s int) bool {
+		return atStart && s != 0 || atEnd && s+n != len(m.text.lines)
+	})
+	if len(starts) == 0 {
+		return 0, false
 	}
-	return ok
-}
-
-// nearest returns the start nearest to want, and the later one of two.
-func nearest(starts []int, want int) (int, bool) {
-	best, ok := 0, false
-	for _, s := range starts {
-		if d, b := abs(s-want), abs(best-want); !ok || d < b || d == b && s > best {
-			best, ok = s, true
-		}
-	}
-	return best, ok
-}
-
-func abs(n int) int { return max(n, -n) }
-
-// insertion places a hunk of added lines by its line number.
-func (m *matcher) insertion(h *Hunk) (place, *mismatch) {
-	p := place{start: h.OldStart, strict: true, lines: h.Lines}
-	if p.start > len(m.text.lines) {
-		return p, &mismatch{reason: noSuchLine}
-	}
-	if !m.free(p.start, 0) {
-		return p, &mismatch{reason: overlap, places: []int{p.start}}
-	}
-	return p, nil
-}
-
-// maxFound is the maximum number of places to report for ambiguous lines.
-const maxFound = 100
-
-// find returns the first places of old at or after start, at most most.
-func (t *text) find(old []Line, l level, start, most int) []int {
-	var found []int
-	for i := range t.places(old, l, start) {
-		if found = append(found, i); len(found) == most {
-			break
-		}
-	}
-	return found
+	distance := func(s int) int { return max(s-want, want-s) }
+	return slices.MinFunc(starts, func(a, b int) int {
+		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(b, a))
+	}), true
 }
 
 // places yields every index at or after start where old matches.
 func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for i := range t.candidates(l, l.key(old[0].Text), start) {
+		for i := range t.candidates(l, l.fold(old[0].Text), start) {
 			if t.fits(old, l, i) && !yield(i) {
 				return
 			}
@@ -364,34 +317,26 @@ func (t *text) places(old []Line, l level, start int) iter.Seq[int] {
 	}
 }
 
-// fits reports whether old matches the lines at start.
 func (t *text) fits(old []Line, l level, start int) bool {
 	if start < 0 || start+len(old) > len(t.lines) {
 		return false
 	}
+	folded := t.foldedAt(l)[start:]
 	for i := range old {
-		if l.fold(t.lines[start+i].text) != l.fold(old[i].Text) {
+		if folded[i] != l.fold(old[i].Text) {
 			return false
 		}
 	}
 	return true
 }
 
-// sameEnds reports whether the lines at start have the line endings of old.
+// sameEnds reports whether the lines at start have the line endings of old. One that is
+// not specified matches every line ending.
 func (t *text) sameEnds(old []Line, start int) bool {
-	for i := range old {
-		if !sameEnd(t.lines[start+i].end, old[i].End) {
+	for i, l := range old {
+		if l.End != "" && t.lines[start+i].end != strings.TrimPrefix(l.End, NoNewline) {
 			return false
 		}
 	}
 	return true
-}
-
-// sameEnd reports whether the line ending end matches the one in a patch. An
-// unspecified one matches every line ending.
-func sameEnd(end, says string) bool {
-	if says == NoNewline {
-		return end == ""
-	}
-	return says == "" || end == says
 }

@@ -3,59 +3,37 @@ package applypatch
 import (
 	"bytes"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"unicode"
 
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// excerptLines is the maximum number of lines in an excerpt.
-const excerptLines = 24
-
 // maxExplained is the maximum number of hunks per file that are explained.
 const maxExplained = 20
 
 // explain describes a mismatch in the file at path for the model.
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
-	at := fmt.Sprintf("%s: hunk %d (line %d of the patch) ", path, m.hunk+1, h.Line)
-	switch m.reason {
-	case noContext:
-		nearest := t.nearestTo([]Line{{Op: ' ', Text: m.want}})
-		return at + fmt.Sprintf("does not match: no line of the file is %q%s", m.want, nearest)
-	case manyContexts:
-		return at + fmt.Sprintf("is ambiguous: the line %q is there %s times, at %s; add lines of context",
-			m.want, times(m.places), lineNumbers(m.places))
-	case manyLines:
-		return at + fmt.Sprintf("is ambiguous: its lines are there %s times, at %s; add lines of context",
-			times(m.places), lineNumbers(m.places))
-	case overlap:
-		return at + fmt.Sprintf("overlaps another hunk at %s; make them one", lineNumbers(m.places))
-	case noSuchLine:
-		return at + fmt.Sprintf("begins at line %d, but the file has %d lines", h.OldStart, len(t.lines))
-	case notAtEnd:
-		if len(m.places) > 0 {
-			return at + fmt.Sprintf("does not match: its lines are at %s, not at the end of the file; leave out '%s'",
-				lineNumbers(m.places), eofMarker)
-		}
-		return at + "does not match: its lines are not the last ones of the file" + t.nearestTo(h.oldLines())
+	s := fmt.Sprintf("%s: hunk %d (line %d of the patch) %s", path, m.hunk+1, h.Line, m.why)
+	if len(m.near) > 0 {
+		s += t.nearestTo(m.near)
 	}
-	return at + "does not match" + t.nearestTo(h.oldLines())
+	return s
 }
 
 // ambiguityNote reports that the lines of a hunk occur more than once.
 func ambiguityNote(path string, p place) string {
-	all := append([]int{p.start}, p.others...)
-	return fmt.Sprintf("note: %s: the lines of a hunk are there %s times, at %s; the change was made at line %d",
-		path, times(all), lineNumbers(all), p.start+1)
+	return fmt.Sprintf("note: %s: the lines of a hunk are %s; the change was made at line %d",
+		path, occurrences(append([]int{p.start}, p.others...)), p.start+1)
 }
 
-// times returns the number of places as text.
-func times(places []int) string {
+// occurrences returns the number of places and where they are.
+func occurrences(places []int) string {
+	times := fmt.Sprint(len(places))
 	if len(places) == maxFound {
-		return fmt.Sprintf("%d or more", maxFound)
+		times += " or more"
 	}
-	return fmt.Sprint(len(places))
+	return fmt.Sprintf("there %s times, at %s", times, lineNumbers(places))
 }
 
 // lineNumbers returns the numbers of the lines at places: "lines 3, 9 and 20".
@@ -80,10 +58,14 @@ func (t *text) nearestTo(old []Line) string {
 	if len(t.lines) == 0 {
 		return "; the file is empty"
 	}
-	start, end, ok := t.nearestPlace(old)
+	start, ok := t.byVotes(old)
+	if !ok {
+		start, ok = t.bySimilarity(old)
+	}
 	if !ok {
 		return "; nothing like it is in the file"
 	}
+	end := t.endOf(old, start)
 	var want, have bytes.Buffer
 	for _, l := range old {
 		want.WriteString(l.Text + "\n")
@@ -98,38 +80,24 @@ func (t *text) nearestTo(old []Line) string {
 	return fmt.Sprintf("; most like it is %s (- the patch, + the file):\n%s", at, excerpt(want.Bytes(), have.Bytes()))
 }
 
-// excerpt returns a short diff of two texts.
-func excerpt(old, new []byte) string { return hunksOnly(string(diff.Diff("old", old, "new", new))) }
-
-// hunksOnly returns the lines of a diff without its headers, indented.
-func hunksOnly(d string) string {
+// excerpt returns a short diff of two texts without headers, indented.
+func excerpt(old, new []byte) string {
+	const most = 24 // lines
 	var b strings.Builder
 	n := 0
-	for line := range strings.Lines(d) {
+	for line := range strings.Lines(string(diff.Diff("old", old, "new", new))) {
 		switch {
 		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- "),
 			strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "@@"):
 			continue
 		}
-		if n++; n > excerptLines {
+		if n++; n > most {
 			b.WriteString("    …\n")
 			break
 		}
 		b.WriteString("    " + short(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// nearestPlace returns the lines of the file that are most similar to old.
-func (t *text) nearestPlace(old []Line) (start, end int, ok bool) {
-	start, ok = t.byVotes(old)
-	if !ok {
-		start, ok = t.bySimilarity(old)
-	}
-	if !ok {
-		return 0, 0, false
-	}
-	return start, t.endOf(old, start), true
 }
 
 // lettersAndDigits returns s in lower case and without spacing and punctuation.
@@ -142,28 +110,19 @@ func lettersAndDigits(s string) string {
 	}, s)
 }
 
-// looseKey returns a hash of the letters and digits of s, or 0 if it has none.
-func looseKey(s string) uint64 {
-	b := lettersAndDigits(s)
-	if b == "" {
-		return 0
-	}
-	return maphash.String(seed, b)
-}
-
-// byVotes lets every line of the file with the loose key of a line of old vote
-// for the start of old. Long lines have more weight.
+// byVotes lets every line of the file with the letters and digits of a line of old
+// vote for the start of old. Long lines have more weight.
 func (t *text) byVotes(old []Line) (start int, ok bool) {
-	where := map[uint64][]int{}
+	where := map[string][]int{}
 	for i, l := range old {
-		if k := looseKey(l.Text); k != 0 {
-			where[k] = append(where[k], i)
+		if loose := lettersAndDigits(l.Text); loose != "" {
+			where[loose] = append(where[loose], i)
 		}
 	}
 	votes := map[int]int{}
 	best, most := 0, 0
-	for i, k := range t.looseKeys() {
-		for _, j := range where[k] {
+	for i, loose := range t.looseLines() {
+		for _, j := range where[loose] {
 			at := max(0, i-j)
 			votes[at] += 4 + min(len(old[j].Text), 40)
 			if votes[at] > most {
@@ -174,15 +133,10 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 	return best, most > 0
 }
 
-// minSimilarity is the minimum similarity of lines that are reported.
-const minSimilarity = 0.5
-
-// maxCompared is the maximum number of lines to compare one by one.
-const maxCompared = 100_000
-
 // bySimilarity finds the line of the file most similar to the longest line of
 // old.
 func (t *text) bySimilarity(old []Line) (start int, ok bool) {
+	const least, maxCompared = 0.5, 100_000 // lines
 	longest := 0
 	for i := range old {
 		if len(lettersAndDigits(old[i].Text)) > len(lettersAndDigits(old[longest].Text)) {
@@ -193,7 +147,7 @@ func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 		return 0, false
 	}
 	want := pairsOf(old[longest].Text)
-	best := minSimilarity
+	best := least
 	for i := range t.lines[:min(len(t.lines), maxCompared)] {
 		if l := want.similarity(pairsOf(t.lines[i].text)); l >= best {
 			best, start, ok = l, max(0, i-longest), true
@@ -245,9 +199,9 @@ func (p pairs) similarity(q pairs) float64 {
 func (t *text) endOf(old []Line, start int) int {
 	const slack = 10
 	for j := len(old) - 1; j > 0; j-- {
-		k := looseKey(old[j].Text)
-		for i := start; k != 0 && i < min(len(t.lines), start+j+slack); i++ {
-			if t.looseKeys()[i] == k {
+		want := lettersAndDigits(old[j].Text)
+		for i := start; want != "" && i < min(len(t.lines), start+j+slack); i++ {
+			if t.looseLines()[i] == want {
 				return min(len(t.lines), i+len(old)-j)
 			}
 		}

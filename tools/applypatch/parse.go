@@ -28,16 +28,38 @@ func Parse(text string) (*Patch, error) {
 }
 
 func noPatch(line int) error {
-	return &SyntaxError{line, "the first line must be '" + beginMarker +
-		"', or the text a unified diff; begin with one of them"}
+	const format = "the first line must be '%s', or the text a unified diff; begin with one of them"
+	return syntaxError(line, format, beginMarker)
 }
 
 // startsDiff reports whether a unified diff begins at the first of lines.
 func startsDiff(lines []string) bool {
-	if strings.HasPrefix(lines[0], "diff --git ") {
-		return true
+	return strings.HasPrefix(lines[0], gitLine) || hasNames(lines)
+}
+
+// A lineReader reads the lines of a patch one by one.
+type lineReader struct {
+	lines []string
+	first int // line number of lines[0] in the original text
+	next  int // index of the next line
+}
+
+func (r *lineReader) more() bool   { return r.next < len(r.lines) }
+func (r *lineReader) line() string { return r.lines[r.next] }
+func (r *lineReader) number() int  { return r.first + r.next }
+
+// text returns the first line that is not blank from index i on, or "".
+func (r *lineReader) text(i int) string {
+	for _, line := range r.lines[i:] {
+		if strings.TrimSpace(line) != "" {
+			return line
+		}
 	}
-	return len(lines) > 1 && strings.HasPrefix(lines[0], "--- ") && strings.HasPrefix(lines[1], "+++ ")
+	return ""
+}
+
+func (r *lineReader) errorf(format string, args ...any) error {
+	return syntaxError(r.number(), format, args...)
 }
 
 var (
@@ -81,7 +103,6 @@ func trimBlank(lines []string, first int) ([]string, int) {
 	return lines, first
 }
 
-// withoutCR returns lines without trailing carriage returns.
 func withoutCR(lines []string) []string {
 	cut := make([]string, len(lines))
 	for i, line := range lines {

@@ -2,7 +2,6 @@ package applypatch
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 )
 
@@ -111,26 +110,20 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid patch: line %d: %s", e.Line, e.Msg)
 }
 
-// oldLines returns the lines that the hunk expects in the file.
-func (h *Hunk) oldLines() []Line { return h.without('+') }
-
-// newLines returns the lines that replace them.
-func (h *Hunk) newLines() []Line { return h.without('-') }
-
-func (h *Hunk) without(op byte) []Line {
-	var lines []Line
-	for _, l := range h.Lines {
-		if l.Op != op {
-			lines = append(lines, l)
-		}
-	}
-	return lines
+func syntaxError(line int, format string, args ...any) error {
+	return &SyntaxError{line, fmt.Sprintf(format, args...)}
 }
 
-// execOf returns the change that git's mode, such as 100755, stands for.
-func execOf(mode fs.FileMode) Exec {
-	if mode&0o111 != 0 {
-		return ExecOn
-	}
-	return ExecOff
+func emptyHunk(h *Hunk) error {
+	return syntaxError(h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'")
+}
+
+// oldLines returns the lines that the hunk expects in the file.
+func (h *Hunk) oldLines() []Line { return without(h.Lines, '+') }
+
+// newLines returns the lines that replace them.
+func (h *Hunk) newLines() []Line { return without(h.Lines, '-') }
+
+func without(lines []Line, op byte) []Line {
+	return slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Op == op })
 }

@@ -44,8 +44,11 @@ type state struct {
 	exact  bool        // the mode is not subject to the umask
 }
 
-// A summary lists the changes in Codex's wording.
-type summary struct{ added, modified, deleted []string }
+// A summary lists the paths by what was done to them: 'A' for added, 'M' for modified,
+// 'D' for deleted, as Codex does.
+type summary map[rune][]string
+
+func (s summary) add(letter rune, path string) { s[letter] = append(s[letter], path) }
 
 func (s summary) String() string {
 	return "Success. Updated the following files:\n" + strings.Join(s.items(), "\n")
@@ -56,12 +59,9 @@ func (s summary) line() string { return strings.Join(s.items(), ", ") }
 
 func (s summary) items() []string {
 	var items []string
-	for _, l := range []struct {
-		letter string
-		paths  []string
-	}{{"A ", s.added}, {"M ", s.modified}, {"D ", s.deleted}} {
-		for _, p := range l.paths {
-			items = append(items, l.letter+p)
+	for _, letter := range "AMD" {
+		for _, path := range s[letter] {
+			items = append(items, string(letter)+" "+path)
 		}
 	}
 	return items
@@ -73,13 +73,11 @@ type PatchError struct {
 	Mismatched bool // a hunk does not fit its file
 }
 
-// maxFaults is the maximum size of the faults in an error, in bytes.
-const maxFaults = 24 << 10
-
 func (e *PatchError) Error() string {
+	const most = 24 << 10 // bytes
 	var b strings.Builder
 	for i, f := range e.Faults {
-		if b.Len()+len(f) > maxFaults && i > 0 {
+		if b.Len()+len(f) > most && i > 0 {
 			fmt.Fprintf(&b, "and %d more\n", len(e.Faults)-i)
 			break
 		}
@@ -93,7 +91,7 @@ func (e *PatchError) Error() string {
 
 // makePlan checks all of p against the files. It writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
-	pl := &plan{resolver: at, files: map[string]*file{}}
+	pl := &plan{resolver: at, files: map[string]*file{}, summary: summary{}}
 	var wrong PatchError
 	for i := range p.Ops {
 		err := pl.apply(&p.Ops[i])
@@ -116,7 +114,6 @@ func makePlan(p *Patch, at *resolver) (*plan, error) {
 	return pl, nil
 }
 
-// apply adds one operation to the plan.
 func (pl *plan) apply(op *FileOp) error {
 	switch op.Kind {
 	case Add:
@@ -144,7 +141,7 @@ func (pl *plan) add(op *FileOp) error {
 	} else {
 		f.after = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
 	}
-	pl.summary.added = append(pl.summary.added, op.Path)
+	pl.summary.add('A', op.Path)
 	return nil
 }
 
@@ -162,7 +159,7 @@ func (pl *plan) delete(op *FileOp) error {
 		}
 	}
 	f.after = state{}
-	pl.summary.deleted = append(pl.summary.deleted, op.Path)
+	pl.summary.add('D', op.Path)
 	return nil
 }
 
@@ -215,7 +212,7 @@ func (pl *plan) update(op *FileOp) error {
 		return pl.move(op, f, now)
 	}
 	f.after = now
-	pl.summary.modified = append(pl.summary.modified, op.Path)
+	pl.summary.add('M', op.Path)
 	return nil
 }
 
@@ -233,7 +230,7 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 		f.after = state{}
 	}
 	to.after = now
-	pl.summary.modified = append(pl.summary.modified, op.MoveTo)
+	pl.summary.add('M', op.MoveTo)
 	return nil
 }
 
@@ -360,7 +357,7 @@ func (f *file) stat() error {
 		return errors.New("it is a folder; apply_patch changes files only")
 	case info.Mode()&fs.ModeSymlink != 0:
 		if f.before.link, err = os.Readlink(f.path); err != nil {
-			return plainError(err)
+			return tools.Reason(err)
 		}
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; apply_patch changes files only")
@@ -375,20 +372,18 @@ func (f *file) readError(err error) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("cannot be read: %w", plainError(err))
+	return fmt.Errorf("cannot be read: %w", tools.Reason(err))
 }
-
-// maxFileSize is the maximum size of a file to edit, in bytes.
-const maxFileSize = 512 << 20
 
 // load reads the content of the file, once.
 func (f *file) load() error {
 	if f.after.read {
 		return nil
 	}
-	if size := f.before.info.Size(); size > maxFileSize {
+	const most = 512 << 20 // bytes
+	if size := f.before.info.Size(); size > most {
 		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell",
-			f.written, size>>20, maxFileSize>>20)
+			f.written, size>>20, most>>20)
 	}
 	data, err := os.ReadFile(f.after.from)
 	if err != nil {
@@ -401,22 +396,10 @@ func (f *file) load() error {
 	return nil
 }
 
-// changed reports whether the plan changes the file.
 func (f *file) changed() bool {
 	b, a := &f.before, &f.after
 	if b.exists != a.exists || b.mode != a.mode || b.link != a.link || b.from != a.from {
 		return true
 	}
 	return b.read && !bytes.Equal(b.data, a.data)
-}
-
-// plainError returns err without its operation and path.
-func plainError(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,7 +54,7 @@ func (r *resolver) resolve(path string, follow bool) (string, error) {
 	lexical = filepath.Clean(lexical)
 	parent, err := realDir(filepath.Dir(lexical))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, plainError(err))
+		return "", fmt.Errorf("%s: %w", path, tools.Reason(err))
 	}
 	real := filepath.Join(parent, filepath.Base(lexical))
 	if follow {
@@ -104,13 +105,9 @@ func realDir(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// inside reports whether real is in one of the roots.
 func (r *resolver) inside(real string) bool {
-	for _, root := range r.roots {
+	return slices.ContainsFunc(r.roots, func(root string) bool {
 		rel, err := filepath.Rel(root, real)
-		if err == nil && filepath.IsLocal(rel) {
-			return true
-		}
-	}
-	return false
+		return err == nil && filepath.IsLocal(rel)
+	})
 }

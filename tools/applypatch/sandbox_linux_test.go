@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"toolgate/policy"
 	"toolgate/tools"
 	"toolgate/tools/applypatch"
 )
@@ -63,7 +64,7 @@ func requireDenied(t testing.TB, res *mcp.CallToolResult, path string) {
 	require.True(t, res.IsError, text)
 	require.Contains(t, text, "apply_patch: denied by the sandbox: write "+path)
 	require.NotContains(t, text, ".toolgate-")
-	d, ok := res.Meta[tools.DeniedKey].(*tools.Denial)
+	d, ok := res.Meta[policy.DeniedKey].(*tools.Denial)
 	require.True(t, ok, "no denial in _meta: %s", text)
 	require.Equal(t, "write", d.Op)
 	require.Equal(t, path, d.Path)

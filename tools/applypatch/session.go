@@ -1,6 +1,7 @@
 package applypatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -45,37 +46,32 @@ func (s *session) acquire() (leave func(), notes []string, err error) {
 func (s *session) recover() (notes []string, err error) {
 	_, pending, err := s.store.ids()
 	for _, id := range pending {
-		note, err := s.recoverStep(id)
+		st, err := s.store.load(pendingName(id))
 		if err != nil {
 			return notes, err
 		}
-		if note != "" {
-			notes = append(notes, note)
+		content := func(sum string) ([]byte, error) { return s.store.content(st, sum) }
+		if st.Work.done() {
+			st.Work.removeStaged(s.disk)
+			err = s.store.commit(st)
+		} else if back := st.Work.rollBack(s.disk, content); back != nil {
+			const format = "note: an earlier patch (%s) was cut short and could not be taken back: %v"
+			notes = append(notes, fmt.Sprintf(format, st.Summary, back))
+		} else {
+			err = s.store.abandon(st)
+		}
+		if err != nil {
+			return notes, err
 		}
 	}
 	return notes, err
 }
 
-func (s *session) recoverStep(id int) (note string, err error) {
-	st, err := s.store.load(stepName(id) + pendingSuffix)
-	if err != nil {
-		return "", err
-	}
-	if st.Work.done() {
-		st.Work.removeStaged(s.disk)
-		return "", s.store.commit(st)
-	}
-	err = st.Work.rollBack(s.disk, func(sum string) ([]byte, error) { return s.store.content(st, sum) })
-	if err != nil {
-		return fmt.Sprintf("note: an earlier patch (%s) was cut short and could not be taken back: %v",
-			st.Summary, err), nil
-	}
-	return "", s.store.abandon(st)
-}
-
 // commit carries out the plan as step st, completely or not at all.
-func (s *session) commit(pl *plan, st *step) (notes []string, err error) {
-	notes, err = s.attempt(pl, st)
+func (s *session) commit(ctx context.Context, pl *plan, st *step) (notes []string, err error) {
+	if err = context.Cause(ctx); err == nil {
+		notes, err = s.attempt(pl, st)
+	}
 	if _, ok := errors.AsType[*rollBackError](err); err != nil && !ok {
 		err = fmt.Errorf("%w; nothing was changed", err)
 	}
@@ -99,7 +95,12 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 			return nil, err
 		}
 		st.Work.addBlobs(blobs)
-		st.Dirs = st.Work.createdDirs()
+		st.Dirs = nil
+		for _, a := range st.Work.Actions {
+			if a.Kind == makeDir {
+				st.Dirs = append(st.Dirs, a.Path)
+			}
+		}
 		if err := s.store.begin(st, blobs); err != nil {
 			return nil, err
 		}
@@ -121,7 +122,6 @@ func (s *session) attempt(pl *plan, st *step) (notes []string, err error) {
 	}
 }
 
-// finish records st as completed.
 func (s *session) finish(st *step, leftovers []string) (notes []string, err error) {
 	if len(leftovers) > 0 {
 		notes = append(notes, "note: these old files could not be removed: "+strings.Join(leftovers, ", "))
@@ -188,8 +188,7 @@ func (s *state) snapshot() snapshot {
 // a file is rewritten in place there is no other copy of it, nor is there one of
 // a replaced file on a file system that cannot exchange two names.
 func (t *transaction) addBlobs(blobs map[string][]byte) {
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if (a.Kind == overwrite || a.Kind == replace) && a.old != nil {
 			blobs[a.Before.Sum] = a.old
 		}

@@ -78,7 +78,8 @@ type snapshot struct {
 	fingerprint
 }
 
-func stepName(id int) string { return fmt.Sprintf("%08d", id) }
+func stepName(id int) string    { return fmt.Sprintf("%08d", id) }
+func pendingName(id int) string { return stepName(id) + pendingSuffix }
 
 // The format of the length that precedes a step's JSON.
 const (
@@ -99,37 +100,14 @@ func (s *store) begin(st *step, blobs map[string][]byte) error {
 		return err
 	}
 	length := fmt.Appendf(nil, lengthForm, len(record))
-	return s.write(stepName(st.ID)+pendingSuffix, slices.Concat(length, record, contents))
+	return s.write(pendingName(st.ID), slices.Concat(length, record, contents))
 }
 
 // commit records st as completed.
-func (s *store) commit(st *step) error {
-	return s.rename(stepName(st.ID)+pendingSuffix, stepName(st.ID))
-}
+func (s *store) commit(st *step) error { return s.rename(pendingName(st.ID), stepName(st.ID)) }
 
 // abandon removes a step that was rolled back.
-func (s *store) abandon(st *step) error {
-	return s.remove(stepName(st.ID) + pendingSuffix)
-}
-
-func (s *store) writeJSON(name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return s.write(name, data)
-}
-
-func (s *store) readJSON(name string, v any) error {
-	data, err := s.read(name, 0, -1)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("the record of changes: %s: %w", name, err)
-	}
-	return nil
-}
+func (s *store) abandon(st *step) error { return s.remove(pendingName(st.ID)) }
 
 // content returns the content with the given hash in step st.
 func (s *store) content(st *step, sum string) ([]byte, error) {
@@ -159,7 +137,6 @@ func (s *store) ids() (done, pending []int, err error) {
 	return done, pending, err
 }
 
-// load reads the step in the file name.
 func (s *store) load(name string) (*step, error) {
 	st := &step{file: name}
 	head, err := s.read(name, 0, lengthSize)
@@ -197,17 +174,9 @@ func (s *store) list() ([]*step, error) {
 	return steps, nil
 }
 
-// nextID returns an unused id.
 func (s *store) nextID() (int, error) {
-	sizes, err := s.sizes()
-	next := 1
-	for name := range sizes {
-		id, _, _ := strings.Cut(name, ".")
-		if n, err := strconv.Atoi(id); err == nil {
-			next = max(next, n+1)
-		}
-	}
-	return next, err
+	done, pending, err := s.ids()
+	return slices.Max(slices.Concat(done, pending, []int{0})) + 1, err
 }
 
 // A base is the state of a file before the first step that changed it.
@@ -240,45 +209,22 @@ func (s *store) bases() (map[string]base, error) {
 // forgotten returns the first change to each file by steps that were pruned.
 func (s *store) forgotten() (map[string]change, error) {
 	changes := map[string]change{}
-	err := s.readJSON(baseName, &changes)
+	data, err := s.read(baseName, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return changes, nil
 	}
-	return changes, err
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return nil, fmt.Errorf("the record of changes: %s: %w", baseName, err)
+	}
+	return changes, nil
 }
 
 // prune removes the oldest steps that exceed the limits, and temporary files of
 // processes that crashed.
 func (s *store) prune() error {
-	done, _, err := s.ids()
-	if err != nil {
-		return err
-	}
-	if err := s.sweep(); err != nil {
-		return err
-	}
-	for len(done) > 1 {
-		size, err := s.size()
-		if err != nil {
-			return err
-		}
-		if len(done) <= s.maxSteps && size <= s.maxBytes {
-			return nil
-		}
-		st, err := s.load(stepName(done[0]))
-		if err == nil {
-			err = s.forget(st)
-		}
-		if err != nil {
-			return err
-		}
-		done = done[1:]
-	}
-	return nil
-}
-
-// sweep removes incomplete files.
-func (s *store) sweep() error {
 	sizes, err := s.sizes()
 	if err != nil {
 		return err
@@ -290,25 +236,31 @@ func (s *store) sweep() error {
 			}
 		}
 	}
-	return nil
-}
-
-func (s *store) size() (n int64, err error) {
-	sizes, err := s.sizes()
-	for _, size := range sizes {
-		n += size
+	done, _, err := s.ids()
+	for ; err == nil && len(done) > 1; done = done[1:] {
+		if sizes, err = s.sizes(); err != nil {
+			return err
+		}
+		var total int64
+		for _, size := range sizes {
+			total += size
+		}
+		if len(done) <= s.maxSteps && total <= s.maxBytes {
+			return nil
+		}
+		err = s.forget(done[0], sizes)
 	}
-	return n, err
+	return err
 }
 
 // forget removes a step. It keeps the original state of the files that this step
-// was the first to change.
-func (s *store) forget(st *step) error {
-	bases, err := s.forgotten()
+// was the first to change. sizes are those of the files in the store.
+func (s *store) forget(id int, sizes map[string]int64) error {
+	st, err := s.load(stepName(id))
 	if err != nil {
 		return err
 	}
-	sizes, err := s.sizes()
+	bases, err := s.forgotten()
 	if err != nil {
 		return err
 	}
@@ -321,10 +273,14 @@ func (s *store) forget(st *step) error {
 		}
 		bases[c.Path] = c
 	}
-	if err := s.writeJSON(baseName, bases); err != nil {
+	data, err := json.Marshal(bases)
+	if err != nil {
 		return err
 	}
-	return s.remove(stepName(st.ID))
+	if err := s.write(baseName, data); err != nil {
+		return err
+	}
+	return s.remove(stepName(id))
 }
 
 // keepBase keeps the content before c, provided that bases take up at most half

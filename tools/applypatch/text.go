@@ -2,13 +2,13 @@ package applypatch
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // A text is a file split into lines. Lines keep their bytes, so that unchanged
@@ -19,10 +19,10 @@ type text struct {
 	lines []textLine
 
 	// Per matching level, computed on first use.
-	keys  [levels][]uint64           // of the lines
-	where [levels]map[uint64][]int32 // the lines with each key
-	finds [levels]int                // number of searches
-	loose []uint64                   // see looseKeys
+	folded [levels][]string           // see foldedAt
+	where  [levels]map[uint64][]int32 // the lines with each hash of the folded form
+	finds  [levels]int                // number of searches
+	loose  []string                   // see looseLines
 }
 
 // A textLine is one line of a file.
@@ -33,7 +33,6 @@ type textLine struct {
 	explicitEnd bool   // the patch specifies the line ending
 }
 
-// parseText splits data into lines.
 func parseText(data []byte) (*text, error) {
 	enc, bom, err := detect(data)
 	if err != nil {
@@ -43,44 +42,24 @@ func parseText(data []byte) (*text, error) {
 	if bom {
 		data = data[len(enc.bom()):]
 	}
-	if enc == utf16le || enc == utf16be {
-		t.lines, err = splitUTF16(data, enc)
-		return t, err
+	if len(data)%enc.width() != 0 {
+		return nil, errors.New("it is UTF-16 with half a character at its end; mend it first")
 	}
 	s := string(data)
-	loneCR := !strings.Contains(s, "\n") // as on classic Mac OS
-	t.lines = make([]textLine, 0, strings.Count(s, "\n")+1)
+	end := "\n"
+	if enc.width() == 1 && !strings.Contains(s, end) {
+		end = "\r" // as on classic Mac OS
+	}
+	t.lines = make([]textLine, 0, strings.Count(s, end)+1)
 	for off := 0; off < len(s); {
-		n, end := cutLine(s[off:], loneCR)
-		line := textLine{raw: data[off : off+n+len(end)], text: s[off : off+n], end: end}
-		if enc == latin1 || enc == windows1252 || enc == unknown8bit {
-			line.text = enc.decode(line.raw[:n])
-		}
-		t.lines = append(t.lines, line)
-		off += n + len(end)
+		n, end := enc.cutLine(s[off:], end)
+		size := n + len(end)*enc.width()
+		t.lines = append(t.lines, textLine{raw: data[off : off+size], text: enc.decode(s[off : off+n]), end: end})
+		off += size
 	}
 	return t, nil
 }
 
-// cutLine returns the length of the first line of s and its line ending.
-func cutLine(s string, loneCR bool) (int, string) {
-	if loneCR {
-		if n := strings.IndexByte(s, '\r'); n >= 0 {
-			return n, "\r"
-		}
-		return len(s), ""
-	}
-	n := strings.IndexByte(s, '\n')
-	switch {
-	case n < 0:
-		return len(s), ""
-	case n > 0 && s[n-1] == '\r':
-		return n - 1, "\r\n"
-	}
-	return n, "\n"
-}
-
-// bytes returns the content of the file.
 func (t *text) bytes() ([]byte, error) {
 	var b bytes.Buffer
 	if t.bom {
@@ -104,9 +83,8 @@ func (t *text) bytes() ([]byte, error) {
 // setEnd changes the line ending of a line and keeps its other bytes.
 func (t *text) setEnd(l *textLine, end string) {
 	if l.raw != nil {
-		was, _ := t.enc.encode(l.end) // line ends are ASCII
-		now, _ := t.enc.encode(end)
-		l.raw = append(bytes.Clone(l.raw[:len(l.raw)-len(was)]), now...)
+		text := l.raw[:len(l.raw)-len(t.enc.ascii(l.end))]
+		l.raw = append(bytes.Clone(text), t.enc.ascii(end)...)
 	}
 	l.end = end
 }
@@ -122,13 +100,6 @@ const (
 	levels
 )
 
-func (l level) String() string {
-	return [...]string{
-		"exactly", "but for white space at line ends",
-		"but for white space around lines", "but for typographic characters",
-	}[l]
-}
-
 // fold returns the form of s that is equal for lines that match at this level.
 func (l level) fold(s string) string {
 	switch l {
@@ -139,77 +110,59 @@ func (l level) fold(s string) string {
 	case surrounding:
 		return strings.TrimSpace(s)
 	}
-	return plain(strings.TrimSpace(s))
+	return strings.TrimSpace(strings.Map(plain, s))
 }
 
-// plain replaces typographic characters by their ASCII equivalents.
-func plain(s string) string {
-	if isASCII(s) {
-		return s
+// plain returns the ASCII equivalent of a typographic character.
+func plain(r rune) rune {
+	switch {
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
+		return '-'
+	case r >= 0x2018 && r <= 0x201B:
+		return '\''
+	case r >= 0x201C && r <= 0x201F:
+		return '"'
+	case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
 	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 0x2010 && r <= 0x2015, r == 0x2212:
-			return '-'
-		case r >= 0x2018 && r <= 0x201B:
-			return '\''
-		case r >= 0x201C && r <= 0x201F:
-			return '"'
-		case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
-			return ' '
-		}
-		return r
-	}, s))
+	return r
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
+// foldedAt returns the lines in the form that is equal for lines that match at level l.
+func (t *text) foldedAt(l level) []string {
+	if t.folded[l] == nil {
+		t.folded[l] = make([]string, len(t.lines))
+		for i := range t.lines {
+			t.folded[l][i] = l.fold(t.lines[i].text)
 		}
 	}
-	return true
+	return t.folded[l]
 }
 
 var seed = maphash.MakeSeed()
 
-// key returns a hash that is equal for lines that match at level l.
-func (l level) key(s string) uint64 { return maphash.String(seed, l.fold(s)) }
-
-// keysAt returns the keys of all lines at level l.
-func (t *text) keysAt(l level) []uint64 {
-	if t.keys[l] == nil {
-		t.keys[l] = make([]uint64, len(t.lines))
-		for i := range t.lines {
-			t.keys[l][i] = l.key(t.lines[i].text)
-		}
-	}
-	return t.keys[l]
-}
-
-// findsWithoutIndex is the number of linear searches before an index is built.
-const findsWithoutIndex = 8
-
-// candidates yields the index of each line at or after start that has the given
-// key at level l.
-func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
-	keys := t.keysAt(l)
-	if t.finds[l]++; t.finds[l] > findsWithoutIndex && t.where[l] == nil {
-		t.where[l] = make(map[uint64][]int32, len(keys))
-		for i, k := range keys {
-			t.where[l][k] = append(t.where[l][k], int32(i))
+// candidates yields the index of each line at or after start with the given form at
+// level l, and few others.
+func (t *text) candidates(l level, want string, start int) iter.Seq[int] {
+	const withoutIndex = 8 // linear searches
+	lines := t.foldedAt(l)
+	if t.finds[l]++; t.finds[l] > withoutIndex && t.where[l] == nil {
+		t.where[l] = make(map[uint64][]int32, len(lines))
+		for i, line := range lines {
+			hash := maphash.String(seed, line)
+			t.where[l][hash] = append(t.where[l][hash], int32(i))
 		}
 	}
 	return func(yield func(int) bool) {
 		if t.where[l] == nil {
-			for i := start; i < len(keys); i++ {
-				if keys[i] == key && !yield(i) {
+			for i := start; i < len(lines); i++ {
+				if lines[i] == want && !yield(i) {
 					return
 				}
 			}
 			return
 		}
-		at := t.where[l][key]
+		at := t.where[l][maphash.String(seed, want)]
 		first, _ := slices.BinarySearch(at, int32(start))
 		for _, i := range at[first:] {
 			if !yield(int(i)) {
@@ -219,12 +172,12 @@ func (t *text) candidates(l level, key uint64, start int) iter.Seq[int] {
 	}
 }
 
-// looseKeys returns the [looseKey] of each line.
-func (t *text) looseKeys() []uint64 {
+// looseLines returns the letters and digits of each line.
+func (t *text) looseLines() []string {
 	if t.loose == nil {
-		t.loose = make([]uint64, len(t.lines))
+		t.loose = make([]string, len(t.lines))
 		for i := range t.lines {
-			t.loose[i] = looseKey(t.lines[i].text)
+			t.loose[i] = lettersAndDigits(t.lines[i].text)
 		}
 	}
 	return t.loose

@@ -11,7 +11,6 @@ package applypatch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -41,9 +40,6 @@ const description = `Changes files by a patch: all of it or nothing.
 type input struct {
 	Input string `json:"input"`
 }
-
-// Tool is apply_patch without a state folder; see [New].
-var Tool = New(Options{})[0]
 
 // Options configures the tools.
 type Options struct {
@@ -131,10 +127,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("%w; nothing was changed", err)
-	}
-	more, err := s.commit(pl, &step{Summary: pl.summary.line()})
+	more, err := s.commit(ctx, pl, &step{Summary: pl.summary.line()})
 	if err != nil {
 		return nil, err
 	}

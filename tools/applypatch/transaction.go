@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -23,7 +25,7 @@ import (
 // rewrite. The previous file remains under the staging name until all actions
 // are done.
 type transaction struct {
-	Actions []action `json:"actions"`
+	Actions []*action `json:"actions"`
 }
 
 // An action is one change of one path. Paths are absolute.
@@ -38,14 +40,13 @@ type action struct {
 
 	// The following fields are known only to the process that created the action.
 
-	written      string      // the path as in the patch
-	info         fs.FileInfo // of the old file
-	old          []byte      // content of the old file, nil if it was not read
-	data         []byte      // content of the new file
-	perm         fs.FileMode // mode of a new file, subject to the umask if After.Mode is zero
-	template     string      // file whose owner and attributes the new one gets, "" for none
-	templateInfo fs.FileInfo
-	moved        bool // an earlier rename moves the file to Path
+	written  string      // the path as in the patch
+	info     fs.FileInfo // of the old file
+	old      []byte      // content of the old file, nil if it was not read
+	data     []byte      // content of the new file
+	perm     fs.FileMode // mode of a new file, subject to the umask if After.Mode is zero
+	template string      // file whose owner and attributes the new one gets, "" for none
+	moved    bool        // an earlier rename moves the file to Path
 }
 
 // An actionKind is the kind of an action.
@@ -96,12 +97,10 @@ type operation struct {
 func (e *fallbackError) Error() string { return e.err.Error() }
 func (e *fallbackError) Unwrap() error { return e.err }
 
-// A staleError reports a file that changed after it was read.
-type staleError struct{ written string }
-
-func (e *staleError) Error() string {
-	return e.written +
-		": something else changed the file while the patch was being applied; read it and resend the patch"
+// staleError returns the error for a file that changed after it was read.
+func staleError(written string) error {
+	return fmt.Errorf("%s: something else changed the file while the patch was being applied; "+
+		"read it and resend the patch", written)
 }
 
 // A rollBackError reports a roll back that failed.
@@ -117,17 +116,18 @@ func (e *rollBackError) Unwrap() []error { return []error{e.why, e.back} }
 // back fails too, the error is a [*rollBackError]. leftovers are old files that
 // could not be removed after all actions were done.
 func (t *transaction) run(d *disk) (leftovers []string, err error) {
-	slices.SortStableFunc(t.Actions, func(a, b action) int { return a.Kind.rank() - b.Kind.rank() })
+	slices.SortStableFunc(t.Actions, func(a, b *action) int { return a.Kind.rank() - b.Kind.rank() })
 	err = t.stage(d)
 	if err == nil {
 		err = t.check()
 	}
-	for i := 0; i < len(t.Actions) && err == nil; i++ {
-		a := &t.Actions[i]
-		err = modelError(a.do(d), a.written)
+	for _, a := range t.Actions {
+		if err == nil {
+			err = modelError(a.do(d), a.written)
+		}
 	}
 	if err == nil {
-		err = syncError(d.sync(existingPaths(t.folders())))
+		err = syncError(d.sync(t.folders()))
 	}
 	if err == nil {
 		return t.removeStaged(d), nil
@@ -138,13 +138,11 @@ func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	return nil, err
 }
 
-// modelError returns err for the model: with the path as in the patch, and as a
-// denial if the sandbox refused the access.
+// modelError returns an error of the file system for the model: with the path as in the
+// patch, and as a denial if the sandbox refused the access.
 func modelError(err error, written string) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*staleError](err); ok {
+	reason := tools.Reason(err)
+	if reason == err {
 		return err
 	}
 	if d, ok := errors.AsType[*fallbackError](err); ok {
@@ -154,16 +152,16 @@ func modelError(err error, written string) error {
 	if _, ok := errors.AsType[*tools.Denial](denied); ok {
 		return denied
 	}
-	return fmt.Errorf("%s: cannot be written: %w", written, plainError(err))
+	return fmt.Errorf("%s: cannot be written: %w", written, reason)
 }
 
 // content returns the old or new content with the given hash.
 func (t *transaction) content(sum string) ([]byte, error) {
-	for i := range t.Actions {
-		if a := &t.Actions[i]; a.Before.Sum == sum && a.old != nil {
+	for _, a := range t.Actions {
+		if a.Before.Sum == sum && a.old != nil {
 			return a.old, nil
 		}
-		if a := &t.Actions[i]; a.After.Sum == sum && a.data != nil {
+		if a.After.Sum == sum && a.data != nil {
 			return a.data, nil
 		}
 	}
@@ -173,8 +171,7 @@ func (t *transaction) content(sum string) ([]byte, error) {
 // probe returns an error if a file to change is not writable. A read-only file is
 // not changed, even if its folder would allow it to be replaced.
 func (t *transaction) probe() error {
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if a.moved || a.Kind != replace && a.Kind != overwrite || a.info == nil || !a.info.Mode().IsRegular() {
 			continue
 		}
@@ -191,8 +188,7 @@ func (t *transaction) probe() error {
 // stage writes and syncs every new file under its staging name.
 func (t *transaction) stage(d *disk) error {
 	var staged []string
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	for _, a := range t.Actions {
 		if a.Kind != create && a.Kind != replace {
 			continue
 		}
@@ -211,10 +207,9 @@ func syncError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the files cannot be brought to the disk: %w", plainError(err))
+	return fmt.Errorf("the files cannot be brought to the disk: %w", tools.Reason(err))
 }
 
-// stage writes the new file of one action.
 func (a *action) stage(d *disk) error {
 	if a.After.Link != "" {
 		return d.symlink(a.After.Link, a.Stage)
@@ -236,10 +231,9 @@ func (a *action) stage(d *disk) error {
 	return err
 }
 
-// copyMetadata sets the owner, attributes and mode of the staged file.
 func (a *action) copyMetadata(d *disk) error {
 	if a.template != "" {
-		if err := d.copyMetadata(a.Stage, a.template, a.templateInfo, a.Kind == replace); err != nil {
+		if err := d.copyMetadata(a.Stage, a.template, a.Kind == replace); err != nil {
 			return err
 		}
 	}
@@ -249,11 +243,11 @@ func (a *action) copyMetadata(d *disk) error {
 	return d.chmod(a.Stage, a.After.Mode)
 }
 
-// check returns a [*staleError] if a file changed after it was read.
+// check returns an error if a file changed after it was read.
 func (t *transaction) check() error {
-	for i := range t.Actions {
-		if a := &t.Actions[i]; !a.isFresh() {
-			return &staleError{a.written}
+	for _, a := range t.Actions {
+		if !a.isFresh() {
+			return staleError(a.written)
 		}
 	}
 	return nil
@@ -283,7 +277,6 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }
 
-// do carries out one action.
 func (a *action) do(d *disk) error {
 	switch a.Kind {
 	case makeDir:
@@ -315,10 +308,10 @@ func (a *action) do(d *disk) error {
 	case chmod:
 		return d.chmod(a.Path, a.After.Mode)
 	case removeDir:
-		if !isEmptyDir(a.Path) {
-			return nil
+		if isEmptyDir(a.Path) {
+			return d.remove(a.Path)
 		}
-		return d.remove(a.Path)
+		return nil
 	}
 	panic("applypatch: action " + string(a.Kind))
 }
@@ -346,64 +339,43 @@ func (a *action) replace(d *disk) error {
 	return a.checkDisplaced()
 }
 
-// checkDisplaced returns a [*staleError] if the displaced file is not the one that
+// checkDisplaced returns an error if the displaced file is not the one that
 // was read, because another program replaced it at the last moment.
 func (a *action) checkDisplaced() error {
 	info, err := os.Lstat(a.Stage)
-	if err != nil {
-		return err
+	if err == nil && !same(info, a.info) {
+		err = staleError(a.written)
 	}
-	if !same(info, a.info) {
-		return &staleError{a.written}
-	}
-	return nil
+	return err
 }
 
 // removeStaged removes the files under staging names and returns those that it
 // cannot remove.
 func (t *transaction) removeStaged(d *disk) (leftovers []string) {
-	for i := range t.Actions {
-		a := &t.Actions[i]
-		if a.Stage == "" || !exists(a.Stage) {
-			continue
-		}
-		if err := d.remove(a.Stage); err != nil {
+	for _, a := range t.Actions {
+		if a.Stage != "" && exists(a.Stage) && d.remove(a.Stage) != nil {
 			leftovers = append(leftovers, a.Stage)
 		}
 	}
 	return leftovers
 }
 
-// folders returns the folders whose entries the actions change.
+// folders returns the existing folders whose entries the actions change.
 func (t *transaction) folders() []string {
-	var paths []string
-	for i := range t.Actions {
-		a := &t.Actions[i]
+	folders := map[string]bool{}
+	for _, a := range t.Actions {
 		for _, p := range []string{a.Path, a.To, a.Stage} {
-			if p != "" {
-				paths = append(paths, p)
+			if p != "" && exists(filepath.Dir(p)) {
+				folders[filepath.Dir(p)] = true
 			}
 		}
 	}
-	return parentsOf(paths)
-}
-
-// existingPaths returns those of paths that exist.
-func existingPaths(paths []string) []string {
-	return slices.DeleteFunc(paths, func(p string) bool {
-		_, err := os.Lstat(p)
-		return err != nil
-	})
+	return slices.Sorted(maps.Keys(folders))
 }
 
 // done reports whether every action was done.
 func (t *transaction) done() bool {
-	for i := range t.Actions {
-		if !t.Actions[i].done() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.Actions, func(a *action) bool { return !a.done() })
 }
 
 // done reports whether the action was done, judging by the disk alone.
@@ -447,7 +419,6 @@ func fingerprintOf(path string) fingerprint {
 	return fingerprint{Sum: sum(data), Mode: info.Mode().Perm()}
 }
 
-// matches reports whether the file at path has this fingerprint.
 func (m fingerprint) matches(path string) bool {
 	have := fingerprintOf(path)
 	if m.Mode == 0 {
@@ -461,26 +432,23 @@ func (m fingerprint) matches(path string) bool {
 // with the given hash.
 func (t *transaction) rollBack(d *disk, content func(sum string) ([]byte, error)) error {
 	var errs []error
-	for i := len(t.Actions) - 1; i >= 0; i-- {
-		a := &t.Actions[i]
+	for _, a := range slices.Backward(t.Actions) {
 		if err := a.undo(d, content); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a.Path, err))
 		}
 	}
-	if err := d.sync(existingPaths(t.folders())); err != nil {
+	if err := d.sync(t.folders()); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// undo rolls back one action.
 func (a *action) undo(d *disk, content func(string) ([]byte, error)) error {
 	switch a.Kind {
 	case makeDir:
-		if !exists(a.Path) || !isEmptyDir(a.Path) {
-			return nil
+		if isEmptyDir(a.Path) {
+			return d.remove(a.Path)
 		}
-		return d.remove(a.Path)
 	case create:
 		if exists(a.Stage) {
 			return d.remove(a.Stage)
@@ -515,9 +483,7 @@ func (a *action) undoReplace(d *disk, content func(string) ([]byte, error)) erro
 	switch {
 	case staged && placed && !a.After.matches(a.Stage):
 		// The old file is under the staging name.
-		if err := d.rename(a.Stage, a.Path); err != nil {
-			return err
-		}
+		return d.rename(a.Stage, a.Path)
 	case staged:
 		return d.remove(a.Stage)
 	case placed:
@@ -573,23 +539,13 @@ func (a *action) undoOverwrite(d *disk, content func(string) ([]byte, error)) er
 	return nil
 }
 
-// rewrite restores the old content after the old file was lost.
 func (a *action) rewrite(d *disk, content func(string) ([]byte, error)) error {
 	old, err := content(a.Before.Sum)
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(a.Path)
-	if err != nil {
-		return err
-	}
-	if err := d.create(a.Stage, old, 0o600); err != nil {
-		return err
-	}
-	if err := d.copyMetadata(a.Stage, a.Path, info, true); err != nil {
-		return err
-	}
-	if err := d.chmod(a.Stage, a.Before.Mode); err != nil {
+	lost := &action{Kind: replace, Path: a.Path, Stage: a.Stage, After: a.Before, data: old, template: a.Path}
+	if err := lost.stage(d); err != nil {
 		return err
 	}
 	if err := d.sync([]string{a.Stage}); err != nil {

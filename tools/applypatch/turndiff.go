@@ -58,7 +58,11 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 			left = append(left, name)
 			continue
 		}
-		b.WriteString(cutDiff(text))
+		if len(text) > maxDiff {
+			end := strings.LastIndexByte(text[:maxDiff], '\n') + 1
+			text = text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
+		}
+		b.WriteString(text)
 	}
 	if len(left) > 0 {
 		const format = "%d more changed files are not shown; call turn_diff with path for each of: %s"
@@ -70,25 +74,14 @@ func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, er
 	return tools.Text(b.String() + strings.Join(notes, "\n")), nil
 }
 
-// cutDiff truncates the diff of one file to [maxDiff].
-func cutDiff(text string) string {
-	if len(text) <= maxDiff {
-		return text
-	}
-	end := strings.LastIndexByte(text[:maxDiff], '\n') + 1
-	return text[:end] + fmt.Sprintf("… %d more lines of this file\n", strings.Count(text[end:], "\n"))
-}
-
 // displayPath returns path relative to the workspace if it is in there.
 func (r *resolver) displayPath(path string) string {
-	rel, err := filepath.Rel(r.roots[0], path)
-	if err != nil || !filepath.IsLocal(rel) {
-		return path
+	if rel, err := filepath.Rel(r.roots[0], path); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
 	}
-	return filepath.ToSlash(rel)
+	return path
 }
 
-// isBelow reports whether name is at or below the path asked.
 func isBelow(name, asked string) bool {
 	if asked == "" {
 		return true
@@ -99,36 +92,51 @@ func isBelow(name, asked string) bool {
 
 // diff returns the changes to the file since b in git's format, or "" for none.
 func (b base) diff(name string) string {
-	now := fingerprintOf(b.Path)
-	sameContent := now.Sum == b.Before.Sum && now.Link == b.Before.Link && !b.Before.Lost
-	if exists(b.Path) == b.Before.Exists && sameContent && (b.Before.Mode^now.Mode)&0o111 == 0 {
+	before, now, there := b.Before, fingerprintOf(b.Path), exists(b.Path)
+	sameContent := now.Sum == before.Sum && now.Link == before.Link && !before.Lost
+	if there == before.Exists && sameContent && (before.Mode^now.Mode)&0o111 == 0 {
 		return ""
 	}
+	from, to := "a/"+name, "b/"+name
+	head := gitLine + from + " " + to + "\n"
+	oldMode, newMode := before.gitMode(), now.gitMode()
+	switch {
+	case !before.Exists:
+		head += "new file mode " + newMode + "\n"
+	case !there:
+		head += "deleted file mode " + oldMode + "\n"
+	case oldMode != newMode:
+		head += "old mode " + oldMode + "\nnew mode " + newMode + "\n"
+	}
+	if before.Lost {
+		return head + "the old content was too large to be kept\n"
+	}
 	var old, cur []byte
-	if b.Before.Sum != "" {
+	if before.Sum != "" {
 		old, _ = b.content()
 	}
 	if now.Sum != "" {
 		cur, _ = os.ReadFile(b.Path)
 	}
-	return gitHeader(name, b.Before, now, exists(b.Path)) + gitBody(name, b.Before, exists(b.Path), old, cur)
-}
-
-// gitHeader returns the lines of git's diff that precede the --- line.
-func gitHeader(name string, before snapshot, now fingerprint, there bool) string {
-	head := fmt.Sprintf("diff --git a/%s b/%s\n", name, name)
 	switch {
-	case !before.Exists:
-		return head + "new file mode " + gitMode(now) + "\n"
-	case !there:
-		return head + "deleted file mode " + gitMode(before.fingerprint) + "\n"
-	case gitMode(before.fingerprint) != gitMode(now):
-		return head + "old mode " + gitMode(before.fingerprint) + "\nnew mode " + gitMode(now) + "\n"
+	case bytes.Equal(old, cur):
+		return head
+	case isBinary(old) || isBinary(cur):
+		return head + fmt.Sprintf("Binary files %s and %s differ\n", from, to)
 	}
-	return head
+	if !before.Exists {
+		from = devNull
+	}
+	if !there {
+		to = devNull
+	}
+	_, text, _ := strings.Cut(string(diff.Diff(from, old, to, cur)), "\n") // without the line "diff a b"
+	return head + text
 }
 
-func gitMode(m fingerprint) string {
+func isBinary(data []byte) bool { return !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 }
+
+func (m fingerprint) gitMode() string {
 	switch {
 	case m.Link != "":
 		return "120000"
@@ -136,27 +144,4 @@ func gitMode(m fingerprint) string {
 		return "100755"
 	}
 	return "100644"
-}
-
-// gitBody returns the rest of the diff.
-func gitBody(name string, before snapshot, there bool, old, cur []byte) string {
-	a, b := "a/"+name, "b/"+name
-	if before.Lost {
-		return "the old content was too large to be kept\n"
-	}
-	if bytes.Equal(old, cur) {
-		return ""
-	}
-	if !utf8.Valid(old) || !utf8.Valid(cur) || bytes.IndexByte(old, 0) >= 0 || bytes.IndexByte(cur, 0) >= 0 {
-		return fmt.Sprintf("Binary files %s and %s differ\n", a, b)
-	}
-	if !before.Exists {
-		a = devNull
-	}
-	if !there {
-		b = devNull
-	}
-	text := string(diff.Diff(a, old, b, cur))
-	_, text, _ = strings.Cut(text, "\n") // the line "diff a b"
-	return text
 }

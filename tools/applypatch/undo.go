@@ -48,11 +48,8 @@ func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("%w; nothing was changed", err)
-	}
 	undo := &step{Undoes: st.ID, Summary: pl.summary.line()}
-	more, err := s.commit(pl, undo)
+	more, err := s.commit(ctx, pl, undo)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +102,7 @@ func undoneSteps(steps []*step) map[int]bool {
 // planUndo returns the plan that undoes st, or an error that lists the files that
 // something else has changed since.
 func (s *session) planUndo(st *step) (*plan, error) {
-	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs}
+	pl := &plan{files: map[string]*file{}, emptyDirs: st.Dirs, summary: summary{}}
 	var faults []string
 	for _, c := range st.Changes {
 		f := &file{path: c.Path, written: c.Written}
@@ -122,7 +119,14 @@ func (s *session) planUndo(st *step) (*plan, error) {
 		}
 		pl.files[c.Path] = f
 		pl.order = append(pl.order, c.Path)
-		pl.summary.count(c)
+		switch {
+		case !c.Before.Exists:
+			pl.summary.add('D', c.Written)
+		case !c.After.Exists:
+			pl.summary.add('A', c.Written)
+		default:
+			pl.summary.add('M', c.Written)
+		}
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("step %d cannot be undone:\n%s\nnothing was changed; undo it by a patch of your own",
@@ -136,19 +140,6 @@ func (s *session) planUndo(st *step) (*plan, error) {
 	return pl, nil
 }
 
-// count adds the change that undoes c.
-func (s *summary) count(c change) {
-	switch {
-	case !c.Before.Exists:
-		s.deleted = append(s.deleted, c.Written)
-	case !c.After.Exists:
-		s.added = append(s.added, c.Written)
-	default:
-		s.modified = append(s.modified, c.Written)
-	}
-}
-
-// checkUnchanged returns an error if f is no longer as c left it.
 func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	switch {
 	case f.before.exists && !c.After.Exists:
@@ -175,7 +166,6 @@ func (s *session) checkUnchanged(st *step, f *file, c change) error {
 	return fmt.Errorf("it was changed since (- as the patch left it, + now):\n%s", excerpt(then, f.before.data))
 }
 
-// takeBack sets the new state of f to the one before c.
 func (s *session) takeBack(st *step, f *file, c change) error {
 	if c.Before.Lost {
 		return errors.New("its old content was too large to be kept")

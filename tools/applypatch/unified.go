@@ -1,8 +1,6 @@
 package applypatch
 
 import (
-	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -11,17 +9,19 @@ import (
 	"toolgate/internal/lazyregexp"
 )
 
-// devNull is the name that a diff gives to a file that does not exist.
-const devNull = "/dev/null"
+const (
+	// gitLine begins the first line of a file in git's format.
+	gitLine = "diff --git "
+
+	// devNull is the name that a diff gives to a file that does not exist.
+	devNull = "/dev/null"
+)
 
 // A unifiedParser splits a diff into files and hunks by the counts in the hunk
-// headers, as git does, and parses each piece with go-diff. Splitting first
-// handles lines such as "--- x" inside a hunk and tolerates wrong counts, which
-// are common in diffs that models write.
+// headers, as git does. This handles lines such as "--- x" inside a hunk. It
+// tolerates wrong counts, which are common in diffs that models write.
 type unifiedParser struct {
-	lines []string
-	first int
-	next  int
+	lineReader
 	// crlf is set if the diff itself has CRLF line endings, so that a carriage
 	// return says nothing about the file.
 	crlf bool
@@ -30,11 +30,11 @@ type unifiedParser struct {
 
 // parseUnified parses lines, the first of which begins a file.
 func parseUnified(lines []string, first int) (*Patch, error) {
-	p := &unifiedParser{lines: lines, first: first}
+	p := &unifiedParser{lineReader: lineReader{lines: lines, first: first}}
 	if p.crlf = strings.HasSuffix(lines[0], "\r"); p.crlf {
 		p.lines = withoutCR(lines)
 	}
-	for p.next < len(p.lines) {
+	for p.more() {
 		if !startsDiff(p.lines[p.next:]) {
 			if err := p.skipBetween(); err != nil {
 				return nil, err
@@ -53,7 +53,7 @@ func parseUnified(lines []string, first int) (*Patch, error) {
 // skipBetween skips a line between two files. A line that looks like part of a
 // hunk is an error, because it would be lost.
 func (p *unifiedParser) skipBetween() error {
-	line := p.lines[p.next]
+	line := p.line()
 	if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "+") {
 		return p.errorf("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
 	}
@@ -61,74 +61,82 @@ func (p *unifiedParser) skipBetween() error {
 	return nil
 }
 
-// file parses one file: extended headers, names and hunks.
 func (p *unifiedParser) file() (FileOp, error) {
-	op := FileOp{Line: p.first + p.next}
+	op := FileOp{Line: p.number()}
 	h, err := p.headers()
 	if err != nil {
 		return op, err
 	}
-	for p.next < len(p.lines) && strings.HasPrefix(p.lines[p.next], "@@") {
+	for p.more() && strings.HasPrefix(p.line(), "@@") {
 		hunk, err := p.hunk()
 		if err != nil {
 			return op, err
 		}
 		op.Hunks = append(op.Hunks, hunk)
 	}
-	if err := h.fill(&op); err != nil {
-		return op, err
-	}
-	return op, nil
+	return op, h.fill(&op)
 }
 
 // A diffHeader holds what precedes the hunks of a file.
 type diffHeader struct {
-	oldName, newName   string // from the --- and +++ lines, or from "diff --git"
-	renameTo, copyTo   string
-	renameFrom         string
-	newFile, deleted   bool
-	mode               string // the new mode
-	binary, hasGitLine bool
+	git              bool   // it has a "diff --git" line
+	oldName, newName string // without prefixes such as a/ and b/
+	from, to         string // of a rename or copy
+	copied           bool
+	newFile, deleted bool
+	mode             string // the new mode
+	binary           bool
 }
 
-// headers parses up to the first hunk.
+// headers parses up to the first hunk. The names are those of a rename, else
+// those of the --- and +++ lines, else those of the "diff --git" line.
 func (p *unifiedParser) headers() (diffHeader, error) {
 	var h diffHeader
-	start := p.next
-	if strings.HasPrefix(p.lines[p.next], "diff --git ") {
-		h.hasGitLine = true
-		p.next++
-		for p.next < len(p.lines) && p.extended(&h) {
-			p.next++
+	head := p.line()
+	if h.git = strings.HasPrefix(head, gitLine); h.git {
+		for p.next++; p.more() && h.extended(p.line()); p.next++ {
+			continue
 		}
 	}
-	if hasNames(p.lines[p.next:]) {
+	named := hasNames(p.lines[p.next:])
+	if named {
+		names := strings.Join(withoutTimestamps(p.lines[p.next:p.next+2]), "\n") + "\n"
+		if fd, err := diff.ParseFileDiff([]byte(names)); err == nil {
+			h.oldName, h.newName = withoutPrefixes(fd.OrigName, fd.NewName)
+		}
 		p.next += 2
 	}
-	if h.binary {
+	switch {
+	case h.binary:
 		return h, p.errorf("binary changes cannot be applied; leave that file out")
+	case h.from != "":
+		h.oldName, h.newName = h.from, h.to
+		return h, nil
+	case !named:
+		h.oldName, h.newName = withoutPrefixes(gitNames(strings.TrimSuffix(head, "\r")))
 	}
-	return h, p.names(&h, p.lines[start:p.next])
+	if h.oldName == "" || h.newName == "" {
+		return h, p.errorf("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(head))
+	}
+	return h, nil
 }
 
-// hasNames reports whether lines begins with a --- and a +++ line.
 func hasNames(lines []string) bool {
 	return len(lines) > 1 && strings.HasPrefix(lines[0], "--- ") && strings.HasPrefix(lines[1], "+++ ")
 }
 
 // extended parses one of git's extended header lines, which are between
 // "diff --git" and "---". It reports false for any other line.
-func (p *unifiedParser) extended(h *diffHeader) bool {
-	line := p.lines[p.next]
+func (h *diffHeader) extended(line string) bool {
 	for prefix, read := range map[string]func(string){
 		"new file mode ":     func(v string) { h.newFile, h.mode = true, v },
 		"deleted file mode ": func(string) { h.deleted = true },
 		"old mode ":          func(string) {},
 		"new mode ":          func(v string) { h.mode = v },
-		"rename from ":       func(v string) { h.renameFrom = unquote(v) },
-		"rename to ":         func(v string) { h.renameTo = unquote(v) },
-		"copy from ":         func(v string) { h.renameFrom = unquote(v) },
-		"copy to ":           func(v string) { h.copyTo = unquote(v) },
+		"rename from ":       func(v string) { h.from = unquote(v) },
+		"rename to ":         func(v string) { h.to = unquote(v) },
+		"copy from ":         func(v string) { h.from = unquote(v) },
+		"copy to ":           func(v string) { h.to, h.copied = unquote(v), true },
 		"similarity index ":  func(string) {},
 		"dissimilarity ":     func(string) {},
 		"index ":             h.index,
@@ -151,34 +159,11 @@ func (h *diffHeader) index(v string) {
 	}
 }
 
-// names sets the two names of the file, without prefixes such as a/ and b/:
-// those of a rename, else those of the --- and +++ lines, which go-diff parses,
-// else those of the "diff --git" line.
-func (p *unifiedParser) names(h *diffHeader, header []string) error {
-	if h.renameFrom != "" {
-		h.oldName, h.newName = h.renameFrom, h.renameTo+h.copyTo
-		return nil
-	}
-	if n := len(header); n >= 2 && hasNames(header[n-2:]) {
-		text := strings.Join(cutTimestamps(header[n-2:]), "\n") + "\n"
-		if fd, err := diff.ParseFileDiff([]byte(text)); err == nil {
-			h.oldName, h.newName = fd.OrigName, fd.NewName
-		}
-	} else {
-		h.oldName, h.newName = gitNames(strings.TrimSuffix(header[0], "\r"))
-	}
-	h.oldName, h.newName = withoutPrefixes(h.oldName, h.newName)
-	if h.oldName == "" || h.newName == "" {
-		return p.errorf("no file name could be read from %q; write '--- a/PATH' and '+++ b/PATH'", short(header[0]))
-	}
-	return nil
-}
-
 // gitNames returns the two names in a line "diff --git a/x b/x". Unquoted names
 // with spaces can be separated only if they are equal except for their prefixes;
 // otherwise gitNames returns empty names.
 func gitNames(line string) (oldName, newName string) {
-	rest := strings.TrimPrefix(line, "diff --git ")
+	rest := strings.TrimPrefix(line, gitLine)
 	if first, err := strconv.QuotedPrefix(rest); err == nil && strings.HasPrefix(rest, `"`) {
 		return unquote(first), unquote(strings.TrimPrefix(rest[len(first):], " "))
 	}
@@ -198,22 +183,21 @@ func gitNames(line string) (oldName, newName string) {
 	return "", ""
 }
 
-// cutTimestamps removes what follows a tab in the --- and +++ lines: go-diff
+// withoutTimestamps removes what follows a tab in the --- and +++ lines: go-diff
 // rejects dates in unknown formats.
-func cutTimestamps(header []string) []string {
-	cut := make([]string, len(header))
-	for i, line := range header {
-		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") {
-			line, _, _ = strings.Cut(line, "\t")
-		}
-		cut[i] = line
+func withoutTimestamps(lines []string) []string {
+	var cut []string
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, "\t")
+		cut = append(cut, line)
 	}
 	return cut
 }
 
-// headerNames returns the names in the --- and +++ lines at the start of lines.
+// headerNames returns the names in the --- and +++ lines at the start of lines, as
+// far as they can be told where a hunk may go on.
 func headerNames(lines []string) (oldName, newName string) {
-	names := cutTimestamps(lines[:2])
+	names := withoutTimestamps(lines[:2])
 	return withoutPrefixes(unquote(strings.TrimSpace(names[0][4:])), unquote(strings.TrimSpace(names[1][4:])))
 }
 
@@ -225,31 +209,26 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 	for _, pre := range prefixes {
 		o, okOld := strings.CutPrefix(oldName, pre[0])
 		n, okNew := strings.CutPrefix(newName, pre[1])
-		switch {
-		case okOld && okNew:
+		if (okOld || oldName == devNull) && (okNew || newName == devNull) {
 			return o, n
-		case okOld && newName == devNull:
-			return o, newName
-		case okNew && oldName == devNull:
-			return oldName, n
 		}
 	}
 	return oldName, newName
 }
 
-// fill sets the fields of op that follow from the header.
 func (h *diffHeader) fill(op *FileOp) error {
-	fault := func(format string, args ...any) error {
-		return &SyntaxError{op.Line, fmt.Sprintf(format, args...)}
-	}
 	if h.mode != "" {
 		mode, err := strconv.ParseUint(h.mode, 8, 32)
 		if err != nil || mode&0o170000 != 0o100000 {
-			return fault("mode %s is not that of a regular file; "+
+			return syntaxError(op.Line, "mode %s is not that of a regular file; "+
 				"links and submodules cannot be patched, use the shell", h.mode)
 		}
-		op.Exec = execOf(fs.FileMode(mode))
+		op.Exec = ExecOff
+		if mode&0o111 != 0 {
+			op.Exec = ExecOn
+		}
 	}
+	op.Kind, op.Path = Update, h.oldName
 	switch {
 	case h.newFile || h.oldName == devNull:
 		op.Kind, op.Path = Add, h.newName
@@ -257,34 +236,34 @@ func (h *diffHeader) fill(op *FileOp) error {
 			op.Exec = ExecKeep
 		}
 	case h.deleted || h.newName == devNull:
-		op.Kind, op.Path = Delete, h.oldName
+		op.Kind = Delete
 	default:
-		op.Kind, op.Path = Update, h.oldName
 		if h.newName != h.oldName {
 			op.MoveTo = h.newName
 		}
-		op.Copy = h.copyTo != ""
+		op.Copy = h.copied
 	}
 	// Without hunks, only git's extended headers can describe a change.
 	changes := op.Kind != Update || op.MoveTo != "" || op.Exec != ExecKeep
-	if len(op.Hunks) == 0 && !(h.hasGitLine && changes) {
-		return fault("the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'", op.Path)
+	if len(op.Hunks) == 0 && !(h.git && changes) {
+		const format = "the diff of %s has no hunks; give it at least one '@@ -LINE,COUNT +LINE,COUNT @@'"
+		return syntaxError(op.Line, format, op.Path)
 	}
 	if op.Kind == Add {
-		return h.checkAdd(op, fault)
+		return checkAdd(op)
 	}
 	return nil
 }
 
 // checkAdd returns an error unless a new file has one hunk of added lines.
-func (h *diffHeader) checkAdd(op *FileOp, fault func(string, ...any) error) error {
+func checkAdd(op *FileOp) error {
 	if len(op.Hunks) > 1 {
-		return fault("the new file %s has %d hunks; give it one", op.Path, len(op.Hunks))
+		return syntaxError(op.Line, "the new file %s has %d hunks; give it one", op.Path, len(op.Hunks))
 	}
 	for _, hunk := range op.Hunks {
 		for _, l := range hunk.Lines {
 			if l.Op != '+' {
-				return fault("the new file %s has a line that does not begin with '+': %q",
+				return syntaxError(op.Line, "the new file %s has a line that does not begin with '+': %q",
 					op.Path, short(string(l.Op)+l.Text))
 			}
 		}
@@ -303,33 +282,35 @@ func unquote(name string) string {
 // hunkHeader matches the first line of a hunk. The counts are optional.
 var hunkHeader = lazyregexp.New(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// hunk parses one hunk.
 func (p *unifiedParser) hunk() (Hunk, error) {
-	h := Hunk{Line: p.first + p.next}
-	head := strings.TrimSuffix(p.lines[p.next], "\r")
+	h := Hunk{Line: p.number()}
+	head := strings.TrimSuffix(p.line(), "\r")
 	m := hunkHeader.FindStringSubmatch(head)
 	if m == nil && strings.ContainsAny(head, "0123456789") && strings.HasPrefix(head, "@@ -") {
 		return h, p.errorf("%q is no hunk header; write '@@ -LINE,COUNT +LINE,COUNT @@'", short(head))
 	}
 	p.next++
+	var left lineCounts
 	var body []string
-	var oldLines, newLines int
 	if m != nil {
 		h.OldStart, h.NewStart = number(m[1], 0), number(m[3], 0)
-		oldLines, newLines = number(m[2], 1), number(m[4], 1)
-		body = p.counted(oldLines, newLines)
+		left = lineCounts{number(m[2], 1), number(m[4], 1)}
+		body = p.counted(left)
 	}
 	if body == nil {
 		var err error
-		if body, err = p.untilNext(oldLines, newLines); err != nil {
+		if body, err = p.untilNext(left); err != nil {
 			return h, err
 		}
 	}
 	p.next += len(body)
-	if len(body) == 0 {
-		return h, &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
+	for _, line := range body {
+		p.addLine(&h, line)
 	}
-	return h, p.body(&h, body)
+	if len(h.Lines) == 0 {
+		return h, emptyHunk(&h)
+	}
+	return h, nil
 }
 
 // number parses digits; an empty string is def.
@@ -341,68 +322,60 @@ func number(digits string, def int) int {
 	return n
 }
 
-// counted returns the lines of a hunk by its counts of old and new lines, or nil
-// if no hunk can end there, which means that the counts are wrong.
-func (p *unifiedParser) counted(oldLines, newLines int) []string {
+// lineCounts are the numbers of old and new lines that a hunk still has.
+type lineCounts struct{ old, new int }
+
+func (c *lineCounts) take(op byte) {
+	if op == ' ' || op == '-' {
+		c.old--
+	}
+	if op == ' ' || op == '+' {
+		c.new--
+	}
+}
+
+// counted returns the lines of a hunk by its counts, or nil if no hunk can end
+// there, which means that the counts are wrong.
+func (p *unifiedParser) counted(left lineCounts) []string {
 	i := p.next
-	for ; i < len(p.lines) && (oldLines > 0 || newLines > 0); i++ {
-		switch lineOp(p.lines[i]) {
-		case ' ':
-			oldLines--
-			newLines--
-		case '-':
-			oldLines--
-		case '+':
-			newLines--
-		case '\\':
-		default:
+	for ; i < len(p.lines) && (left.old > 0 || left.new > 0); i++ {
+		op := lineOp(p.lines[i])
+		if op == 0 {
 			return nil
 		}
+		left.take(op)
 	}
 	if i < len(p.lines) && lineOp(p.lines[i]) == '\\' {
 		i++
 	}
-	if oldLines != 0 || newLines != 0 || !p.canEndAt(i) {
+	if left != (lineCounts{}) || !p.canEndAt(i) {
 		return nil
 	}
 	return p.lines[p.next:i]
 }
 
-// canEndAt reports whether a hunk may end before line i.
 func (p *unifiedParser) canEndAt(i int) bool {
-	if i >= len(p.lines) || strings.HasPrefix(p.lines[i], "@@") || p.fileAt(i) {
-		return true
-	}
-	op := lineOp(p.lines[i])
-	return p.lines[i] == "" || p.lines[i] == "-- " || op == 0
+	return i >= len(p.lines) || lineOp(p.lines[i]) == 0 || p.fileAt(i) || p.lines[i] == "" || p.lines[i] == "-- "
 }
 
 // fileAt reports whether line i can begin a file: a "diff --git" line, or two
 // names followed by a hunk. Without a hunk they are lines of the current one.
 func (p *unifiedParser) fileAt(i int) bool {
 	l := p.lines[i:]
-	return startsDiff(l) && (strings.HasPrefix(l[0], "diff --git ") || len(l) > 2 && strings.HasPrefix(l[2], "@@"))
+	return startsDiff(l) && (strings.HasPrefix(l[0], gitLine) || len(l) > 2 && strings.HasPrefix(l[2], "@@"))
 }
 
 // untilNext returns the lines up to the next hunk or file, for a hunk whose
 // header has wrong counts or none. Trailing blank lines are not part of the
 // hunk. File names that could also be a removed and an added line are an error.
-func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
+func (p *unifiedParser) untilNext(left lineCounts) ([]string, error) {
 	i := p.next
 	for ; i < len(p.lines) && lineOp(p.lines[i]) != 0 && !p.fileAt(i); i++ {
-		switch lineOp(p.lines[i]) {
-		case ' ':
-			oldLines--
-			newLines--
-		case '-':
-			oldLines--
-		case '+':
-			newLines--
-		}
+		left.take(lineOp(p.lines[i]))
 	}
-	if i < len(p.lines) && p.fileAt(i) && !p.surelyNames(i, oldLines > 0 && newLines > 0) {
-		return nil, &SyntaxError{p.first + i, fmt.Sprintf("%q may be a removed line or begin a file; "+
-			"correct the counts in '@@ -LINE,COUNT +LINE,COUNT @@' above", short(p.lines[i]))}
+	if i < len(p.lines) && p.fileAt(i) && !p.surelyNames(i, left.old > 0 && left.new > 0) {
+		return nil, syntaxError(p.first+i, "%q may be a removed line or begin a file; "+
+			"correct the counts in '@@ -LINE,COUNT +LINE,COUNT @@' above", short(p.lines[i]))
 	}
 	for i > p.next && p.lines[i-1] == "" {
 		i--
@@ -414,7 +387,7 @@ func (p *unifiedParser) untilNext(oldLines, newLines int) ([]string, error) {
 // move, and it either has prefixes or is outside the hunk by the counts.
 func (p *unifiedParser) surelyNames(i int, inside bool) bool {
 	l := p.lines[i:]
-	if strings.HasPrefix(l[0], "diff --git ") {
+	if strings.HasPrefix(l[0], gitLine) {
 		return true
 	}
 	oldName, newName := headerNames(l)
@@ -435,50 +408,21 @@ func lineOp(line string) byte {
 	return 0
 }
 
-// body parses the lines of a hunk with go-diff.
-func (p *unifiedParser) body(h *Hunk, lines []string) error {
-	noNewline := map[int]bool{} // by index of the line before
-	var kept []string
-	for _, line := range lines {
-		if lineOp(line) == '\\' {
-			noNewline[len(kept)-1] = true
-			continue
+func (p *unifiedParser) addLine(h *Hunk, line string) {
+	op := lineOp(line)
+	if op != '\\' {
+		l := Line{Op: op, Text: strings.TrimPrefix(line, string(op))}
+		if text, ok := strings.CutSuffix(l.Text, "\r"); ok {
+			l.Text, l.End = text, "\r\n"
+		} else if !p.crlf {
+			l.End = "\n"
 		}
-		if line == "" || line == "\r" {
-			line = " " + line
+		h.Lines = append(h.Lines, l)
+	} else if len(h.Lines) > 0 { // "\ No newline at end of file" is about the line before
+		l := &h.Lines[len(h.Lines)-1]
+		if l.End == "\r\n" {
+			l.Text += "\r"
 		}
-		kept = append(kept, line)
-	}
-	if len(kept) == 0 {
-		return &SyntaxError{h.Line, "the hunk has no lines; give it lines that begin with ' ', '-' or '+'"}
-	}
-	text := "@@ -1 +1 @@\n" + strings.Join(kept, "\n") + "\n"
-	hunks, err := diff.ParseHunksOptions([]byte(text), diff.ParseOptions{KeepCR: true})
-	if err != nil || len(hunks) != 1 {
-		return &SyntaxError{h.Line, fmt.Sprintf("the hunk cannot be read: %v", err)}
-	}
-	for i, line := range strings.Split(strings.TrimSuffix(string(hunks[0].Body), "\n"), "\n") {
-		h.Lines = append(h.Lines, p.bodyLine(line, noNewline[i]))
-	}
-	return nil
-}
-
-// bodyLine parses one line of a hunk.
-func (p *unifiedParser) bodyLine(line string, noNewline bool) Line {
-	l := Line{Op: line[0]}
-	line = line[1:]
-	l.Text = line
-	if text, ok := strings.CutSuffix(line, "\r"); ok && !noNewline {
-		l.Text, l.End = text, "\r\n"
-	} else if !p.crlf {
-		l.End = "\n"
-	}
-	if noNewline {
 		l.End = NoNewline
 	}
-	return l
-}
-
-func (p *unifiedParser) errorf(format string, args ...any) error {
-	return &SyntaxError{p.first + p.next, fmt.Sprintf(format, args...)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -36,7 +37,7 @@ func TestDenied(t *testing.T) {
 		})
 		require.True(t, res.IsError)
 		require.Equal(t, fmt.Sprintf("%s: denied by the sandbox: %s %s: it is outside what the sandbox opens for that", test.tool, test.op, test.path), text(res))
-		d, ok := res.Meta[tools.DeniedKey].(*tools.Denial)
+		d, ok := res.Meta[policy.DeniedKey].(*tools.Denial)
 		require.True(t, ok, test.tool)
 		require.Equal(t, test.op, d.Op)
 		require.Equal(t, test.path, d.Path)

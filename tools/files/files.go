@@ -12,11 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -26,6 +24,14 @@ const maxOutput = tools.DefaultBudget * tools.BytesPerToken
 
 // maxColumn is the maximum number of bytes shown of a line or a name.
 const maxColumn = 500
+
+// readAction returns the action of reading path, which is the argument arg.
+func readAction(arg, path, hint string) (policy.Action, error) {
+	if path == "" {
+		return policy.Action{}, fmt.Errorf("%s is empty; %s", arg, hint)
+	}
+	return policy.Action{Reads: []string{path}}, nil
+}
 
 // explain returns an error of the file system in a form for the model. path is the
 // one in the call.
@@ -39,52 +45,25 @@ func explain(path string, err error, hint string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by the file's owner and mode; choose another file", path)
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
+	return fmt.Errorf("%s: %w", path, tools.Reason(err))
 }
 
 func isDenial(err error) bool {
-	var d *tools.Denial
-	return errors.As(err, &d)
+	_, ok := errors.AsType[*tools.Denial](err)
+	return ok
 }
 
-// atLeastOne returns the value of an optional argument that is at least 1.
-func atLeastOne(arg string, given *int, otherwise int) (int, error) {
+// counts reads optional arguments that are at least 1.
+type counts struct{ err error } // the first error
+
+func (c *counts) read(arg string, given *int, otherwise int) int {
 	if given == nil {
-		return otherwise, nil
+		return otherwise
 	}
-	if *given < 1 {
-		return 0, &tools.ArgumentError{Msg: fmt.Sprintf("%s is %d; it counts from 1", arg, *given)}
+	if *given < 1 && c.err == nil {
+		c.err = fmt.Errorf("%s is %d; it counts from 1", arg, *given)
 	}
-	return *given, nil
-}
-
-// cut returns the longest prefix of s of at most n bytes that ends with a complete
-// character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-// oneLine returns name, quoted if it contains newlines or other control characters,
-// so that it cannot look like several names.
-func oneLine(name string) string {
-	plain := utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && !unicode.IsControl(r)
-	}
-	if plain {
-		return name
-	}
-	return strconv.Quote(name)
+	return *given
 }
 
 // count formats n with the noun one in singular or plural.

@@ -34,10 +34,7 @@ var ViewImage = tools.New(tools.Def{
 }, describeImage, viewImage)
 
 func describeImage(in imageInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "path is empty; give the path of a picture"}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("path", in.Path, "give the path of a picture")
 }
 
 const (
@@ -53,9 +50,6 @@ const (
 )
 
 func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) {
-	if _, err := describeImage(in); err != nil {
-		return nil, err
-	}
 	f, size, err := openRegular(in.Path)
 	if err != nil {
 		return nil, err
@@ -88,7 +82,7 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 		return nil, brokenImage(in.Path, mime, err)
 	}
 	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes",
-		oneLine(in.Path), mime, config.Width, config.Height, len(data))
+		tools.OneLine(in.Path), mime, config.Width, config.Height, len(data))
 	if max(config.Width, config.Height) > maxSide || encodedSize(data) > maxImage {
 		var scaled image.Image
 		img = applyOrientation(fit(img, maxSide), orientation(data, format))
@@ -102,7 +96,6 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	return res, nil
 }
 
-// encodedSize returns the size of data as base64.
 func encodedSize(data []byte) int { return base64.StdEncoding.EncodedLen(len(data)) }
 
 // imageType returns the MIME type of an image, detected from its content. It returns
@@ -114,23 +107,26 @@ func imageType(path string, data []byte) (string, error) {
 		return mime, nil
 	}
 	const convert = "convert it to PNG with a command first"
-	switch start := data[:min(len(data), sampleSize)]; {
+	start := data[:min(len(data), sampleSize)]
+	var what string
+	switch {
 	case len(data) == 0:
 		return "", fmt.Errorf("%s: is empty; there is nothing to show", path)
 	case bytes.Contains(start, []byte("<svg")):
 		return "", fmt.Errorf("%s: is an SVG drawing, which is text and not pixels; use read_file, or %s",
 			path, convert)
 	case len(start) > 12 && string(start[4:8]) == "ftyp":
-		return "", fmt.Errorf("%s: is a file of the HEIC, AVIF or MP4 family, which cannot be shown; %s",
-			path, convert)
+		what = "a file of the HEIC, AVIF or MP4 family"
 	case bytes.HasPrefix(start, []byte("II*\x00")) || bytes.HasPrefix(start, []byte("MM\x00*")):
-		return "", fmt.Errorf("%s: is image/tiff, which cannot be shown; %s", path, convert)
+		what = "image/tiff"
 	case strings.HasPrefix(mime, "image/"):
-		return "", fmt.Errorf("%s: is %s, which cannot be shown; %s", path, mime, convert)
+		what = mime
 	case strings.HasPrefix(mime, "text/"):
 		return "", fmt.Errorf("%s: is text and no picture; use read_file", path)
+	default:
+		return "", fmt.Errorf("%s: is no picture but %s; pictures are PNG, JPEG, GIF and WebP", path, mime)
 	}
-	return "", fmt.Errorf("%s: is no picture but %s; pictures are PNG, JPEG, GIF and WebP", path, mime)
+	return "", fmt.Errorf("%s: is %s, which cannot be shown; %s", path, what, convert)
 }
 
 func brokenImage(path, mime string, err error) error {

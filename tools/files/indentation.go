@@ -3,12 +3,12 @@ package files
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/rawjson"
-	"toolgate/tools"
 )
 
 // tabWidth is the number of columns of a tab and of a level in indentation mode.
@@ -29,18 +29,14 @@ func (i *indentation) options(offset, limit int) (blockOptions, error) {
 	if i == nil {
 		i = &indentation{}
 	}
-	anchor, err := atLeastOne("indentation.anchor_line", i.AnchorLine, offset)
-	if err != nil {
-		return blockOptions{}, err
-	}
-	lines, err := atLeastOne("indentation.max_lines", i.MaxLines, limit)
-	if err != nil {
-		return blockOptions{}, err
+	var c counts
+	anchor := c.read("indentation.anchor_line", i.AnchorLine, offset)
+	lines := c.read("indentation.max_lines", i.MaxLines, limit)
+	if c.err != nil {
+		return blockOptions{}, c.err
 	}
 	if i.MaxLevels < 0 {
-		return blockOptions{}, &tools.ArgumentError{
-			Msg: fmt.Sprintf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels),
-		}
+		return blockOptions{}, fmt.Errorf("indentation.max_levels is %d; it is 0 for all levels, or more", i.MaxLevels)
 	}
 	// No page has more lines than this.
 	const most = maxOutput / len("L1: \n")
@@ -81,30 +77,19 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	if opt.levels > 0 {
 		least = max(0, anchor.columns-opt.levels*tabWidth)
 	}
-	up := blockWalker{
-		lines:    above,
-		least:    least,
-		siblings: opt.siblings,
-		header:   opt.header,
-		step:     -1,
-		at:       len(above) - 1,
-	}
-	down := blockWalker{lines: below, least: least, siblings: opt.siblings, step: 1}
-	taken, budget := 1, opt.lines
-	for taken < budget {
-		before := taken
-		if up.take() {
-			taken++
-		}
-		if taken < budget && down.take() {
-			taken++
-		}
-		if taken == before {
-			break
+	slices.Reverse(above) // the nearest first
+	up := blockWalker{lines: above, least: least, siblings: opt.siblings, header: opt.header}
+	down := blockWalker{lines: below, least: least, siblings: opt.siblings}
+	full := func() bool { return 1+up.taken+down.taken >= opt.lines }
+	for !full() && !(up.ended && down.ended) {
+		up.take()
+		if !full() {
+			down.take()
 		}
 	}
 
-	block := append(append(above[len(above)-up.taken:len(above):len(above)], anchor), below[:down.taken]...)
+	slices.Reverse(above[:up.taken])
+	block := slices.Concat(above[:up.taken], []indentedLine{anchor}, below[:down.taken])
 	first := opt.anchor - up.taken
 	for len(block) > 0 && block[0].blank() {
 		block, first = block[1:], first+1
@@ -126,24 +111,22 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	return out.result(src), nil
 }
 
-// UnmarshalJSON rejects unknown settings.
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}
 	err := rawjson.UnmarshalKnown(b, (*plain)(i))
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
 		what := strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1)
-		return &tools.ArgumentError{Msg: "indentation has an " + what +
-			"; its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines"}
+		return fmt.Errorf("indentation has an %s; "+
+			"its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines", what)
 	}
 	return err
 }
 
 // A blockWalker walks from the anchor, one line at a time, until the block ends.
 type blockWalker struct {
-	lines    []indentedLine
-	step, at int
-	least    int // columns of the outermost lines of the block
+	lines    []indentedLine // from the anchor
+	least    int            // columns of the outermost lines of the block
 	siblings bool
 	header   bool
 
@@ -156,22 +139,20 @@ type blockWalker struct {
 //
 // Without siblings, the block has one line with the outermost indentation, which opens
 // or closes it. With header, it also has the comments above that line.
-func (c *blockWalker) take() bool {
-	if c.ended || c.at < 0 || c.at >= len(c.lines) || c.lines[c.at].columns < c.least {
+func (c *blockWalker) take() {
+	if c.ended || c.taken == len(c.lines) || c.lines[c.taken].columns < c.least {
 		c.ended = true
-		return false
+		return
 	}
-	l := c.lines[c.at]
+	l := c.lines[c.taken]
 	if l.columns == c.least && !c.siblings {
 		if c.outermost > 0 && !(c.header && l.comment()) {
 			c.ended = true
-			return false
+			return
 		}
 		c.outermost++
 	}
-	c.at += c.step
 	c.taken++
-	return true
 }
 
 // readAround returns the anchor line and the lines above and below it.
@@ -179,8 +160,6 @@ func readAround(
 	src *source, opt blockOptions,
 ) (above []indentedLine, anchor indentedLine, below []indentedLine, err error) {
 	measure := indentMeter{}
-	ring := make([]indentedLine, 0, min(opt.lines, opt.anchor))
-	oldest := 0
 	for n := 1; ; n++ {
 		l, err := src.next()
 		if err == io.EOF {
@@ -194,15 +173,11 @@ func readAround(
 		if n == opt.anchor {
 			break
 		}
-		if len(ring) < opt.lines {
-			ring = append(ring, anchor)
-		} else {
-			ring[oldest] = anchor
-			oldest = (oldest + 1) % len(ring)
+		if above = append(above, anchor); len(above) == 2*opt.lines {
+			above = slices.Delete(above, 0, opt.lines)
 		}
 	}
-	above = append(above, ring[oldest:]...)
-	above = append(above, ring[:oldest]...)
+	above = above[max(0, len(above)-opt.lines):]
 	for len(below) < opt.lines {
 		l, err := src.next()
 		if err == io.EOF {

@@ -44,29 +44,16 @@ var ListDir = tools.New(tools.Def{
 }, describeList, list)
 
 func describeList(in listInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{
-			Msg: `dir_path is empty; give the path of a folder, "." for the workspace`,
-		}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("dir_path", in.Path, `give the path of a folder, "." for the workspace`)
 }
 
 func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
-	if _, err := describeList(in); err != nil {
-		return nil, err
-	}
-	offset, err := atLeastOne("offset", in.Offset, 1)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := atLeastOne("limit", in.Limit, defaultEntries)
-	if err != nil {
-		return nil, err
-	}
-	depth, err := atLeastOne("depth", in.Depth, defaultDepth)
-	if err != nil {
-		return nil, err
+	var c counts
+	offset := c.read("offset", in.Offset, 1)
+	limit := c.read("limit", in.Limit, defaultEntries)
+	depth := c.read("depth", in.Depth, defaultDepth)
+	if c.err != nil {
+		return nil, c.err
 	}
 	abs, err := filepath.Abs(in.Path)
 	if err != nil {
@@ -81,8 +68,9 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("%s: is not a folder; use read_file", in.Path)
 	}
 
-	l := lister{ctx: ctx, skip: offset - 1, limit: limit, levels: depth, sizes: in.Sizes}
-	fmt.Fprintf(&l.text, "Absolute path: %s\n", oneLine(abs))
+	// Cut to what no folder and no page exceeds, so that sums do not overflow.
+	l := lister{ctx: ctx, skip: min(offset-1, 1<<30), limit: min(limit, maxOutput), levels: depth, sizes: in.Sizes}
+	fmt.Fprintf(&l.text, "Absolute path: %s\n", tools.OneLine(abs))
 	top := folder{path: abs}
 	if in.GitIgnore {
 		top.rules = ignore.Root(abs, ignore.Git)
@@ -138,77 +126,23 @@ type entry struct {
 
 func byName(a, b entry) int { return strings.Compare(a.name, b.name) }
 
-// maxSorted is the maximum number of entries to sort at a time. It limits memory use.
-const maxSorted = 50_000
-
-// folder lists what is in f.
+// folder lists what is in f. It keeps only as many of the entries as may precede the end
+// of the page.
 func (l *lister) folder(f folder) error {
+	most := max(l.skip-l.seen, 0) + l.limit + 1
 	var entries []entry
-	var names sample
 	err := l.scan(f, func(e entry) {
-		if names.add(e.name); names.seen <= maxSorted {
-			entries = append(entries, e)
+		if entries = append(entries, e); len(entries) >= 2*most {
+			slices.SortFunc(entries, byName)
+			entries = entries[:most]
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if names.seen > maxSorted {
-		return l.inParts(f, names.borders(names.seen/maxSorted+1))
-	}
-	return l.sorted(f, entries)
-}
-
-// sorted lists entries of f.
-func (l *lister) sorted(f folder, entries []entry) error {
 	slices.SortFunc(entries, byName)
 	for _, e := range entries {
 		if err := l.entry(f, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// inParts lists a folder with too many entries to sort at once. It lists the names
-// between each two borders in turn, and reads the folder again for each part that is
-// shown.
-func (l *lister) inParts(f folder, borders []string) error {
-	type part struct{ entries, folders int }
-	parts := make([]part, len(borders)+1)
-	partOf := func(e entry) int {
-		i, found := slices.BinarySearch(borders, e.name)
-		if found {
-			i++
-		}
-		return i
-	}
-	err := l.scan(f, func(e entry) {
-		p := &parts[partOf(e)]
-		p.entries++
-		if e.mode.IsDir() {
-			p.folders++
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for i, p := range parts {
-		flat := p.folders == 0 || f.level+1 >= l.levels
-		if flat && l.seen+p.entries <= l.skip {
-			l.seen += p.entries
-			continue
-		}
-		entries := make([]entry, 0, p.entries)
-		err := l.scan(f, func(e entry) {
-			if partOf(e) == i {
-				entries = append(entries, e)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if err := l.sorted(f, entries); err != nil {
 			return err
 		}
 	}
@@ -254,7 +188,8 @@ func (l *lister) entry(f folder, e entry) error {
 			l.more = true
 			return errPageFull
 		}
-		s := strings.Repeat("  ", f.level) + cut(oneLine(e.name), maxColumn) + suffix(e.mode) + l.size(path, e) + "\n"
+		name := tools.Cut(tools.OneLine(e.name), maxColumn)
+		s := strings.Repeat("  ", f.level) + name + suffix(e.mode) + l.size(path, e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull

@@ -3,6 +3,7 @@ package files
 import (
 	"encoding/binary"
 	"image"
+	"slices"
 )
 
 // orientation returns the Exif orientation of a JPEG, 1 to 8, where 1 is upright.
@@ -25,7 +26,6 @@ func orientation(data []byte, format string) int {
 	return 1
 }
 
-// exifOrientation returns the orientation in a TIFF header.
 func exifOrientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
@@ -56,36 +56,30 @@ func exifOrientation(tiff []byte) int {
 	return 1
 }
 
-// applyOrientation returns img rotated and mirrored by orientation.
 func applyOrientation(img image.Image, orientation int) image.Image {
 	if orientation == 1 {
 		return img
 	}
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
-	size := image.Rect(0, 0, w, h)
-	if orientation >= 5 {
-		size = image.Rect(0, 0, h, w)
+	flipX := slices.Contains([]int{2, 3, 7, 8}, orientation)
+	flipY := slices.Contains([]int{3, 4, 6, 7}, orientation)
+	transpose := orientation >= 5
+	out := image.NewRGBA(image.Rect(0, 0, w, h))
+	if transpose {
+		out = image.NewRGBA(image.Rect(0, 0, h, w))
 	}
-	out := image.NewRGBA(size)
 	for y := range h {
 		for x := range w {
 			tx, ty := x, y
-			switch orientation {
-			case 2:
+			if flipX {
 				tx = w - 1 - x
-			case 3:
-				tx, ty = w-1-x, h-1-y
-			case 4:
+			}
+			if flipY {
 				ty = h - 1 - y
-			case 5:
-				tx, ty = y, x
-			case 6:
-				tx, ty = h-1-y, x
-			case 7:
-				tx, ty = h-1-y, w-1-x
-			case 8:
-				tx, ty = y, w-1-x
+			}
+			if transpose {
+				tx, ty = ty, tx
 			}
 			out.Set(tx, ty, img.At(b.Min.X+x, b.Min.Y+y))
 		}

@@ -44,25 +44,17 @@ var ReadFile = tools.New(tools.Def{
 }, describeRead, read)
 
 func describeRead(in readInput) (policy.Action, error) {
-	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return readAction("file_path", in.Path, "give the path of a file")
 }
 
 func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
-	if _, err := describeRead(in); err != nil {
-		return nil, err
-	}
-	offset, err := atLeastOne("offset", in.Offset, 1)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := atLeastOne("limit", in.Limit, defaultLines)
-	if err != nil {
-		return nil, err
+	var c counts
+	offset, limit := c.read("offset", in.Offset, 1), c.read("limit", in.Limit, defaultLines)
+	if c.err != nil {
+		return nil, c.err
 	}
 	var block blockOptions
+	var err error
 	switch in.Mode {
 	case "", "slice":
 	case "indentation":
@@ -70,9 +62,7 @@ func read(ctx context.Context, in readInput) (*mcp.CallToolResult, error) {
 			return nil, err
 		}
 	default:
-		return nil, &tools.ArgumentError{
-			Msg: fmt.Sprintf("mode %q is unknown; modes are slice and indentation", in.Mode),
-		}
+		return nil, fmt.Errorf("mode %q is unknown; modes are slice and indentation", in.Mode)
 	}
 
 	f, size, err := openRegular(in.Path)
@@ -103,7 +93,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	case !info.Mode().IsRegular():
 		return nil, 0, fmt.Errorf("%s: is not a regular file but a %s; it cannot be read", path, kind(info.Mode()))
 	}
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return nil, 0, explain(path, err, hint)
 	}
@@ -142,35 +132,26 @@ func readSlice(src *source, offset, limit int) (*mcp.CallToolResult, error) {
 			break
 		}
 	}
-	if out.lines == 0 && !out.more {
-		return emptyPage(src, offset, skipped)
+	switch {
+	case out.lines > 0 || out.more:
+	case offset == 1:
+		return tools.Text("The file is empty."), nil
+	default:
+		return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), skipped, "line", "lines")
 	}
 	if !out.more {
-		out.more, err = src.more()
-		if err != nil {
+		if out.more, err = src.more(); err != nil {
 			return nil, err
 		}
 	}
 	if out.more {
-		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d",
-			lineRange(offset, out.lines), offset+out.lines))
+		shown := fmt.Sprintf("line %d", offset)
+		if out.lines != 1 {
+			shown = fmt.Sprintf("lines %d-%d", offset, offset+out.lines-1)
+		}
+		out.note(fmt.Sprintf("%s shown, more follow; continue with offset %d", shown, offset+out.lines))
 	}
 	return out.result(src), nil
-}
-
-func lineRange(first, n int) string {
-	if n == 1 {
-		return fmt.Sprintf("line %d", first)
-	}
-	return fmt.Sprintf("lines %d-%d", first, first+n-1)
-}
-
-// emptyPage returns the answer for an offset past the last line.
-func emptyPage(src *source, offset, lines int) (*mcp.CallToolResult, error) {
-	if lines == 0 && offset == 1 {
-		return tools.Text("The file is empty."), nil
-	}
-	return nil, pastEnd(src.path, fmt.Sprintf("offset %d", offset), lines, "line", "lines")
 }
 
 // pastEnd returns the error for a place past the last of all lines or entries.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/transform"
+
+	"toolgate/tools"
 )
 
 // A source reads a text file line by line and converts it to UTF-8. Memory use does not
@@ -122,7 +124,7 @@ func (s *source) skip(n int) (int, error) {
 	skipped := 0
 	open := false // the last line read is incomplete
 	for skipped < n {
-		buf, err := s.window()
+		_, err := s.r.Peek(1)
 		if err == io.EOF {
 			if open {
 				skipped++
@@ -130,8 +132,9 @@ func (s *source) skip(n int) (int, error) {
 			return skipped, nil
 		}
 		if err != nil {
-			return skipped, err
+			return skipped, s.fault(err)
 		}
+		buf, _ := s.r.Peek(s.r.Buffered())
 		if ends := bytes.Count(buf, []byte{'\n'}); skipped+ends < n {
 			skipped += ends
 			open = buf[len(buf)-1] != '\n'
@@ -146,16 +149,6 @@ func (s *source) skip(n int) (int, error) {
 		s.r.Discard(used)
 	}
 	return skipped, nil
-}
-
-// window returns the buffered bytes. It reads if there are none.
-func (s *source) window() ([]byte, error) {
-	if s.r.Buffered() == 0 {
-		if _, err := s.r.Peek(1); err != nil {
-			return nil, s.fault(err)
-		}
-	}
-	return s.r.Peek(s.r.Buffered())
 }
 
 // next returns the next line. After the last one it returns io.EOF.
@@ -200,14 +193,13 @@ func (s *source) line(start []byte, length int64, end string) line {
 			start = decoded
 		}
 	}
-	text := cut(string(start), maxColumn)
+	text := tools.Cut(string(start), maxColumn)
 	if !utf8.ValidString(text) {
 		s.invalid++
 	}
 	return line{text: text, length: length, cut: !whole || len(text) < len(start)}
 }
 
-// more reports whether another line follows.
 func (s *source) more() (bool, error) {
 	_, err := s.r.Peek(1)
 	if err == io.EOF {

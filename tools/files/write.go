@@ -35,20 +35,17 @@ var WriteFile = tools.New(tools.Def{
 
 func describeWrite(in writeInput) (policy.Action, error) {
 	if in.Path == "" {
-		return policy.Action{}, &tools.ArgumentError{Msg: "file_path is empty; give the path of a file"}
+		return policy.Action{}, errors.New("file_path is empty; give the path of a file")
 	}
 	if strings.HasSuffix(in.Path, "/") {
-		return policy.Action{}, &tools.ArgumentError{
-			Msg: fmt.Sprintf("file_path %q names a folder; give the path of a file", in.Path),
-		}
+		return policy.Action{}, fmt.Errorf("file_path %q names a folder; give the path of a file", in.Path)
 	}
 	return policy.Action{Writes: []string{in.Path}, Preview: previewOf(in)}, nil
 }
 
-// previewOf returns the preview in the approval prompt.
 func previewOf(in writeInput) string {
 	const most = 4000
-	shown := cut(in.Content, most)
+	shown := tools.Cut(in.Content, most)
 	s := fmt.Sprintf("%s, %d bytes:\n%s", in.Path, len(in.Content), shown)
 	if len(shown) < len(in.Content) {
 		s += fmt.Sprintf("\n… and %d bytes more", len(in.Content)-len(shown))
@@ -57,15 +54,12 @@ func previewOf(in writeInput) string {
 }
 
 func write(ctx context.Context, in writeInput) (*mcp.CallToolResult, error) {
-	if _, err := describeWrite(in); err != nil {
-		return nil, err
-	}
 	target, old, err := targetOf(in.Path)
 	if err != nil {
 		return nil, err
 	}
 	content := []byte(in.Content)
-	size := count(len(content), "byte") + ", " + count(countLines(content), "line")
+	size := count(len(content), "byte") + ", " + count(tools.CountLines(content), "line")
 	if old != nil && sameContent(target, old, content) {
 		return tools.Text(fmt.Sprintf("%s already has this content (%s); nothing was written.", in.Path, size)), nil
 	}
@@ -136,46 +130,44 @@ func sameContent(path string, info fs.FileInfo, content []byte) bool {
 }
 
 // replace atomically replaces the file at target, or creates it if old is nil.
-func replace(target string, old fs.FileInfo, content []byte) (err error) {
+func replace(target string, old fs.FileInfo, content []byte) error {
 	f, err := createBeside(target)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err != nil {
-		return err
+	err = errors.Join(fill(f, old, content), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), target)
 	}
-	if old != nil {
-		if err = keepOwner(f, old); err != nil {
-			return err
-		}
-		if err = f.Chmod(old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)); err != nil {
-			return err
-		}
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), target); err != nil {
+	if err != nil {
+		os.Remove(f.Name())
 		return err
 	}
 	syncFolder(filepath.Dir(target))
 	return nil
 }
 
+// fill writes a new file with the owner and mode of the old one.
+func fill(f *os.File, old fs.FileInfo, content []byte) error {
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if old != nil {
+		if err := keepOwner(f, old); err != nil {
+			return err
+		}
+		if err := f.Chmod(old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
 // createBeside creates a temporary file in the folder of target with the default mode.
 func createBeside(target string) (*os.File, error) {
 	dir, base := filepath.Split(target)
 	for i := 0; ; i++ {
-		name := filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.tmp", cut(base, 200), os.Getpid(), i))
+		name := filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.tmp", tools.Cut(base, 200), os.Getpid(), i))
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) && i < 1000 {
 			continue
@@ -202,17 +194,5 @@ func explainWrite(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: permission denied by owner and mode; choose another path", path)
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: cannot be written: %w", path, err)
-}
-
-// countLines returns the number of lines in b, including an incomplete last line.
-func countLines(b []byte) int {
-	n := bytes.Count(b, []byte{'\n'})
-	if len(b) > 0 && b[len(b)-1] != '\n' {
-		n++
-	}
-	return n
+	return fmt.Errorf("%s: cannot be written: %w", path, tools.Reason(err))
 }

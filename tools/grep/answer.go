@@ -5,32 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"toolgate/tools"
 )
 
 // answer returns the text of the result. named means that the path of the query is a
 // file.
-func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
+func answer(ctx context.Context, q query, found *results, named bool) string {
 	if found.total == 0 {
-		return withNotes("No matches found.", notesOf(found)), nil
+		return withNotes("No matches found.", notesOf(found))
 	}
 	var text, note string
-	var err error
 	switch q.output {
 	case outputContent:
-		text, note, err = contentOf(ctx, q, found, named)
+		text, note = contentOf(ctx, q, found, named)
 	case outputCount:
-		text, note, err = countsOf(ctx, q, found, named)
+		text, note = countsOf(ctx, q, found, named)
 	default:
-		text, note = pathsOf(q, found)
-	}
-	if err != nil {
-		return "", err
+		text, note = filesOf(q, found, func(f match) string { return tools.OneLine(f.shown) + "\n" })
 	}
 	notes := notesOf(found)
 	if note != "" {
 		notes = append([]string{note}, notes...)
 	}
-	return withNotes(text, notes), nil
+	return withNotes(text, notes)
 }
 
 func withNotes(text string, notes []string) string {
@@ -48,34 +46,39 @@ func notesOf(found *results) []string {
 		const format = "stopped after %d seconds, so files are missing here; search a smaller path or use include"
 		notes = append(notes, fmt.Sprintf(format, int(maxTime.Seconds())))
 	}
-	switch n := found.unreadable; n {
-	case 0:
-	case 1:
-		notes = append(notes, "1 file or folder could not be read")
-	default:
-		notes = append(notes, fmt.Sprintf("%d files or folders could not be read", n))
-	}
-	switch n := found.tooLong; n {
-	case 0:
-	case 1:
-		notes = append(notes, "1 file was not searched to its end, it is too long or has a line that is")
-	default:
-		const format = "%d files were not searched to their end, they are too long or have a line that is"
-		notes = append(notes, fmt.Sprintf(format, n))
+	for _, c := range []struct {
+		n         int64
+		one, many string
+	}{
+		{found.unreadable.Load(), "1 file or folder could not be read", "%d files or folders could not be read"},
+		{
+			found.tooLong.Load(), "1 file was not searched to its end, it is too long or has a line that is",
+			"%d files were not searched to their end, they are too long or have a line that is",
+		},
+	} {
+		switch {
+		case c.n == 1:
+			notes = append(notes, c.one)
+		case c.n > 1:
+			notes = append(notes, fmt.Sprintf(c.many, c.n))
+		}
 	}
 	return notes
 }
 
-func pathsOf(q query, found *results) (text, note string) {
+// filesOf returns the lines of the newest files, as many as fit.
+func filesOf(q query, found *results, line func(match) string) (text, note string) {
 	var b strings.Builder
 	shown := 0
 	for _, f := range found.newest() {
-		s := oneLine(f.shown) + "\n"
+		s := line(f)
 		if b.Len()+len(s) > maxOutput {
 			break
 		}
-		b.WriteString(s)
-		shown++
+		if s != "" {
+			b.WriteString(s)
+			shown++
+		}
 	}
 	return b.String(), filesLeft(shown, q, found)
 }
@@ -93,7 +96,7 @@ func filesLeft(shown int, q query, found *results) string {
 		shown, found.total)
 }
 
-func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
 	r := newReport(ctx, q)
 	files := 0
 	full := false
@@ -110,7 +113,7 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 			break
 		}
 		if err != nil && !errors.Is(err, errTooLong) {
-			found.failed()
+			found.unreadable.Add(1)
 		}
 	}
 	if full || files < found.total {
@@ -122,33 +125,21 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 		}
 		note = fmt.Sprintf(format, r.lines, files, found.total)
 	}
-	return r.text.String(), note, nil
+	return r.text.String(), note
 }
 
-func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string, err error) {
+func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
 	s := newSearcher(ctx, q.pattern)
-	var spans *spanFinder
-	if q.pattern.multiline {
-		spans = q.pattern.program.spans(s.machine.stop)
-	}
-	var b strings.Builder
-	shown := 0
-	for _, f := range found.newest() {
-		n, err := s.countFile(ctx, f.path, named, spans)
-		if err != nil && ctx.Err() != nil {
+	return filesOf(q, found, func(f match) string {
+		n, err := s.countFile(ctx, f.path, named)
+		switch {
+		case err != nil && ctx.Err() != nil:
 			found.stopped = true
-			break
+			return ""
+		case err != nil && !errors.Is(err, errTooLong):
+			found.unreadable.Add(1)
+			return ""
 		}
-		if err != nil && !errors.Is(err, errTooLong) {
-			found.failed()
-			continue
-		}
-		line := fmt.Sprintf("%s:%d\n", oneLine(f.shown), n)
-		if b.Len()+len(line) > maxOutput {
-			break
-		}
-		b.WriteString(line)
-		shown++
-	}
-	return b.String(), filesLeft(shown, q, found), nil
+		return fmt.Sprintf("%s:%d\n", tools.OneLine(f.shown), n)
+	})
 }

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"toolgate/tools"
 )
 
 // maxColumn is the maximum number of bytes shown of a line.
@@ -20,7 +23,6 @@ var errFull = errors.New("result is full")
 // ripgrep with headings and line numbers.
 type report struct {
 	searcher *searcher
-	spans    *spanFinder // for matches over several lines
 	context  int
 	limit    int // maximum number of matching lines
 
@@ -36,23 +38,19 @@ type report struct {
 }
 
 func newReport(ctx context.Context, q query) *report {
-	r := &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
-	if q.pattern.multiline {
-		r.spans = q.pattern.program.spans(r.searcher.machine.stop)
-	}
-	return r
+	return &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
 }
 
 // file adds the matching lines of the file at path. It returns errFull if they do not
 // all fit.
 func (r *report) file(ctx context.Context, path, shown string, named bool) error {
 	r.path, r.begun, r.last, r.after, r.tail = shown, false, 0, 0, nil
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if r.spans != nil {
+	if r.searcher.spans != nil {
 		text, err := r.searcher.whole(f, named)
 		if err != nil {
 			return err
@@ -62,31 +60,18 @@ func (r *report) file(ctx context.Context, path, shown string, named bool) error
 	number := 0 // number of lines before the block
 	var full error
 	err = r.searcher.blocks(ctx, f, named, func(block []byte) bool {
-		full = r.block(block, number, r.matchingLines(block))
-		number += countLines(block)
+		full = r.block(block, number, r.searcher.lines(block))
+		number += tools.CountLines(block)
 		return full == nil
 	})
 	return errors.Join(err, full)
 }
 
-// matchingLines yields the matching lines of block.
-func (r *report) matchingLines(block []byte) func(yield func(start, end int) bool) {
-	return func(yield func(start, end int) bool) {
-		for from := 0; from < len(block); {
-			start, end := r.searcher.line(block, from)
-			if start < 0 || !yield(start, end) {
-				return
-			}
-			from = end + 1
-		}
-	}
-}
-
 // spanLines yields the lines of text that the matches span.
-func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
+func (r *report) spanLines(text []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		from := 0 // start of the first line not yielded yet
-		for start, end := range r.spans.all(text) {
+		for start, end := range r.searcher.spans.all(text) {
 			if end > start && text[end-1] == '\n' {
 				end--
 			}
@@ -105,13 +90,13 @@ func (r *report) spanLines(text []byte) func(yield func(start, end int) bool) {
 
 // block writes the matching lines of block and the lines around them. number is the
 // number of lines before the block.
-func (r *report) block(block []byte, number int, lines func(yield func(start, end int) bool)) error {
+func (r *report) block(block []byte, number int, lines iter.Seq2[int, int]) error {
 	at := 0 // start of the first line not counted in number yet
 	for start, end := range lines {
 		if err := r.trailing(block[at:start], number); err != nil {
 			return err
 		}
-		before := countLines(block[at:start])
+		before := tools.CountLines(block[at:start])
 		if err := r.leading(block[:start], number+before); err != nil {
 			return err
 		}
@@ -129,7 +114,7 @@ func (r *report) block(block []byte, number int, lines func(yield func(start, en
 	if err := r.trailing(block[at:], number); err != nil {
 		return err
 	}
-	r.keepTail(block)
+	r.tail = lastLines(r.tail, block, r.context)
 	return nil
 }
 
@@ -156,39 +141,26 @@ func (r *report) leading(text []byte, number int) error {
 	if wanted <= 0 {
 		return nil
 	}
-	var lines []string
-	for len(lines) < wanted && len(text) > 0 {
-		start := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
-		lines = append(lines, cutLine(text[start:]))
-		text = text[:start]
-	}
-	for i := len(r.tail) - 1; i >= 0 && len(lines) < wanted; i-- {
-		lines = append(lines, r.tail[i])
-	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		if err := r.line(number-i, '-', lines[i]); err != nil {
+	lines := lastLines(r.tail, text, wanted)
+	for i, l := range lines {
+		if err := r.line(number-len(lines)+i+1, '-', l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keepTail keeps the last lines of a block, which may be context of a match in the
-// next one.
-func (r *report) keepTail(block []byte) {
+// lastLines returns the last n of the lines in tail and in text, which follows it.
+func lastLines(tail []string, text []byte, n int) []string {
 	var lines []string
-	for len(lines) < r.context && len(block) > 0 {
-		start := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
-		lines = append(lines, cutLine(block[start:]))
-		block = block[:start]
+	for len(lines) < n && len(text) > 0 {
+		start := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+		lines = append(lines, cutLine(text[start:]))
+		text = text[:start]
 	}
-	for i := len(r.tail) - 1; i >= 0 && len(lines) < r.context; i-- {
-		lines = append(lines, r.tail[i])
-	}
-	r.tail = r.tail[:0]
-	for i := len(lines) - 1; i >= 0; i-- {
-		r.tail = append(r.tail, lines[i])
-	}
+	slices.Reverse(lines)
+	more := min(n-len(lines), len(tail))
+	return slices.Concat(tail[len(tail)-more:], lines)
 }
 
 // line writes one line, below the heading of its file.
@@ -196,9 +168,9 @@ func (r *report) line(number int, sign byte, text string) error {
 	var s string
 	switch {
 	case !r.begun && r.text.Len() > 0:
-		s = "\n" + oneLine(r.path) + "\n"
+		s = "\n" + tools.OneLine(r.path) + "\n"
 	case !r.begun:
-		s = oneLine(r.path) + "\n"
+		s = tools.OneLine(r.path) + "\n"
 	case r.context > 0 && number != r.last+1:
 		s = "--\n"
 	}
@@ -236,54 +208,30 @@ func cutLine(l []byte) string {
 	if len(l) <= maxColumn {
 		return string(l)
 	}
-	end := maxColumn
-	for end > 0 && !utf8.RuneStart(l[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s … (%d more bytes)", l[:end], len(l)-end)
+	start := tools.Cut(string(l), maxColumn)
+	return fmt.Sprintf("%s … (%d more bytes)", start, len(l)-len(start))
 }
 
-// countLines returns the number of lines in text, including an incomplete last line.
-func countLines(text []byte) int {
-	n := bytes.Count(text, []byte{'\n'})
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		n++
-	}
-	return n
-}
-
-// countFile is count for the file at path.
-func (s *searcher) countFile(ctx context.Context, path string, named bool, spans *spanFinder) (int, error) {
-	f, err := openNonblocking(path)
+// countFile returns the number of matching lines in the file at path or, in multiline
+// mode, the number of matches.
+func (s *searcher) countFile(ctx context.Context, path string, named bool) (n int, err error) {
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	return s.count(ctx, f, named, spans)
-}
-
-// count returns the number of matching lines in r or, in multiline mode, the number
-// of matches.
-func (s *searcher) count(ctx context.Context, r io.Reader, named bool, spans *spanFinder) (int, error) {
-	n := 0
-	if spans != nil {
-		text, err := s.whole(r, named)
-		if err != nil {
-			return 0, err
-		}
-		for range spans.all(text) {
-			n++
-		}
-		return n, nil
-	}
-	err := s.blocks(ctx, r, named, func(block []byte) bool {
-		for from := 0; from < len(block); {
-			start, end := s.line(block, from)
-			if start < 0 {
-				break
+	if s.spans != nil {
+		text, err := s.whole(f, named)
+		if err == nil {
+			for range s.spans.all(text) {
+				n++
 			}
+		}
+		return n, err
+	}
+	err = s.blocks(ctx, f, named, func(block []byte) bool {
+		for range s.lines(block) {
 			n++
-			from = end + 1
 		}
 		return true
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"toolgate/policy"
 	"toolgate/tools"
 	"toolgate/tools/grep"
 )
@@ -26,7 +27,7 @@ func TestDenied(t *testing.T) {
 		onUnreadingThread(t, func() { res = grep.Tool.Run(t.Context(), args) })
 		require.True(t, res.IsError)
 		require.Equal(t, "grep_files: denied by the sandbox: read "+path+": it is outside what the sandbox opens for that", text(res))
-		require.Equal(t, path, res.Meta[tools.DeniedKey].(*tools.Denial).Path)
+		require.Equal(t, path, res.Meta[policy.DeniedKey].(*tools.Denial).Path)
 	}
 }
 

@@ -13,16 +13,15 @@
 package grep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -32,14 +31,14 @@ import (
 )
 
 type input struct {
-	Pattern   string `json:"pattern" jsonschema:"RE2"`
-	Include   string `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
-	Path      string `json:"path,omitempty" jsonschema:"default the workspace"`
-	Limit     *int   `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
-	Output    string `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
-	Context   int    `json:"context,omitempty" jsonschema:"lines around each match of content"`
-	Case      string `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
-	Multiline bool   `json:"multiline,omitempty" jsonschema:"match over line ends"`
+	Pattern   string     `json:"pattern" jsonschema:"RE2"`
+	Include   string     `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
+	Path      string     `json:"path,omitempty" jsonschema:"default the workspace"`
+	Limit     *int       `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
+	Output    outputMode `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
+	Context   int        `json:"context,omitempty" jsonschema:"lines around each match of content"`
+	Case      letterCase `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
+	Multiline bool       `json:"multiline,omitempty" jsonschema:"match over line ends"`
 }
 
 const (
@@ -66,30 +65,20 @@ func describe(in input) (policy.Action, error) {
 	if _, err := check(in); err != nil {
 		return policy.Action{}, err
 	}
-	if in.Path == "" {
-		in.Path = "."
-	}
-	return policy.Action{Reads: []string{in.Path}}, nil
+	return policy.Action{Reads: []string{cmp.Or(in.Path, ".")}}, nil
 }
 
 // A query is a validated input.
 type query struct {
 	pattern *pattern
-	path    string // as given; "" means the working folder
-	include string
-	globs   *ignore.List // of include; nil for every file
+	path    string       // as given; "" means the working folder
+	globs   *ignore.List // to include; nil for every file
 	output  outputMode
 	context int
 	limit   int
 }
 
-// root returns the path to search.
-func (q query) root() string {
-	if q.path == "" {
-		return "."
-	}
-	return q.path
-}
+func (q query) root() string { return cmp.Or(q.path, ".") }
 
 type outputMode string
 
@@ -101,45 +90,33 @@ const (
 
 // check validates the arguments. Its errors are for the model.
 func check(in input) (query, error) {
-	q := query{path: in.Path, include: strings.TrimSpace(in.Include), context: in.Context, limit: defaultLimit}
+	q := query{path: in.Path, output: cmp.Or(in.Output, outputFiles), context: in.Context, limit: defaultLimit}
 	if in.Limit != nil {
 		q.limit = min(*in.Limit, maxLimit)
 	}
 	if q.limit < 1 {
-		return query{}, argumentError("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
+		return query{}, fmt.Errorf("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
 	}
 	if q.context < 0 || q.context > maxContext {
-		return query{}, argumentError("context is %d; it must be from 0 to %d", q.context, maxContext)
+		return query{}, fmt.Errorf("context is %d; it must be from 0 to %d", q.context, maxContext)
 	}
-	switch q.output = outputMode(in.Output); q.output {
-	case outputFiles, outputContent, outputCount:
-	case "":
-		q.output = outputFiles
-	default:
-		return query{}, argumentError("output_mode %q is unknown; modes are files, content, count", in.Output)
+	if !slices.Contains([]outputMode{outputFiles, outputContent, outputCount}, q.output) {
+		return query{}, fmt.Errorf("output_mode %q is unknown; modes are files, content, count", q.output)
 	}
-	letters := letterCase(in.Case)
-	switch letters {
-	case sensitive, insensitive, smart:
-	case "":
-		letters = sensitive
-	default:
-		return query{}, argumentError("case %q is unknown; it is sensitive, insensitive or smart", in.Case)
+	letters := cmp.Or(in.Case, sensitive)
+	if !slices.Contains([]letterCase{sensitive, insensitive, smart}, letters) {
+		return query{}, fmt.Errorf("case %q is unknown; it is sensitive, insensitive or smart", letters)
 	}
 	var err error
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
 		return query{}, err
 	}
-	if q.include != "" {
-		if q.globs, err = ignore.ParseGlob(q.include); err != nil {
-			return query{}, argumentError("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
+	if include := strings.TrimSpace(in.Include); include != "" {
+		if q.globs, err = ignore.ParseGlob(include); err != nil {
+			return query{}, fmt.Errorf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
 		}
 	}
 	return q, nil
-}
-
-func argumentError(format string, args ...any) error {
-	return &tools.ArgumentError{Msg: fmt.Sprintf(format, args...)}
 }
 
 // run runs in the worker, inside the sandbox.
@@ -155,27 +132,18 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is neither a file nor a folder; choose another path", q.root())
 	}
+	f, err := tools.OpenNonblocking(q.root())
+	if err != nil {
+		return nil, explain(q.root(), err)
+	}
+	f.Close()
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	found, err := search(ctx, q, info.IsDir())
 	if err != nil {
 		return nil, err
 	}
-	text, err := answer(ctx, q, found, !info.IsDir())
-	if err != nil {
-		return nil, err
-	}
-	return tools.Text(text), nil
-}
-
-// search returns the matching files.
-func search(ctx context.Context, q query, folder bool) (*results, error) {
-	f, err := openNonblocking(q.root())
-	if err != nil {
-		return nil, explain(q.root(), err)
-	}
-	f.Close()
-	return searchTree(ctx, q, folder)
+	return tools.Text(answer(ctx, q, found, !info.IsDir())), nil
 }
 
 // explain returns an error of the file system in a form for the model.
@@ -190,21 +158,5 @@ func explain(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by its owner and mode; choose another path", path)
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
-
-// oneLine returns name, quoted if it contains newlines or other control characters,
-// so that it cannot look like several names.
-func oneLine(name string) string {
-	plain := utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && !unicode.IsControl(r)
-	}
-	if plain {
-		return name
-	}
-	return strconv.Quote(name)
+	return fmt.Errorf("%s: %w", path, tools.Reason(err))
 }

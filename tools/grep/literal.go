@@ -32,14 +32,11 @@ func requiredLiterals(re *syntax.Regexp) (l *literals, whole bool) {
 	if best == nil {
 		return nil, false
 	}
-	l = &literals{}
-	for _, p := range best {
-		l.fold = l.fold || p.fold
-	}
+	l = &literals{fold: slices.ContainsFunc(best, func(p piece) bool { return p.fold })}
 	for _, p := range best {
 		text := p.text
 		if l.fold {
-			if text = longestSafe(asciiLower(p.text)); text != p.text {
+			if text = longestSafe(p.text); text != p.text {
 				whole = false
 			}
 			whole = whole && p.fold
@@ -54,26 +51,18 @@ func requiredLiterals(re *syntax.Regexp) (l *literals, whole bool) {
 }
 
 // longestSafe returns the longest part of s whose letters are ASCII and fold to ASCII
-// letters only. It excludes k and s because of the Kelvin sign and the long s.
+// letters only, in lower case. It excludes k and s because of the Kelvin sign and the
+// long s.
 func longestSafe(s string) string {
 	var best string
 	for part := range strings.FieldsFuncSeq(s, func(r rune) bool {
-		return r >= utf8.RuneSelf || r == 'k' || r == 's'
+		return r >= utf8.RuneSelf || strings.ContainsRune("ksKS", r)
 	}) {
 		if len(part) > len(best) {
 			best = part
 		}
 	}
-	return best
-}
-
-func asciiLower(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
+	return strings.ToLower(best)
 }
 
 // A piece is literal text. With fold, case is ignored.
@@ -198,7 +187,6 @@ func sequence(subs []*syntax.Regexp) requirement {
 	return requirement{needed: best}
 }
 
-// join returns every piece of a followed by every piece of b.
 func join(a, b []piece) ([]piece, bool) {
 	if b == nil || len(a)*len(b) > maxPieces {
 		return nil, false
@@ -229,7 +217,7 @@ func worth(pieces []piece) int {
 	for _, p := range pieces {
 		text := p.text
 		if p.fold {
-			text = longestSafe(asciiLower(text))
+			text = longestSafe(text)
 		}
 		shortest = min(shortest, len(text))
 	}
@@ -242,7 +230,6 @@ func worth(pieces []piece) int {
 // frequent lists the most frequent characters of source code, in order.
 const frequent = " etanriosl\tcdupm.h_gf,()b-\"0y=v1:w/x;'k2I*TSA>CE3{}"
 
-// rarest returns the offset of the least frequent byte in s.
 func rarest(s string) int {
 	best, rank := 0, -1
 	for i := range len(s) {

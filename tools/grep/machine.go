@@ -47,45 +47,45 @@ func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
 	return p, nil
 }
 
-// classify divides all characters into classes.
 func (p *program) classify() {
-	sets := map[string]*syntax.Inst{} // instructions that match different sets
-	words, newline := false, syntax.Inst{Op: syntax.InstRune1, Rune: []rune{'\n'}}
+	sets := []*syntax.Inst{{Op: syntax.InstRune1, Rune: []rune{'\n'}}} // different sets that are told apart
+	known := map[string]bool{}
+	words := false
 	for i := range p.insts {
 		switch in := &p.insts[i]; in.Op {
 		case syntax.InstRune, syntax.InstRune1:
-			sets[setKey(in)] = in
+			if key := setKey(in); !known[key] {
+				known[key] = true
+				sets = append(sets, in)
+			}
 		case syntax.InstEmptyWidth:
 			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary
 			words = words || syntax.EmptyOp(in.Arg)&boundary != 0
 		}
 	}
-	borders := []rune{0, '\n', '\n' + 1}
+	if words {
+		sets = append(sets, &syntax.Inst{Op: syntax.InstRune, Rune: wordRunes()})
+	}
+	borders := []rune{0}
 	for _, in := range sets {
 		borders = append(borders, bordersOf(in)...)
-	}
-	if words {
-		table := wordRunes()
-		for i := 0; i < len(table); i += 2 {
-			borders = append(borders, table[i], table[i+1]+1)
-		}
 	}
 	slices.Sort(borders)
 	borders = slices.Compact(borders)
 
-	known := map[string]uint16{}
+	classes := map[string]uint16{} // by the sets that contain the class
 	for _, r := range borders {
 		if r > unicode.MaxRune {
 			continue
 		}
-		signature := []byte{bit(newline.MatchRune(r)), bit(words && isWord(r))}
-		for _, in := range sortedSets(sets) {
+		var signature []byte
+		for _, in := range sets {
 			signature = append(signature, bit(in.MatchRune(r)))
 		}
-		class, ok := known[string(signature)]
+		class, ok := classes[string(signature)]
 		if !ok {
 			class = uint16(len(p.samples))
-			known[string(signature)] = class
+			classes[string(signature)] = class
 			p.samples = append(p.samples, r)
 		}
 		if n := len(p.classes); n > 0 && p.classes[n-1] == class {
@@ -107,19 +107,6 @@ func setKey(in *syntax.Inst) string {
 		key = binary.BigEndian.AppendUint32(key, uint32(r))
 	}
 	return string(key)
-}
-
-func sortedSets(sets map[string]*syntax.Inst) []*syntax.Inst {
-	keys := make([]string, 0, len(sets))
-	for k := range sets {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	all := make([]*syntax.Inst, len(keys))
-	for i, k := range keys {
-		all[i] = sets[k]
-	}
-	return all
 }
 
 // bordersOf returns the borders of the ranges that in matches.
@@ -148,7 +135,6 @@ func bit(b bool) byte {
 	return 0
 }
 
-// class returns the class of r.
 func (p *program) class(r rune) uint16 {
 	i, found := slices.BinarySearch(p.starts, r)
 	if !found {
@@ -170,11 +156,7 @@ type machine struct {
 	stop func() bool // called now and then; if true, the search ends without a match
 	made int         // steps that were not cached
 
-	// Scratch space.
-	seen  []uint32 // by instruction: the round in which it was reached
-	round uint32
-	stack []uint32
-	reach []uint32
+	ready threads // scratch space
 }
 
 // A state is the set of active instructions, and the kind of the previous character.
@@ -191,13 +173,9 @@ const (
 	atStart               // the state at the start of the text
 )
 
-// maxMachine is the maximum size of a machine's cache in bytes. A larger cache is
-// cleared.
-const maxMachine = 8 << 20
-
 // machine returns a machine for p. A search ends early when stop returns true.
 func (p *program) machine(stop func() bool) *machine {
-	m := &machine{program: p, stop: stop, seen: make([]uint32, len(p.insts))}
+	m := &machine{program: p, stop: stop, ready: p.threads()}
 	m.reset()
 	return m
 }
@@ -259,7 +237,8 @@ func (m *machine) find(text []byte) int {
 // step computes the state after at for class. It may clear the cache, which changes
 // the numbers of states.
 func (m *machine) step(at uint32, class uint16) uint32 {
-	if m.size > maxMachine {
+	const most = 8 << 20 // bytes
+	if m.size > most {
 		s := m.states[at]
 		m.reset()
 		at = m.state(s.pcs, s.before, s.first)
@@ -277,56 +256,26 @@ func (m *machine) step(at uint32, class uint16) uint32 {
 // advance returns the state after s for the character r.
 func (m *machine) advance(s state, r rune) uint32 {
 	holds := assertions(s, r)
-	m.round++
-	m.reach = m.reach[:0]
+	m.ready.clear()
 	for _, pc := range s.pcs {
-		if m.follow(pc, holds) {
+		m.ready.add(thread{pc: pc}, holds)
+	}
+	m.ready.add(thread{pc: m.start}, holds) // a match can begin anywhere
+	var out []uint32
+	for _, t := range m.ready.list {
+		in := &m.insts[t.pc]
+		if in.Op == syntax.InstMatch {
 			return matched
 		}
-	}
-	if m.follow(m.start, holds) { // a match can begin anywhere
-		return matched
+		if r >= 0 && in.MatchRune(r) {
+			out = append(out, in.Out)
+		}
 	}
 	if r == runeEnd {
 		return atStart
 	}
-	out := make([]uint32, 0, len(m.reach))
-	for _, pc := range m.reach {
-		if r >= 0 && m.insts[pc].MatchRune(r) {
-			out = append(out, m.insts[pc].Out)
-		}
-	}
 	slices.Sort(out)
 	return m.state(slices.Compact(out), r, false)
-}
-
-// follow adds to m.reach the instructions that consume a character and are reachable
-// from pc without one. It reports whether a match is reachable.
-func (m *machine) follow(pc uint32, holds syntax.EmptyOp) bool {
-	m.stack = append(m.stack[:0], pc)
-	for len(m.stack) > 0 {
-		pc := m.stack[len(m.stack)-1]
-		m.stack = m.stack[:len(m.stack)-1]
-		if m.seen[pc] == m.round {
-			continue
-		}
-		m.seen[pc] = m.round
-		switch in := &m.insts[pc]; in.Op {
-		case syntax.InstMatch:
-			return true
-		case syntax.InstAlt, syntax.InstAltMatch:
-			m.stack = append(m.stack, in.Arg, in.Out)
-		case syntax.InstCapture, syntax.InstNop:
-			m.stack = append(m.stack, in.Out)
-		case syntax.InstEmptyWidth:
-			if need := syntax.EmptyOp(in.Arg); need&^holds == 0 {
-				m.stack = append(m.stack, in.Out)
-			}
-		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-			m.reach = append(m.reach, pc)
-		}
-	}
-	return false
 }
 
 // assertions returns the assertions that hold between s and the character r.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"toolgate/tools"
 )
 
 // A pattern is a compiled regular expression. It may be used concurrently.
@@ -32,17 +30,15 @@ const (
 	smart       letterCase = "smart" // insensitive unless the pattern has a capital letter
 )
 
-// maxPattern is the maximum length of a regular expression in bytes.
-const maxPattern = 32 << 10
-
 // compile compiles expr. Without multiline, no match spans several lines. Its errors
 // are for the model.
 func compile(expr string, letters letterCase, multiline bool) (*pattern, error) {
 	if strings.TrimSpace(expr) == "" {
-		return nil, &tools.ArgumentError{Msg: "pattern must not be empty; give a regular expression"}
+		return nil, errors.New("pattern must not be empty; give a regular expression")
 	}
-	if len(expr) > maxPattern {
-		return nil, argumentError("pattern has %d bytes, more than %d; use a shorter one", len(expr), maxPattern)
+	const most = 32 << 10 // bytes
+	if len(expr) > most {
+		return nil, fmt.Errorf("pattern has %d bytes, more than %d; use a shorter one", len(expr), most)
 	}
 	// Without OneLine, ^ and $ match at the ends of lines.
 	flags := syntax.Perl &^ syntax.OneLine
@@ -73,7 +69,6 @@ func compile(expr string, letters letterCase, multiline bool) (*pattern, error) 
 	return p, nil
 }
 
-// hasCapital reports whether expr contains a literal capital letter.
 func hasCapital(expr string) bool {
 	escaped := false
 	for _, r := range expr {
@@ -87,9 +82,9 @@ func hasCapital(expr string) bool {
 
 // syntaxError returns an error of package syntax with a hint for the model.
 func syntaxError(err error) error {
-	var se *syntax.Error
-	if !errors.As(err, &se) {
-		return &tools.ArgumentError{Msg: fmt.Sprintf("pattern: %v", err)}
+	se, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
+		return fmt.Errorf("pattern: %w", err)
 	}
 	hint := `put \ before characters that are meant literally`
 	switch se.Code {
@@ -100,7 +95,7 @@ func syntaxError(err error) error {
 	case syntax.ErrLarge, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth:
 		hint = "use a smaller expression; repetitions go up to 1000"
 	}
-	return argumentError("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)
+	return fmt.Errorf("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)
 }
 
 // mentions reports whether such is true for re or any part of it.
@@ -127,7 +122,7 @@ func withinLine(re *syntax.Regexp) (*syntax.Regexp, error) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if slices.Contains(re.Rune, '\n') {
-			return nil, argumentError(`pattern holds \n, but each match lies within one line; set multiline to true`)
+			return nil, errors.New(`pattern holds \n, but each match lies within one line; set multiline to true`)
 		}
 	case syntax.OpCharClass:
 		re.Rune = without(re.Rune, '\n')

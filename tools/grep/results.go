@@ -1,11 +1,11 @@
 package grep
 
 import (
-	"container/heap"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,12 +29,13 @@ func before(a, b match) int {
 type results struct {
 	limit int
 
-	mu         sync.Mutex
-	kept       oldestFirst
-	total      int
-	unreadable int
-	tooLong    int  // files that were searched only in part
-	stopped    bool // the search was stopped early
+	unreadable atomic.Int64 // files and folders
+	tooLong    atomic.Int64 // files that were searched only in part
+
+	mu      sync.Mutex
+	kept    []match // the newest, and up to limit others
+	total   int
+	stopped bool // the search was stopped early
 }
 
 // add counts the file at path, and keeps it if it is among the newest. shown is its
@@ -48,45 +49,20 @@ func (r *results) add(path, shown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total++
-	switch {
-	case len(r.kept) < r.limit:
-		heap.Push(&r.kept, m)
-	case before(m, r.kept[0]) < 0:
-		r.kept[0] = m
-		heap.Fix(&r.kept, 0)
+	if r.kept = append(r.kept, m); len(r.kept) == 2*r.limit {
+		r.trim()
 	}
 }
 
-// failed counts a file or folder that could not be read.
-func (r *results) failed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unreadable++
-}
-
-// incomplete counts a file that was searched only in part.
-func (r *results) incomplete() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tooLong++
+// trim sorts the kept files and drops all but the newest.
+func (r *results) trim() {
+	slices.SortFunc(r.kept, before)
+	r.kept = r.kept[:min(len(r.kept), r.limit)]
 }
 
 func (r *results) newest() []match {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(slices.Values(r.kept), before)
-}
-
-// oldestFirst is a heap with the oldest match at the top.
-type oldestFirst []match
-
-func (h oldestFirst) Len() int           { return len(h) }
-func (h oldestFirst) Less(i, j int) bool { return before(h[i], h[j]) > 0 }
-func (h oldestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *oldestFirst) Push(x any)        { *h = append(*h, x.(match)) }
-func (h *oldestFirst) Pop() any {
-	last := len(*h) - 1
-	m := (*h)[last]
-	*h = (*h)[:last]
-	return m
+	r.trim()
+	return r.kept
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -15,7 +16,8 @@ import (
 type searcher struct {
 	pattern *pattern
 	machine *machine
-	finder  *finder // for the literals that the pattern requires; nil if there are none
+	finder  *finder     // for the literals that the pattern requires; nil if there are none
+	spans   *spanFinder // for matches over several lines; nil without them
 	buf     []byte
 }
 
@@ -31,17 +33,18 @@ const (
 	maxWhole = 64 << 20
 )
 
-// newSearcher returns a searcher for p that ends when ctx does.
 func newSearcher(ctx context.Context, p *pattern) *searcher {
 	stop := func() bool { return ctx.Err() != nil }
 	s := &searcher{pattern: p, machine: p.program.machine(stop), buf: make([]byte, bufferSize)}
 	if p.required != nil {
 		s.finder = p.required.finder()
 	}
+	if p.multiline {
+		s.spans = p.program.spans(stop)
+	}
 	return s
 }
 
-// matches reports whether the text in r matches.
 func (s *searcher) matches(ctx context.Context, r io.Reader, named bool) (bool, error) {
 	if s.pattern.multiline {
 		text, err := s.whole(r, named)
@@ -150,6 +153,19 @@ func (s *searcher) whole(r io.Reader, named bool) ([]byte, error) {
 	return text, nil
 }
 
+// lines yields the matching lines of block.
+func (s *searcher) lines(block []byte) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for from := 0; from < len(block); {
+			start, end := s.line(block, from)
+			if start < 0 || !yield(start, end) {
+				return
+			}
+			from = end + 1
+		}
+	}
+}
+
 // line returns where the first line of block at from or later that matches
 // starts and ends, -1 when there is none. From is the start of a line. The end
 // is that of its text.
@@ -186,7 +202,6 @@ func lineAround(block []byte, at int) (start, end int) {
 	return start, len(block)
 }
 
-// inText reports whether there is a match in text.
 func (s *searcher) inText(text []byte) bool {
 	if len(text) == 0 {
 		return false

@@ -1,6 +1,7 @@
 package grep
 
 import (
+	"iter"
 	"regexp/syntax"
 	"unicode/utf8"
 )
@@ -13,8 +14,10 @@ type spanFinder struct {
 	stop  func() bool // called now and then; if true, the search ends without a match
 	taken int         // characters
 
-	// The threads for the current and the next character, in order of preference.
-	now, next threads
+	// The threads in order of preference: those before the current character, and
+	// those that are to consume it.
+	waiting []thread
+	ready   threads
 }
 
 // A thread is an instruction to run, and the start of the match.
@@ -23,11 +26,17 @@ type thread struct {
 	start int
 }
 
+// threads are the threads of a program that are to consume a character or have
+// reached a match.
 type threads struct {
-	list []thread
-	seen []uint32 // by instruction: the round in which it was added
-	// round counts characters.
+	insts []syntax.Inst
+	list  []thread
+	seen  []uint32 // by instruction: the round in which it was reached
 	round uint32
+}
+
+func (p *program) threads() threads {
+	return threads{insts: p.insts, seen: make([]uint32, len(p.insts))}
 }
 
 func (t *threads) clear() {
@@ -35,66 +44,77 @@ func (t *threads) clear() {
 	t.round++
 }
 
-func (p *program) spans(stop func() bool) *spanFinder {
-	n := len(p.insts)
-	return &spanFinder{
-		program: p,
-		stop:    stop,
-		now:     threads{seen: make([]uint32, n)},
-		next:    threads{seen: make([]uint32, n)},
+// add adds the instructions that x reaches without consuming a character, in order of
+// preference.
+func (t *threads) add(x thread, holds syntax.EmptyOp) {
+	if t.seen[x.pc] == t.round {
+		return
 	}
+	t.seen[x.pc] = t.round
+	switch in := &t.insts[x.pc]; in.Op {
+	case syntax.InstAlt, syntax.InstAltMatch:
+		t.add(thread{in.Out, x.start}, holds)
+		t.add(thread{in.Arg, x.start}, holds)
+	case syntax.InstCapture, syntax.InstNop:
+		t.add(thread{in.Out, x.start}, holds)
+	case syntax.InstEmptyWidth:
+		if syntax.EmptyOp(in.Arg)&^holds == 0 {
+			t.add(thread{in.Out, x.start}, holds)
+		}
+	case syntax.InstFail:
+	default:
+		t.list = append(t.list, x)
+	}
+}
+
+func (p *program) spans(stop func() bool) *spanFinder {
+	return &spanFinder{program: p, stop: stop, ready: p.threads()}
 }
 
 // find returns the first match in text at or after from with Perl's semantics: the
 // leftmost, then the preferred one.
 func (f *spanFinder) find(text []byte, from int) (start, end int, ok bool) {
-	f.now.clear()
-	f.next.clear()
+	f.waiting = f.waiting[:0]
 	before := state{before: '\n', first: true}
 	if from > 0 {
-		r, _ := lastRune(text[:from])
-		before = state{before: r}
+		before = state{}
+		before.before, _ = utf8.DecodeLastRune(text[:from])
 	}
 	for at := from; ; {
-		r, size := rune(runeEnd), 0
-		if at < len(text) {
-			r, size = firstRune(text[at:])
-		}
+		r, size := firstRune(text[at:])
 		if f.taken++; f.taken%4096 == 0 && f.stop() {
 			return 0, 0, false
 		}
 		holds := assertions(before, r)
+		f.ready.clear()
+		for _, t := range f.waiting {
+			f.ready.add(t, holds)
+		}
 		if !ok {
-			f.add(&f.now, thread{f.start, at}, holds)
+			f.ready.add(thread{f.start, at}, holds)
 		}
-		if len(f.now.list) == 0 && ok {
-			return start, end, true
-		}
-		f.next.clear()
-		for _, t := range f.now.list {
+		f.waiting = f.waiting[:0]
+		for _, t := range f.ready.list {
 			in := &f.insts[t.pc]
 			if in.Op == syntax.InstMatch {
 				start, end, ok = t.start, at, true
 				break // what follows is less preferred
 			}
 			if r >= 0 && in.MatchRune(r) {
-				// Assertions after this character are checked once the next
-				// character is known.
-				f.next.list = append(f.next.list, thread{in.Out, t.start})
+				f.waiting = append(f.waiting, thread{in.Out, t.start})
 			}
 		}
-		if r == runeEnd {
+		if r == runeEnd || ok && len(f.waiting) == 0 {
 			return start, end, ok
 		}
 		at += size
 		before = state{before: r}
-		f.advanceThreads(text, at, before)
 	}
 }
 
 // all yields the matches in text from left to right. A match does not begin after the
 // last newline.
-func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
+func (f *spanFinder) all(text []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for from := 0; from < len(text); {
 			start, end, ok := f.find(text, from)
@@ -111,57 +131,14 @@ func (f *spanFinder) all(text []byte) func(yield func(start, end int) bool) {
 	}
 }
 
-// advanceThreads makes the threads of the next character the current ones.
-func (f *spanFinder) advanceThreads(text []byte, at int, before state) {
-	r := rune(runeEnd)
-	if at < len(text) {
-		r, _ = firstRune(text[at:])
-	}
-	holds := assertions(before, r)
-	f.now.clear()
-	for _, t := range f.next.list {
-		f.add(&f.now, t, holds)
-	}
-}
-
-// add adds the instructions that a thread reaches without consuming a character.
-func (f *spanFinder) add(to *threads, t thread, holds syntax.EmptyOp) {
-	if to.seen[t.pc] == to.round {
-		return
-	}
-	to.seen[t.pc] = to.round
-	switch in := &f.insts[t.pc]; in.Op {
-	case syntax.InstAlt, syntax.InstAltMatch:
-		f.add(to, thread{in.Out, t.start}, holds)
-		f.add(to, thread{in.Arg, t.start}, holds)
-	case syntax.InstCapture, syntax.InstNop:
-		f.add(to, thread{in.Out, t.start}, holds)
-	case syntax.InstEmptyWidth:
-		if syntax.EmptyOp(in.Arg)&^holds == 0 {
-			f.add(to, thread{in.Out, t.start}, holds)
-		}
-	case syntax.InstFail:
-	default:
-		to.list = append(to.list, t)
-	}
-}
-
-// firstRune returns the first character of b and its size, or runeInvalid for a byte
-// that is not valid UTF-8.
+// firstRune returns the first character of b and its size: runeInvalid for a byte that
+// is not valid UTF-8, runeEnd if b is empty.
 func firstRune(b []byte) (rune, int) {
-	if b[0] < utf8.RuneSelf {
-		return rune(b[0]), 1
-	}
 	r, size := utf8.DecodeRune(b)
-	if r == utf8.RuneError && size == 1 {
-		r = runeInvalid
-	}
-	return r, size
-}
-
-func lastRune(b []byte) (rune, int) {
-	r, size := utf8.DecodeLastRune(b)
-	if r == utf8.RuneError && size == 1 {
+	switch {
+	case size == 0:
+		r = runeEnd
+	case r == utf8.RuneError && size == 1:
 		r = runeInvalid
 	}
 	return r, size

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,10 +13,10 @@ import (
 	"sync"
 
 	"toolgate/internal/ignore"
+	"toolgate/tools"
 )
 
-// searchTree searches a file or a tree.
-func searchTree(ctx context.Context, q query, folder bool) (*results, error) {
+func search(ctx context.Context, q query, folder bool) (*results, error) {
 	found := &results{limit: q.limit}
 	root := q.root()
 	if !folder {
@@ -76,7 +77,7 @@ type walk struct {
 	mu      sync.Mutex
 	more    *sync.Cond // signals that a task was added or that the last one ended
 	waiting []task
-	busy    int // tasks in progress
+	left    int // tasks that are waiting or in progress
 }
 
 // A task is a folder to traverse.
@@ -94,45 +95,29 @@ func (w *walk) push(t task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = append(w.waiting, t)
+	w.left++
 	w.more.Signal()
 }
 
-// take returns the next task; ok is false if there are no more.
-func (w *walk) take() (t task, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.waiting) == 0 {
-		if w.busy == 0 {
-			return task{}, false
-		}
-		w.more.Wait()
-	}
-	last := len(w.waiting) - 1
-	t = w.waiting[last]
-	w.waiting[last] = task{}
-	w.waiting = w.waiting[:last]
-	w.busy++
-	return t, true
-}
-
-func (w *walk) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.busy--
-	if w.busy == 0 && len(w.waiting) == 0 {
-		w.more.Broadcast()
-	}
-}
-
+// work carries out tasks until none is left.
 func (w *walk) work(ctx context.Context) {
 	s := newSearcher(ctx, w.pattern)
-	for {
-		t, ok := w.take()
-		if !ok {
-			return
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.left > 0 {
+		last := len(w.waiting) - 1
+		if last < 0 {
+			w.more.Wait()
+			continue
 		}
+		t := w.waiting[last]
+		w.waiting = slices.Delete(w.waiting, last, last+1)
+		w.mu.Unlock()
 		w.folder(ctx, t, s)
-		w.end()
+		w.mu.Lock()
+		if w.left--; w.left == 0 {
+			w.more.Broadcast()
+		}
 	}
 }
 
@@ -140,7 +125,7 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	const batch = 1024
 	f, err := os.Open(t.path)
 	if err != nil {
-		w.found.failed()
+		w.found.unreadable.Add(1)
 		return
 	}
 	defer f.Close()
@@ -148,7 +133,10 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	for ctx.Err() == nil {
 		entries, err := f.ReadDir(batch)
 		if rules == nil {
-			rules = t.rules(nameTest(entries, len(entries) < batch))
+			all := len(entries) < batch
+			rules = t.rules(func(name string) bool {
+				return !all || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
+			})
 		}
 		for _, e := range entries {
 			if ctx.Err() != nil {
@@ -160,17 +148,9 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 			return
 		}
 		if err != nil {
-			w.found.failed()
+			w.found.unreadable.Add(1)
 			return
 		}
-	}
-}
-
-// nameTest returns a function that reports whether a name may be in a folder, given
-// its entries, or only some of them if all is false.
-func nameTest(entries []os.DirEntry, all bool) func(name string) bool {
-	return func(name string) bool {
-		return !all || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
 	}
 }
 
@@ -179,29 +159,22 @@ func (w *walk) entry(ctx context.Context, t task, rules *ignore.Dir, e os.DirEnt
 	if w.isExcluded(t, rules, name, e.IsDir()) {
 		return
 	}
-	path := filepath.Join(t.path, name)
+	full := filepath.Join(t.path, name)
 	shown := filepath.Join(t.shown, name)
 	switch {
 	case e.IsDir():
 		enter := func(has func(string) bool) *ignore.Dir { return rules.Enter(name, has) }
-		w.push(task{path: path, shown: shown, below: slashJoin(t.below, name), rules: enter})
+		w.push(task{path: full, shown: shown, below: path.Join(t.below, name), rules: enter})
 	case e.Type().IsRegular():
-		searchFile(ctx, s, w.found, path, shown, false)
+		searchFile(ctx, s, w.found, full, shown, false)
 	}
-}
-
-func slashJoin(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
 }
 
 // isExcluded reports whether an entry is not searched. The include pattern takes
 // precedence, then the ignore rules, then the leading dot of hidden names.
 func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool {
 	if w.globs != nil {
-		switch v := w.globs.Match(slashJoin(t.below, name), dir); {
+		switch v := w.globs.Match(path.Join(t.below, name), dir); {
 		case v == ignore.Ignored: // include matches
 			return false
 		case v == ignore.Included, !dir && !w.globs.OnlyNegated():
@@ -220,18 +193,18 @@ func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool
 // searchFile adds the file at path to found if it matches. A binary file does not
 // match unless the caller named it.
 func searchFile(ctx context.Context, s *searcher, found *results, path, shown string, named bool) {
-	f, err := openNonblocking(path)
+	f, err := tools.OpenNonblocking(path)
 	if err != nil {
-		found.failed()
+		found.unreadable.Add(1)
 		return
 	}
 	defer f.Close()
 	ok, err := s.matches(ctx, f, named)
 	switch {
 	case errors.Is(err, errTooLong):
-		found.incomplete()
+		found.tooLong.Add(1)
 	case err != nil && ctx.Err() == nil:
-		found.failed()
+		found.unreadable.Add(1)
 	}
 	if ok {
 		found.add(path, shown)

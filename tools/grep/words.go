@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 )
 
 // The members of the Unicode classes \w, \d and \s. In package regexp they are ASCII
@@ -37,10 +36,9 @@ func inClass(class []rune, r rune) bool {
 // wordRunes returns the class of \w.
 var wordRunes = sync.OnceValue(func() []rune { return parseClass("[" + wordClass + "]") })
 
-// notWord, notDigit and notSpace are \W, \D and \S as members of a class.
+// notWord and notSpace are \W and \S as members of a class.
 var (
 	notWord  = sync.OnceValue(func() string { return members(parseClass("[^" + wordClass + "]")) })
-	notDigit = sync.OnceValue(func() string { return `\P{Nd}` })
 	notSpace = sync.OnceValue(func() string { return members(parseClass("[^" + spaceClass + "]")) })
 )
 
@@ -65,7 +63,7 @@ var shorthands = map[byte]shorthand{
 	'd': {func() string { return digitClass }, "[" + digitClass + "]"},
 	's': {func() string { return spaceClass }, "[" + spaceClass + "]"},
 	'W': {notWord, "[^" + wordClass + "]"},
-	'D': {notDigit, "[^" + digitClass + "]"},
+	'D': {func() string { return `\P{Nd}` }, "[^" + digitClass + "]"},
 	'S': {notSpace, "[^" + spaceClass + "]"},
 }
 
@@ -147,11 +145,4 @@ func unicodeEscape(s string) (hex string, n int) {
 	return "", 0
 }
 
-func isHex(s string) bool {
-	for _, r := range s {
-		if !unicode.Is(unicode.ASCII_Hex_Digit, r) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == "" }

@@ -52,8 +52,5 @@ func describeScript(in scriptInput) (policy.Action, error) {
 }
 
 func (h *host) runScript(ctx context.Context, call *tools.Call, in scriptInput) (*mcp.CallToolResult, error) {
-	if _, err := describeScript(in); err != nil {
-		return nil, err
-	}
 	return h.runShell(ctx, call, in.shell())
 }

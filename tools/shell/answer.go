@@ -86,7 +86,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 		tools.MarkDenied(res, g.denied)
 	}
 	if g.session != nil && !g.finished {
-		tools.MarkSession(res, g.session.idText())
+		tools.MarkSession(res, fmt.Sprint(g.session.id))
 	}
 	return res
 }

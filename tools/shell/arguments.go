@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -26,7 +27,6 @@ func (commandArgument) EditSchema(s *jsonschema.Schema) {
 	*s = jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: s.Description}
 }
 
-// UnmarshalJSON accepts an array of strings or a string.
 func (c *commandArgument) UnmarshalJSON(b []byte) error {
 	*c = commandArgument{} // a repeated key replaces the value
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
@@ -50,7 +50,6 @@ func (c commandArgument) describe() ([]string, error) {
 	return c.argv, noNUL(c.argv)
 }
 
-// text returns the command for people.
 func (c commandArgument) text() string {
 	if c.script != "" {
 		return c.script
@@ -89,11 +88,9 @@ func shellName(asked string) string {
 }
 
 func noNUL(argv []string) error {
-	for _, a := range argv {
-		if strings.Contains(a, "\x00") {
-			return errors.New("the command holds a NUL character, which no program can be given; " +
-				"write it as \\0 to a program that knows escapes")
-		}
+	if slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, "\x00") }) {
+		return errors.New("the command holds a NUL character, which no program can be given; " +
+			"write it as \\0 to a program that knows escapes")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,7 +20,8 @@ type capture struct {
 
 	mu      sync.Mutex
 	head    []byte // the first bytes, at most limit
-	tail    ring   // the last bytes after head, at most limit
+	limit   int    // of head and of tail
+	tail    []byte // the last bytes after head, and up to limit bytes before them
 	file    *spool // nil until head is full, and if open failed
 	total   int64  // bytes printed so far
 	lines   int64  // newlines among them
@@ -29,7 +31,7 @@ type capture struct {
 
 // newCapture returns a capture that keeps up to limit bytes at either end in memory.
 func newCapture(limit int, open func() (*spool, error)) *capture {
-	return &capture{head: make([]byte, 0, min(limit, 4096)), tail: ring{limit: limit}, open: open}
+	return &capture{head: make([]byte, 0, min(limit, 4096)), limit: limit, open: open}
 }
 
 // Write adds output. It never fails: output that cannot be kept is only counted.
@@ -42,14 +44,17 @@ func (c *capture) Write(p []byte) (int, error) {
 	if n > 0 {
 		c.begun = p[n-1] != '\n'
 	}
-	if room := c.tail.limit - len(c.head); room > 0 {
+	if room := c.limit - len(c.head); room > 0 {
 		k := min(room, len(p))
 		c.head = append(c.head, p[:k]...)
 		p = p[k:]
 	}
 	if len(p) > 0 {
 		c.spill(p)
-		c.tail.write(p)
+		c.tail = append(c.tail, p[max(0, len(p)-c.limit):]...)
+		if len(c.tail) > 2*c.limit {
+			c.tail = slices.Delete(c.tail, 0, len(c.tail)-c.limit)
+		}
 	}
 	if c.changed != nil {
 		close(c.changed)
@@ -90,8 +95,11 @@ func (c *capture) nextKept(from int64) int64 {
 	if len(c.part(from, c.total)) > 0 {
 		return from
 	}
-	return max(from, c.total-int64(c.tail.len()))
+	return max(from, c.total-int64(len(c.last())))
 }
+
+// last returns the last bytes after head, at most limit.
+func (c *capture) last() []byte { return c.tail[max(0, len(c.tail)-c.limit):] }
 
 // more returns a channel that is closed when there is more output.
 func (c *capture) more() <-chan struct{} {
@@ -103,7 +111,6 @@ func (c *capture) more() <-chan struct{} {
 	return c.changed
 }
 
-// close removes the file.
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,8 +144,9 @@ func (c *capture) part(from, to int64) []byte {
 	if from < int64(len(c.head)) {
 		return c.head[from:min(to, int64(len(c.head)))]
 	}
-	if first := c.total - int64(c.tail.len()); from >= first {
-		return c.tail.bytes()[from-first : to-first]
+	last := c.last()
+	if first := c.total - int64(len(last)); from >= first {
+		return last[from-first : to-first]
 	}
 	if c.file != nil {
 		return c.file.read(from, to)
@@ -180,41 +188,4 @@ var zeros = lazyregexp.New("\x00+")
 // U+FFFD.
 func readable(b []byte) string {
 	return zeros.ReplaceAllString(strings.ToValidUTF8(string(b), "\uFFFD"), "\uFFFD")
-}
-
-// A ring keeps the last limit bytes written to it.
-type ring struct {
-	limit int
-	buf   []byte
-	next  int // index for the next byte once buf is full
-}
-
-func (r *ring) len() int { return len(r.buf) }
-
-func (r *ring) write(p []byte) {
-	if r.limit == 0 {
-		return
-	}
-	if len(p) > r.limit {
-		p = p[len(p)-r.limit:]
-	}
-	if room := r.limit - len(r.buf); room > 0 {
-		k := min(room, len(p))
-		r.buf = append(r.buf, p[:k]...)
-		p = p[k:]
-	}
-	for len(p) > 0 {
-		k := copy(r.buf[r.next:], p)
-		r.next = (r.next + k) % r.limit
-		p = p[k:]
-	}
-}
-
-// bytes returns the kept bytes, oldest first.
-func (r *ring) bytes() []byte {
-	if len(r.buf) < r.limit || r.next == 0 {
-		return r.buf
-	}
-	b := make([]byte, 0, len(r.buf))
-	return append(append(b, r.buf[r.next:]...), r.buf[:r.next]...)
 }

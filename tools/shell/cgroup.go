@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,7 +36,6 @@ func newCgroup(l Limits, id string) (*cgroup, error) {
 	return g, nil
 }
 
-// limit sets a limit if value is positive.
 func (g *cgroup) limit(file string, value int64) error {
 	if value <= 0 {
 		return nil
@@ -47,7 +47,6 @@ func (g *cgroup) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.folder, file), []byte(text), 0)
 }
 
-// add moves a process into the group.
 func (g *cgroup) add(pid int) error {
 	if g == nil {
 		return nil
@@ -55,19 +54,23 @@ func (g *cgroup) add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
 }
 
-// pids returns the processes in the group.
 func (g *cgroup) pids() []int {
 	if g == nil {
 		return nil
 	}
 	list, _ := os.ReadFile(filepath.Join(g.folder, "cgroup.procs"))
-	var pids []int
+	return slices.DeleteFunc(numbers(list), func(pid int) bool { return pid <= 0 })
+}
+
+// numbers returns the numbers in a file of the system.
+func numbers(list []byte) []int {
+	var all []int
 	for field := range strings.FieldsSeq(string(list)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(field); err == nil {
+			all = append(all, n)
 		}
 	}
-	return pids
+	return all
 }
 
 // kill kills all processes in the group atomically.

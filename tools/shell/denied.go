@@ -46,12 +46,7 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 	if p.refused != nil {
 		seen = p.refused()
 	}
-	for _, d := range seen {
-		if isHost(d) {
-			hosts = append(hosts, d)
-		}
-	}
-	hosts = p.unreported(hosts)
+	hosts = p.unreportedHosts(seen)
 	switch {
 	case p.code == 0 || p.stopped.Load():
 		return nil, hosts
@@ -70,47 +65,35 @@ func (p *process) refusedHosts() []tools.Denial {
 	if p.refused == nil {
 		return nil
 	}
-	var fresh []tools.Denial
-	for _, d := range p.refused() {
-		if isHost(d) {
-			fresh = append(fresh, d)
-		}
-	}
-	return p.unreported(fresh)
+	return p.unreportedHosts(p.refused())
 }
 
-// unreported returns those of hosts that no answer has reported, and marks them as
-// reported.
-func (p *process) unreported(hosts []tools.Denial) []tools.Denial {
+// unreportedHosts returns the hosts in denials that no answer has reported, and marks
+// them as reported.
+func (p *process) unreportedHosts(denials []tools.Denial) []tools.Denial {
 	p.reportMu.Lock()
 	defer p.reportMu.Unlock()
 	var fresh []tools.Denial
-	for _, d := range hosts {
-		if !p.reported[d] {
-			fresh = append(fresh, d)
-			if p.reported == nil {
-				p.reported = map[tools.Denial]bool{}
-			}
-			p.reported[d] = true
+	for _, d := range denials {
+		isHost := d.Op == "network" && d.Path != ""
+		if !isHost || p.reported[d] {
+			continue
 		}
+		fresh = append(fresh, d)
+		p.reported[d] = true
 	}
 	return fresh
 }
 
-// isHost reports whether d is about a host that the proxy refused.
-func isHost(d tools.Denial) bool { return d.Op == "network" && d.Path != "" }
-
-// maxHostLines is the maximum number of refused hosts in an answer.
-const maxHostLines = 5
-
 // hostLines returns a line for each refused host, except for the one in denied.
 func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
+	const most = 5
 	var b strings.Builder
 	for i, d := range slices.Backward(hosts) {
 		if denied != nil && d == *denied {
 			continue
 		}
-		if len(hosts)-i > maxHostLines {
+		if len(hosts)-i > most {
 			fmt.Fprintf(&b, "And %d hosts more.\n", i+1)
 			break
 		}

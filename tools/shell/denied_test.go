@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"toolgate/tools"
+	"toolgate/policy"
 )
 
 // TestDenied runs commands whose writes are confined to one folder and that
@@ -42,11 +42,11 @@ func TestDenied(t *testing.T) {
 					want := names.Replace(row.want)
 					if want == "" {
 						require.NotContains(t, textOf(res), "The sandbox refused")
-						require.NotContains(t, res.Meta, tools.DeniedKey)
+						require.NotContains(t, res.Meta, policy.DeniedKey)
 						return
 					}
 					require.Contains(t, textOf(res), fmt.Sprintf("\nThe sandbox refused this: %s: ", want))
-					require.Contains(t, res.Meta, tools.DeniedKey)
+					require.Contains(t, res.Meta, policy.DeniedKey)
 				})
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasDiskSpace reports whether the disk of f has more than [minFreeSpace].
 func hasDiskSpace(f *os.File) bool {
 	conn, err := f.SyscallConn()
 	if err != nil {

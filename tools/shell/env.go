@@ -1,7 +1,7 @@
 package shell
 
 import (
-	"cmp"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -67,22 +67,18 @@ func (e Environment) Apply(inherited []string, terminal bool) []string {
 			vars[name] = value
 		}
 	}
-	for name, value := range nonInteractive {
-		vars[name] = value
-	}
+	maps.Copy(vars, nonInteractive)
 	if terminal {
 		vars["TERM"] = "xterm"
 	}
-	for name, value := range e.Set {
-		vars[name] = value
-	}
+	maps.Copy(vars, e.Set)
 	env := make([]string, 0, len(vars))
 	for name, value := range vars {
 		if len(e.IncludeOnly) == 0 || matchesAny(e.IncludeOnly, name) {
 			env = append(env, name+"="+value)
 		}
 	}
-	slices.SortFunc(env, func(a, b string) int { return cmp.Compare(a, b) })
+	slices.Sort(env)
 	return env
 }
 
@@ -91,15 +87,16 @@ func (e Environment) inherits(name string) bool {
 	case "none":
 		return false
 	case "core":
-		if !slices.ContainsFunc(coreNames, func(c string) bool { return strings.EqualFold(c, name) }) {
+		if !containsFold(coreNames, name) {
 			return false
 		}
 	}
-	kept := slices.ContainsFunc(e.Keep, func(k string) bool { return strings.EqualFold(k, name) })
-	if !e.IgnoreDefaultExcludes && !kept && matchesAny(secretWords, name) {
-		return false
-	}
-	return !matchesAny(e.Exclude, name)
+	isSecret := !e.IgnoreDefaultExcludes && !containsFold(e.Keep, name) && matchesAny(secretWords, name)
+	return !isSecret && !matchesAny(e.Exclude, name)
+}
+
+func containsFold(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // matchesAny reports whether one of patterns matches name, ignoring case. A malformed

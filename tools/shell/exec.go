@@ -39,36 +39,35 @@ func describeExec(in execInput) (policy.Action, error) {
 	if err != nil {
 		return policy.Action{}, err
 	}
-	if _, err := sizeOf(in.Rows, in.Cols); err != nil {
-		return policy.Action{}, err
-	}
-	if err := checkNumbers(in.YieldTimeMS, in.MaxOutputTokens); err != nil {
-		return policy.Action{}, err
-	}
-	if _, err := newMatcher(in.WaitFor, 0); err != nil {
+	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
 		return policy.Action{}, err
 	}
 	return in.action(argv, in.Workdir)
 }
 
-func checkNumbers(yield *int64, budget *int) error {
+// checkWaiting checks the arguments that exec_command and write_stdin share.
+func checkWaiting(rows, cols int, yield *int64, budget *int, waitFor string) error {
+	if _, err := sizeOf(rows, cols); err != nil {
+		return err
+	}
 	if yield != nil && *yield < 0 {
 		return fmt.Errorf("yield_time_ms is %d; give a number of milliseconds that is not negative", *yield)
 	}
 	if budget != nil && *budget < 0 {
 		return fmt.Errorf("max_output_tokens is %d; give a number that is not negative", *budget)
 	}
-	return nil
+	_, err := newMatcher(waitFor, 0)
+	return err
 }
 
 func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mcp.CallToolResult, error) {
-	action, err := describeExec(in)
+	argv, err := script(shellName(in.Shell), in.Login, in.Cmd)
 	if err != nil {
 		return nil, err
 	}
 	size, _ := sizeOf(in.Rows, in.Cols)
 	l := launch{
-		argv:     action.Command,
+		argv:     argv,
 		dir:      in.Workdir,
 		env:      h.plainEnv(),
 		terminal: in.TTY,
@@ -87,7 +86,7 @@ func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mc
 	}
 	until, _ := newMatcher(in.WaitFor, 0)
 	what := p.await(ctx, call, in.yield(), until)
-	if what == cancelled && h.end(p, grace) {
+	if what == cancelled && h.end(p) {
 		p.out.close()
 		return tools.Text(fmt.Sprintf("Wall time: %.4f seconds\nthe call was cancelled and the command ended\n",
 			time.Since(p.started).Seconds())), nil
@@ -109,10 +108,7 @@ func clamp(ms *int64, fallback, least, most time.Duration) time.Duration {
 	if ms == nil {
 		return fallback
 	}
-	if *ms > most.Milliseconds() {
-		return most
-	}
-	return max(least, time.Duration(*ms)*time.Millisecond)
+	return max(least, time.Duration(min(*ms, most.Milliseconds()))*time.Millisecond)
 }
 
 // budget returns the maximum output of an answer in tokens.

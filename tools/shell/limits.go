@@ -28,11 +28,3 @@ const (
 	defaultOpenFiles = 16384
 	defaultFileSize  = 64 << 30
 )
-
-// orDefault returns limit, or fallback if it is 0. A negative result means no limit.
-func orDefault(limit, fallback int64) int64 {
-	if limit == 0 {
-		return fallback
-	}
-	return limit
-}

@@ -23,51 +23,24 @@ type Options struct {
 	// less; 0 means [tools.DefaultBudget].
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
 
-	// SpoolFolder is the folder for output that does not fit in memory; "" means
-	// the system's temporary folder. The files have no names, so that commands
-	// cannot find them and they need not be removed. If no file can be created,
-	// the first 4 MiB of an output are kept in memory.
-	SpoolFolder string `json:"spool_folder,omitempty"`
-
 	// YieldMS is how long shell waits for a command without timeout_ms, in
 	// milliseconds, before it returns a session; 0 means 25 seconds. Many clients
 	// abandon a call after 60 seconds, some after 30.
 	YieldMS int64 `json:"yield_ms,omitempty"`
-
-	// SpoolBytes limits the output kept for one command; 0 means 2 GiB.
-	SpoolBytes int64 `json:"spool_bytes,omitempty"`
-
-	// SpoolTotal limits the output kept for all commands together; 0 means 8 GiB.
-	// Less is kept if the disk has less than 1 GiB of free space.
-	SpoolTotal int64 `json:"spool_total,omitempty"`
 }
 
-func (o Options) budget() int {
-	if o.MaxOutputTokens > 0 {
-		return o.MaxOutputTokens
-	}
-	return tools.DefaultBudget
-}
+func (o Options) budget() int { return positive(o.MaxOutputTokens, tools.DefaultBudget) }
 
 func (o Options) yield() time.Duration {
-	if o.YieldMS > 0 {
-		return time.Duration(o.YieldMS) * time.Millisecond
-	}
-	return defaultYield
+	return time.Duration(positive(o.YieldMS, defaultYield.Milliseconds())) * time.Millisecond
 }
 
-func (o Options) spoolBytes() int64 {
-	if o.SpoolBytes > 0 {
-		return o.SpoolBytes
+// positive returns n, or fallback if n is not positive.
+func positive[T int | int64](n, fallback T) T {
+	if n > 0 {
+		return n
 	}
-	return 2 << 30
-}
-
-func (o Options) spoolTotal() int64 {
-	if o.SpoolTotal > 0 {
-		return o.SpoolTotal
-	}
-	return 8 << 30
+	return fallback
 }
 
 const (

@@ -56,8 +56,12 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // hasEnded reports whether the command has ended and its output is complete.
 func (p *process) hasEnded() bool {
+	return isClosed(p.done)
+}
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.done:
+	case <-c:
 		return true
 	default:
 		return false
@@ -100,13 +104,16 @@ func (h *host) run(l launch) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	atEnds := max(32<<10, h.options.budget()*tools.BytesPerToken/2) // enough for the longest answer
 	p := &process{
 		host: h,
 		id:   rand.Text(),
 		text: l.text,
 		cmd:  cmd,
-		out:  newCapture(h.memory(), h.spool),
+		out:  newCapture(atEnds, h.spool),
 		done: make(chan struct{}),
+
+		reported: map[tools.Denial]bool{},
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
 	setProcessGroup(cmd)
@@ -147,7 +154,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 	tracker.reap()
 	tracker.starting.RLock()
 	defer tracker.starting.RUnlock()
-	if h.hasClosed() {
+	if isClosed(h.closed) {
 		return errors.New("toolgate is ending")
 	}
 	p.started = time.Now()
@@ -169,7 +176,6 @@ var pumpBuffers = sync.Pool{New: func() any {
 	return &buf
 }}
 
-// pump reads the output until the pipe ends.
 func (h *host) pump(p *process, r *os.File) {
 	pooled := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(pooled)
@@ -192,10 +198,10 @@ func (h *host) pump(p *process, r *os.File) {
 
 // watch waits for the command but not for processes that it left running.
 func (h *host) watch(p *process, r *os.File) {
-	err := p.cmd.Wait()
+	_ = p.cmd.Wait() // the exit code is in ProcessState
 	tracker.remove(p)
 	p.wall = time.Since(p.started)
-	p.code = exitCode(p.cmd.ProcessState, err)
+	p.code = exitCode(p.cmd.ProcessState)
 	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
 		// Pipes have no deadlines on this system.
 		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
@@ -228,7 +234,7 @@ func (h *host) finish(p *process, r *os.File) {
 		}
 		p.leftovers = slices.DeleteFunc(members, func(m member) bool { return m.exiting })
 		h.ending.Go(func() { // ends when nothing is left
-			tracker.end(p, grace, h.closed)
+			tracker.end(p, h.closed)
 			p.group.remove()
 		})
 	})
@@ -258,9 +264,9 @@ func (p *process) drain(r *os.File, buf []byte) {
 // end asks the command and everything it started to end, and kills what is
 // left after grace. It returns false if the command could not be ended, for example
 // because it hangs in the kernel.
-func (h *host) end(p *process, grace time.Duration) bool {
+func (h *host) end(p *process) bool {
 	p.stopped.Store(true)
-	p.stop.Do(func() { tracker.end(p, grace, h.closed) })
+	p.stop.Do(func() { tracker.end(p, h.closed) })
 	select {
 	case <-p.done:
 	case <-time.After(time.Second):
@@ -271,7 +277,7 @@ func (h *host) end(p *process, grace time.Duration) bool {
 }
 
 // exitCode returns the exit code of an ended process as a shell reports it.
-func exitCode(s *os.ProcessState, err error) int {
+func exitCode(s *os.ProcessState) int {
 	if s == nil {
 		return -1
 	}
@@ -287,7 +293,7 @@ func command(l launch) (*exec.Cmd, error) {
 	if l.dir != "" {
 		info, err := os.Stat(l.dir)
 		if err != nil {
-			return nil, fmt.Errorf("workdir %s: %s; give a folder that exists", l.dir, reason(err))
+			return nil, fmt.Errorf("workdir %s: %s; give a folder that exists", l.dir, tools.Reason(err))
 		}
 		if !info.IsDir() {
 			return nil, fmt.Errorf("workdir %s: is not a folder; give a folder", l.dir)
@@ -329,29 +335,22 @@ func lookup(name string, env []string) (string, error) {
 	return "", fmt.Errorf("cannot start %s: %w", name, errNotOnPath)
 }
 
-// startError returns the error of starting l for the model.
-func startError(l launch, err error) error {
-	name := l.argv[0]
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("cannot start %s: no such file; give the path of a program, or the name of one on PATH", name)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("cannot start %s: it is not a program for this machine; "+
-			"a script needs a first line such as #!/bin/sh", name)
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("cannot start %s: it is a folder; give the path of a program", name)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot start %s: permission denied; see whether it is executable", name)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("cannot start %s: the arguments are too long; put them in a file", name)
-	}
-	return fmt.Errorf("cannot start %s: %w", name, err)
+var startErrors = []struct {
+	err error
+	why string
+}{
+	{fs.ErrNotExist, "no such file; give the path of a program, or the name of one on PATH"},
+	{syscall.ENOEXEC, "it is not a program for this machine; a script needs a first line such as #!/bin/sh"},
+	{syscall.EISDIR, "it is a folder; give the path of a program"},
+	{fs.ErrPermission, "permission denied; see whether it is executable"},
+	{syscall.E2BIG, "the arguments are too long; put them in a file"},
 }
 
-// reason returns the error about a path without the path.
-func reason(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
+func startError(l launch, err error) error {
+	for _, e := range startErrors {
+		if errors.Is(err, e.err) {
+			return fmt.Errorf("cannot start %s: %s", l.argv[0], e.why)
+		}
 	}
-	return err.Error()
+	return fmt.Errorf("cannot start %s: %w", l.argv[0], err)
 }

@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -39,7 +41,6 @@ func kill(m member) {
 	exec.Command(systemFolder()+`\taskkill.exe`, "/T", "/F", "/PID", strconv.Itoa(m.pid)).Run()
 }
 
-// members returns p while it runs.
 func (f *processTracker) members(p *process) []member {
 	if !slices.Contains(f.running(), p) {
 		return nil
@@ -50,3 +51,15 @@ func (f *processTracker) members(p *process) []member {
 func signalled(syscall.WaitStatus) int { return 0 }
 
 func readNow(uintptr, []byte) int { return 0 }
+
+var errNoTerminal = errors.New("terminals are not available on windows; run it with tty false")
+
+func openTerminal(*exec.Cmd, terminalSize) (ours, theirs *os.File, err error) {
+	return nil, nil, errNoTerminal
+}
+
+func resizeTerminal(*os.File, terminalSize) error { return errNoTerminal }
+
+// interruptGroup kills the command: a process cannot be interrupted from outside its
+// console.
+func interruptGroup(p *process) error { return p.cmd.Process.Kill() }

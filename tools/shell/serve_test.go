@@ -198,7 +198,7 @@ func TestGateGone(t *testing.T) {
 			res, err := session.CallTool(t.Context(), call("exec_command", fmt.Sprintf(`{"cmd":%q,"tty":%t,"wait_for":"begun"}`, script, i%2 == 0), nil))
 			require.NoError(t, err)
 			require.Contains(t, res.Content[0].(*mcp.TextContent).Text, "Process running with session ID")
-			require.NotEmpty(t, res.Meta[tools.SessionKey])
+			require.NotEmpty(t, res.Meta[policy.SessionKey])
 		})
 	}
 	all.Wait()

@@ -3,13 +3,14 @@ package shell
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,13 +28,12 @@ type session struct {
 	id int64
 
 	// The fields below are guarded by the table's lock.
-	used        time.Time // time of the last call for it
-	delivered   int64     // bytes of the output that the caller has received
-	lines       int64     // lines among them
-	endReported bool      // the caller knows that the command has ended
-}
+	used      time.Time // time of the last call for it
+	delivered int64     // bytes of the output that the caller has received
+	lines     int64     // lines among them
 
-func (s *session) idText() string { return strconv.FormatInt(s.id, 10) }
+	endReported atomic.Bool // the caller knows that the command has ended
+}
 
 // A table holds the sessions.
 type table struct {
@@ -47,9 +47,6 @@ type table struct {
 func (t *table) keep(p *process) (s, out *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sessions == nil {
-		t.sessions = make(map[int64]*session)
-	}
 	if len(t.sessions) >= maxSessions {
 		out = t.evictionCandidate()
 		delete(t.sessions, out.id)
@@ -62,7 +59,6 @@ func (t *table) keep(p *process) (s, out *session) {
 	return s, out
 }
 
-// evictionCandidate returns the session to evict next.
 func (t *table) evictionCandidate() *session {
 	return slices.MinFunc(t.list(), func(a, b *session) int {
 		if a.hasEnded() != b.hasEnded() {
@@ -76,12 +72,7 @@ func (t *table) evictionCandidate() *session {
 }
 
 func (t *table) list() []*session {
-	var all []*session
-	for _, s := range t.sessions {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *session) int { return a.started.Compare(b.started) })
-	return all
+	return slices.SortedFunc(maps.Values(t.sessions), func(a, b *session) int { return a.started.Compare(b.started) })
 }
 
 // all returns the sessions, oldest first.
@@ -139,15 +130,10 @@ func (t *table) take(s *session, finished bool) chunk {
 	defer t.mu.Unlock()
 	c := chunk{s.delivered, max(s.delivered, to), max(0, lines-s.lines)}
 	s.delivered, s.lines = c.to, lines
-	s.endReported = s.endReported || finished
+	if finished {
+		s.endReported.Store(true)
+	}
 	return c
-}
-
-// isEndReported reports whether an answer has reported the end of s.
-func (t *table) isEndReported(s *session) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.endReported
 }
 
 // evict ends a session that was removed from the table. s may be nil.
@@ -156,7 +142,7 @@ func (h *host) evict(s *session) {
 		return
 	}
 	h.ending.Go(func() { // ends with the command
-		h.end(s.process, grace)
+		h.end(s.process)
 		s.out.close()
 	})
 }
@@ -190,5 +176,3 @@ func (a *sessionArgument) UnmarshalJSON(b []byte) error {
 	*a = sessionArgument(id)
 	return nil
 }
-
-var _ json.Unmarshaler = (*sessionArgument)(nil)

@@ -240,13 +240,14 @@ func children() []string {
 // TestNoSpool pages through an output that no file can be made for, and
 // through one of which the middle was not kept.
 func TestNoSpool(t *testing.T) {
-	b := newBench(t, shell.Options{SpoolFolder: "/dev/null/nosuch"})
+	b := newBench(t, shell.Options{})
+	t.Setenv("TMPDIR", "/dev/null/nosuch")
 	text := b.ask("shell", `{"command":["seq","1","200000"]}`)
 	id := sessionID.FindStringSubmatch(text)[1]
 	if runtime.GOOS == "linux" {
 		require.Contains(t, b.ask("read_output", `{"session_id":%s,"offset":600000,"limit":14}`, id), "Output:\n587\n101588\n101")
 	}
-	b = newBench(t, shell.Options{SpoolBytes: 100_000})
+	b = newBenchOf(t, shell.Options{}, func(o shell.Options) []tools.Tool { return shell.ToolsWithSpool(o, 100_000) })
 	text = b.ask("shell", `{"command":["seq","1","200000"]}`)
 	id = sessionID.FindStringSubmatch(text)[1]
 	page := b.ask("read_output", `{"session_id":%s,"offset":600000}`, id)
@@ -267,7 +268,8 @@ func TestMemory(t *testing.T) {
 		{"a line of a gigabyte", "head -c 1073741824 /dev/zero | tr '\\0' x", 600_000, 0, 1 << 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, shell.Options{SpoolFolder: t.TempDir()})
+			t.Setenv("TMPDIR", t.TempDir())
+			b := newBench(t, shell.Options{})
 			b.ask("shell", `{"command":["seq","1","30000"]}`)
 			before := memory()
 			peak := watch()

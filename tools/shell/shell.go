@@ -34,13 +34,22 @@ import (
 // [exec.Cmd.Start]. Tools has no side effects. Closing any of the tools ends all
 // commands.
 func Tools(o Options, start StartFunc) []tools.Tool {
+	return newHost(o, start).tools()
+}
+
+func newHost(o Options, start StartFunc) *host {
 	h := &host{options: o, start: start, confined: start != nil, closed: make(chan struct{})}
+	h.sessions.sessions = map[int64]*session{}
 	if start == nil {
 		h.start = Plain((*exec.Cmd).Start)
 	}
-	h.spooled.left.Store(o.spoolTotal())
+	h.spooled.left.Store(maxSpools)
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
 	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
+	return h
+}
+
+func (h *host) tools() []tools.Tool {
 	catalog := []tools.Tool{
 		tools.NewWithCall(shellDef, describeShell, h.runShell),
 		tools.NewWithCall(execDef, describeExec, h.runExec),
@@ -91,7 +100,7 @@ func (h *host) close() {
 	tracker.awaitStarts()
 	for _, p := range tracker.running() {
 		if p.host == h {
-			h.ending.Go(func() { h.end(p, grace) })
+			h.ending.Go(func() { h.end(p) })
 		}
 	}
 	h.waiting.Wait()
@@ -101,29 +110,17 @@ func (h *host) close() {
 	}
 }
 
-// hasClosed reports whether close was called.
-func (h *host) hasClosed() bool {
-	select {
-	case <-h.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-// memory returns the number of bytes of output to keep in memory at either end,
-// which is enough for the longest answer.
-func (h *host) memory() int {
-	return max(32<<10, h.options.budget()*tools.BytesPerToken/2)
-}
-
-// spool creates the file for an output that does not fit in memory.
+// spool creates the file for an output that does not fit in memory: on disk or, in a
+// read-only sandbox, in memory.
 func (h *host) spool() (*spool, error) {
-	s, err := newSpool(h.options.SpoolFolder, h.options.spoolBytes(), &h.spooled)
-	if err != nil {
-		return newMemorySpool(h.options.spoolBytes(), &h.spooled)
+	if s, err := newSpool("", maxSpool, &h.spooled); err == nil {
+		return s, nil
 	}
-	return s, nil
+	f, err := memoryFile()
+	if err != nil {
+		return nil, err
+	}
+	return &spool{f: f, limit: maxMemorySpool, quota: &h.spooled}, nil
 }
 
 // commandNotes is the part of the descriptions that applies to every command.
@@ -158,11 +155,11 @@ func describeShell(in shellInput) (policy.Action, error) {
 }
 
 func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*mcp.CallToolResult, error) {
-	action, err := describeShell(in)
+	argv, err := in.Command.describe()
 	if err != nil {
 		return nil, err
 	}
-	l := launch{argv: action.Command, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
+	l := launch{argv: argv, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
 	if in.Command.script != "" {
 		if l.argv[0], err = findShell("", l); err != nil {
 			return nil, err
@@ -177,7 +174,7 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 		limit = h.options.yield()
 	}
 	what := p.await(ctx, call, limit, nil)
-	if what == expired && in.TimeoutMS == 0 || what != ended && !h.end(p, grace) {
+	if what == expired && in.TimeoutMS == 0 || what != ended && !h.end(p) {
 		return h.sessionAnswer(p, nil, h.options.budget(), p.started, ""), nil
 	}
 	note := ""

@@ -106,13 +106,18 @@ func commandIDOf(t testing.TB) string {
 }
 
 func newBench(t testing.TB, o shell.Options) *bench {
+	return newBenchOf(t, o, func(o shell.Options) []tools.Tool { return shell.Tools(o, nil) })
+}
+
+// newBenchOf is newBench with the tools that catalog returns.
+func newBenchOf(t testing.TB, o shell.Options, catalog func(shell.Options) []tools.Tool) *bench {
 	b := &bench{t: t, tools: make(map[string]tools.Tool), mark: commandIDOf(t), folder: t.TempDir()}
 	if o.Environment.Set == nil {
 		o.Environment.Set = make(map[string]string)
 	}
 	name, value, _ := strings.Cut(b.mark, "=")
 	o.Environment.Set[name] = value
-	for _, tool := range shell.Tools(o, nil) {
+	for _, tool := range catalog(o) {
 		b.tools[tool.Name()] = tool
 	}
 	t.Cleanup(func() {

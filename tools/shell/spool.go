@@ -29,6 +29,14 @@ func (a *quota) take(n int64) int64 {
 }
 
 const (
+	// maxSpool is the maximum size of the output kept for one command, in bytes.
+	// maxMemorySpool is the same in memory, where no file can be created.
+	maxSpool       = 2 << 30
+	maxMemorySpool = 4 << 20
+
+	// maxSpools is the maximum size of the output kept for all commands together.
+	maxSpools = 8 << 30
+
 	// spaceCheckInterval is the number of bytes written between checks of the disk
 	// space.
 	spaceCheckInterval = 64 << 20
@@ -37,9 +45,10 @@ const (
 	minFreeSpace = 1 << 30
 )
 
-// newSpool creates a file in folder that only this user can read. It takes up to
-// limit bytes, within the quota. Where possible, the name of the file is removed at
-// once, so that the file disappears with this process.
+// newSpool creates a file in folder that only this user can read, or in the system's
+// temporary folder if that is "". It takes up to limit bytes, within the quota. Where
+// possible, the name of the file is removed at once, so that commands cannot find it and
+// it disappears with this process.
 func newSpool(folder string, limit int64, all *quota) (*spool, error) {
 	f, err := os.CreateTemp(folder, "toolgate-output-")
 	if err != nil {
@@ -47,19 +56,6 @@ func newSpool(folder string, limit int64, all *quota) (*spool, error) {
 	}
 	named := os.Remove(f.Name()) != nil
 	return &spool{f: f, limit: limit, quota: all, named: named}, nil
-}
-
-// memoryLimit is the maximum size of an output in memory, in bytes, where no file can
-// be created.
-const memoryLimit = 4 << 20
-
-// newMemorySpool is [newSpool] without a file on disk, for a read-only sandbox.
-func newMemorySpool(limit int64, all *quota) (*spool, error) {
-	f, err := memoryFile()
-	if err != nil {
-		return nil, err
-	}
-	return &spool{f: f, limit: min(limit, memoryLimit), quota: all}, nil
 }
 
 // write appends as much of p as fits. The rest and everything after it are dropped,

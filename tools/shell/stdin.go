@@ -35,7 +35,6 @@ type stdinInput struct {
 	Kill            bool            `json:"kill,omitempty" jsonschema:"end all of it"`
 }
 
-// input returns the text to write.
 func (in stdinInput) input(application bool) (string, error) {
 	keys, err := keyText(in.Keys, application)
 	return in.Chars + keys, err
@@ -49,13 +48,7 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 	if (in.Rows == 0) != (in.Cols == 0) {
 		return policy.Action{}, errors.New("a terminal's size is rows and cols; give both")
 	}
-	if _, err := sizeOf(in.Rows, in.Cols); err != nil {
-		return policy.Action{}, err
-	}
-	if err := checkNumbers(in.YieldTimeMS, in.MaxOutputTokens); err != nil {
-		return policy.Action{}, err
-	}
-	if _, err := newMatcher(in.WaitFor, 0); err != nil {
+	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
 		return policy.Action{}, err
 	}
 	return policy.Action{
@@ -67,15 +60,16 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 
 func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*mcp.CallToolResult, error) {
 	started := time.Now()
-	if _, err := describeStdin(in); err != nil {
-		return nil, err
-	}
 	s, err := h.sessions.find(in.SessionID)
 	if err != nil {
 		return nil, err
 	}
 	text, _ := in.input(s.keys.application.Load())
-	until, err := in.matcher(h, s, text)
+	from, total := h.sessions.unread(s)
+	if text != "" {
+		from = total // wait for what is printed after the input
+	}
+	until, err := newMatcher(in.WaitFor, from)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +80,7 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	note := ""
 	if text != "" && s.hasEnded() {
-		if h.sessions.isEndReported(s) {
+		if s.endReported.Load() {
 			return nil, fmt.Errorf("session %d has exited with code %d; start a new one with exec_command",
 				s.id, s.code)
 		}
@@ -97,7 +91,7 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 		}
 	}
 	if in.Kill {
-		h.end(s.process, grace)
+		h.end(s.process)
 	}
 	what := s.await(ctx, call, in.yield(text), until)
 	if what == cancelled {
@@ -106,16 +100,6 @@ func (h *host) runStdin(ctx context.Context, call *tools.Call, in stdinInput) (*
 	}
 	note += waited(in.WaitFor, what)
 	return h.sessionAnswer(s.process, s, h.budget(in.MaxOutputTokens), started, note), nil
-}
-
-// matcher returns the matcher for wait_for. It searches the unread output or, after
-// input, the output from then on.
-func (in stdinInput) matcher(h *host, s *session, text string) (*matcher, error) {
-	from, total := h.sessions.unread(s)
-	if text != "" {
-		from = total
-	}
-	return newMatcher(in.WaitFor, from)
 }
 
 func (in stdinInput) yield(text string) time.Duration {
@@ -146,7 +130,7 @@ func (s *session) typeText(text string) error {
 		return fmt.Errorf("the program took %d of %d bytes and reads no more now; send the rest later", n, len(text))
 	}
 	if err != nil && !s.hasEnded() {
-		return fmt.Errorf("writing to the terminal: %s", reason(err))
+		return fmt.Errorf("writing to the terminal: %s", tools.Reason(err))
 	}
 	return nil
 }

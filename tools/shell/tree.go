@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ type processTracker struct {
 	roots map[int]*process // running commands by process id
 }
 
-var tracker processTracker
+var tracker = processTracker{roots: map[int]*process{}}
 
 // callVariable is the environment variable that marks the processes started by a
 // command.
@@ -42,9 +43,6 @@ type member struct {
 func (f *processTracker) add(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.roots == nil {
-		f.roots = make(map[int]*process)
-	}
 	f.roots[p.pid()] = p
 }
 
@@ -54,15 +52,10 @@ func (f *processTracker) remove(p *process) {
 	delete(f.roots, p.pid())
 }
 
-// running returns the running commands.
 func (f *processTracker) running() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []*process
-	for _, p := range f.roots {
-		all = append(all, p)
-	}
-	return all
+	return slices.Collect(maps.Values(f.roots))
 }
 
 // awaitStarts waits until the commands being started are in roots.
@@ -74,7 +67,7 @@ func (f *processTracker) awaitStarts() {
 // end terminates all processes of p, and kills the remaining ones after grace or,
 // once hurry is closed, after closeGrace. It returns when none is left, or after
 // five more seconds if a process cannot be killed.
-func (f *processTracker) end(p *process, grace time.Duration, hurry <-chan struct{}) {
+func (f *processTracker) end(p *process, hurry <-chan struct{}) {
 	f.signalUntilGone(p, terminate, false, grace, hurry)
 	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)

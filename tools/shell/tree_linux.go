@@ -24,29 +24,25 @@ func (f *processTracker) members(p *process) []member {
 	}
 	children, running := f.children()
 	var pids []int
+	add := func(more ...int) {
+		for _, pid := range more {
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
 	if slices.Contains(running, p) {
-		pids = append(pids, p.pid())
+		add(p.pid())
 	}
 	alone := len(running) == 0 || len(running) == 1 && running[0] == p
 	for _, pid := range children {
-		if slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid }) {
-			continue
-		}
-		if isStray(pid) && owns(p, pid, alone) {
-			pids = append(pids, pid)
+		if !hasPid(running, pid) && isStray(pid) && owns(p, pid, alone) {
+			add(pid)
 		}
 	}
-	for _, pid := range p.group.pids() {
-		if !slices.Contains(pids, pid) {
-			pids = append(pids, pid)
-		}
-	}
+	add(p.group.pids()...)
 	for i := 0; i < len(pids); i++ { // pids grows
-		for _, child := range childrenOf(pids[i]) {
-			if !slices.Contains(pids, child) {
-				pids = append(pids, child)
-			}
-		}
+		add(childrenOf(pids[i])...)
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
@@ -70,10 +66,14 @@ func (f *processTracker) reap() {
 	}
 	running := f.running()
 	for _, pid := range childrenOf(os.Getpid()) {
-		if !slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid }) {
+		if !hasPid(running, pid) {
 			isStray(pid) // reaps it when it has ended
 		}
 	}
+}
+
+func hasPid(running []*process, pid int) bool {
+	return slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid })
 }
 
 // children returns this process's children and the commands among them.
@@ -114,7 +114,6 @@ func owns(p *process, pid int, alone bool) bool {
 	return id == p.id
 }
 
-// commandIDOf returns the value of callVariable in the environment of pid.
 func commandIDOf(pid int) string {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -153,11 +152,7 @@ func childrenOf(pid int) []int {
 	var children []int
 	for _, task := range names {
 		list, _ := os.ReadFile(tasks + "/" + task + "/children")
-		for field := range bytes.FieldsSeq(list) {
-			if child, err := strconv.Atoi(string(field)); err == nil {
-				children = append(children, child)
-			}
-		}
+		children = append(children, numbers(list)...)
 	}
 	return children
 }

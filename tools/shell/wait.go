@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,13 +110,13 @@ func (p *process) lastLine() string {
 	total, _ := p.out.size()
 	b := bytes.ReplaceAll(p.out.read(max(0, total-2048), total), []byte{'\r'}, []byte{'\n'})
 	lines := strings.Split(strings.ToValidUTF8(string(b), ""), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(escapes.ReplaceAllString(lines[i], ""))
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(escapes.ReplaceAllString(line, ""))
 		if line == "" {
 			continue
 		}
 		if len(line) > most {
-			line = string(tools.WholeRunes([]byte(line[:most]))) + "..."
+			line = tools.Cut(line, most) + "..."
 		}
 		return line
 	}

@@ -42,14 +42,7 @@ func (p *Patch) lacksLineEnds() bool {
 }
 
 func (op *FileOp) printCodex(b *strings.Builder) {
-	switch op.Kind {
-	case Add:
-		fmt.Fprintf(b, "%s %s\n", addHeader, op.Path)
-	case Delete:
-		fmt.Fprintf(b, "%s %s\n", delHeader, op.Path)
-	default:
-		fmt.Fprintf(b, "%s %s\n", updHeader, op.Path)
-	}
+	fmt.Fprintf(b, "%s %s\n", fileHeaders[op.Kind], op.Path)
 	if op.MoveTo != "" {
 		fmt.Fprintf(b, "%s %s\n", moveHeader, op.MoveTo)
 	}
@@ -85,7 +78,7 @@ func (op *FileOp) printUnified(b *strings.Builder) {
 	if op.MoveTo != "" {
 		to = op.MoveTo
 	}
-	fmt.Fprintf(b, "diff --git %s %s\n", quote("a/"+from), quote("b/"+to))
+	fmt.Fprintf(b, gitLine+"%s %s\n", quote("a/"+from), quote("b/"+to))
 	mode := map[Exec]string{ExecOn: "100755", ExecOff: "100644"}[op.Exec]
 	switch {
 	case op.Kind == Add && mode == "":
