@@ -514,7 +514,7 @@ func TestHTTPRefusesWhatIsNoMessage(t *testing.T) {
 	gated(t, server.EndpointOptions{}, ran, func(t *testing.T, c *webClient, _ *server.Server) {
 		x := c.post(`{"jsonrpc":"2.0","id":41,"method":"ping","params":%s}`, deep)
 		require.Equal(t, 400, x.status())
-		require.Contains(t, x.text(), "nested 100001 deep")
+		require.Contains(t, x.text(), "nested more than 512 deep")
 		require.Contains(t, x.text(), `"id":41`)
 	})
 }

@@ -88,8 +88,8 @@ func (e *DuplicateNameError) Error() string {
 	return fmt.Sprintf("duplicate name %q in a JSON object; give each name once", e.Name[:min(len(e.Name), maxName)])
 }
 
-// errDeep is the scanner's error for what nests too deep.
-var errDeep = errors.New("nested too deep")
+// ErrDeep is the error for a value that nests deeper than allowed.
+var ErrDeep = errors.New("nested too deep")
 
 // end checks that nothing follows, and that what was read is UTF-8.
 func (s *Scanner) end() error {
@@ -131,7 +131,7 @@ func (s *Scanner) space() {
 func (s *Scanner) enter() error {
 	s.at++
 	if s.depth++; s.depth > s.Depth {
-		return errDeep
+		return ErrDeep
 	}
 	return nil
 }

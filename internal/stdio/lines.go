@@ -177,27 +177,22 @@ func refusal(line []byte, depth int, why error) *LineError {
 			Text: string(line[:min(len(line), maxText)]),
 		}
 	}
-	if !utf8.Valid(line) {
+	twice, isTwice := errors.AsType[*rawjson.DuplicateNameError](why)
+	switch {
+	case !utf8.Valid(line):
 		return bad(jsonrpc.CodeParseError, "message is not valid UTF-8")
-	}
-	if d := nesting(line); d > depth {
-		return bad(jsonrpc.CodeInvalidRequest, "message nested %d deep, more than %d", d, depth)
-	}
-	if !json.Valid(line) {
+	case errors.Is(why, rawjson.ErrDeep):
+		return bad(jsonrpc.CodeInvalidRequest, "message nested more than %d deep", depth)
+	case !json.Valid(line):
 		return bad(jsonrpc.CodeParseError, "message is not valid JSON")
-	}
-	if twice, ok := errors.AsType[*rawjson.DuplicateNameError](why); ok {
+	case isTwice:
 		e := bad(jsonrpc.CodeInvalidRequest, "%v", twice)
 		e.ID = requestID(line, depth)
 		return e
-	}
-	if line[0] == '[' {
+	case line[0] == '[':
 		return bad(jsonrpc.CodeInvalidRequest, "batches are not supported; send each message by itself")
 	}
-	if line[0] != '{' {
-		return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")
-	}
-	return bad(jsonrpc.CodeParseError, "message is not usable: %v", why)
+	return bad(jsonrpc.CodeInvalidRequest, "message is not a JSON object")
 }
 
 // requestID returns the id of the request in line, a JSON object. It is nil for
@@ -221,31 +216,6 @@ func requestID(line []byte, depth int) json.RawMessage {
 		return nil
 	}
 	return found.id()
-}
-
-// nesting returns how deep the brackets of line nest.
-func nesting(line []byte) int {
-	depth, deepest := 0, 0
-	inString := false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case inString:
-			switch c {
-			case '\\':
-				i++
-			case '"':
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // An idScanner finds the value of the top-level "id" in a message that is too

@@ -23,7 +23,7 @@ func TestReaderTellsBadLinesAndGoesOn(t *testing.T) {
 		{"not an object", `"x"`, "not a JSON object", ""},
 		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "batches are not supported", ""},
 		{"invalid UTF-8", "{\"id\":\"a\",\"x\":\"\xff\"}", "not valid UTF-8", `"a"`},
-		{"deep", `{"id":3,"x":` + deep + `}`, "nested 601 deep", "3"},
+		{"deep", `{"id":3,"x":` + deep + `}`, "nested more than 512 deep", "3"},
 		{"long, id first", `{"id":1,"x":"` + long + `"}`, "longer than 2000 bytes", "1"},
 		{"long, id last", `{"x":"` + long + `","id":"q-2"}`, "longer than 2000 bytes", `"q-2"`},
 		{"long, an id that is none of its own", `{"x":{"id":5,"y":"` + long + `"}}`, "longer than 2000 bytes", ""},
