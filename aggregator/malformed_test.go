@@ -107,7 +107,7 @@ func TestMalformedAnswers(t *testing.T) {
 		{name: "a number that JSON has not", line: `{"jsonrpc":"2.0","id":%[1]s,"result":{"content":[],"x":NaN}}`, err: "of no use: message is not valid JSON"},
 		{name: "half of it", line: `{"jsonrpc":"2.0","id":%[1]s,"result":{"content":[`, err: "of no use: message is not valid JSON"},
 		{name: "not UTF-8", line: `{"jsonrpc":"2.0","id":%[1]s,"result":{"content":[{"type":"text","text":"` + "\xff" + `"}]}}`, err: "of no use: message is not valid UTF-8"},
-		{name: "nested without an end", line: `{"jsonrpc":"2.0","id":%[1]s,"result":{"content":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}}`, err: "of no use: message nested 60"},
+		{name: "nested without an end", line: `{"jsonrpc":"2.0","id":%[1]s,"result":{"content":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}}`, err: "of no use: message nested more than 512 deep"},
 		{name: "an error with a code that is a word", line: `{"jsonrpc":"2.0","id":%[1]s,"error":{"code":"E_FAIL","message":"it fails"}}`, err: "it fails", code: -32603},
 		{name: "an error with a code that is a fraction", line: `{"jsonrpc":"2.0","id":%[1]s,"error":{"code":-32001.0,"message":"it fails"}}`, err: "it fails", code: -32001},
 		{name: "an error without a message", line: `{"jsonrpc":"2.0","id":%[1]s,"error":{"code":-32000,"data":{"n":9007199254740993}}}`, err: "says nothing", code: -32000},
