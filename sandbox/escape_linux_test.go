@@ -195,6 +195,7 @@ func init() {
 			}
 			start = s.Start
 		}
+		tty := os.NewFile(ttyFd, "tty") // a file for each attempt would be closed with the first that is collected
 		for in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout); ; {
 			var f fixture
 			if err := in.Decode(&f); err == io.EOF {
@@ -208,7 +209,7 @@ func init() {
 			a := attemptNamed(f.Attempt)
 			switch {
 			case strings.HasPrefix(a.name, "tty."):
-				cmd.Stdin = os.NewFile(ttyFd, "tty")
+				cmd.Stdin = tty
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			case !a.own:
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
