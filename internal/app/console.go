@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,25 +26,12 @@ import (
 // ConsolesDir returns the folder in which running consoles announce themselves. No tool can read it.
 func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
 
-// A lazyConsole starts the console of a gate when the client has opened its session, because
-// nothing may delay the first answer.
-type lazyConsole struct {
-	mu   sync.Mutex
-	done bool   // it was started or closed
-	stop func() // nil when it does not run
-}
-
-// startConsole starts the console if the config enables it.
+// startConsole starts the console if the config enables it. It is called when the client has
+// opened its session, because nothing may delay the first answer.
 func (a *App) startConsole() {
 	if !a.Config.Console.Enabled || a.caller != "" {
 		return // over HTTP there is one for all callers
 	}
-	a.console.mu.Lock()
-	defer a.console.mu.Unlock()
-	if a.console.done {
-		return
-	}
-	a.console.done = true
 	gate := func() []*App { return []*App{a} }
 	c := a.Settings.consoleOf(gate, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
 	url, stop, err := c.Serve(a.Config.Console.Address, a.ConsolesDir())
@@ -53,18 +39,8 @@ func (a *App) startConsole() {
 		a.Log.Error("console not started", "err", err)
 		return
 	}
-	a.console.stop = stop
+	a.stopConsole = stop
 	a.Log.Info("console started; `toolgate console` prints a link", "url", url)
-}
-
-func (h *lazyConsole) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.done = true
-	if h.stop != nil {
-		h.stop()
-		h.stop = nil
-	}
 }
 
 // NewConsole returns a console without a gate: it shows the approval queue, the
@@ -97,19 +73,21 @@ func (s *Settings) consoleOf(
 		Approvals: waiting,
 		Record:    s.StateDir,
 		Outputs:   outputs,
-		Rules:     consoleRules{s.Rules, gates},
 		Log:       s.Log,
 	}
-	if gates != nil {
+	if gates == nil {
+		gates = func() []*App { return nil }
+	} else {
 		o.Servers, o.Sessions = consoleServers{s.StateDir, gates}, consoleSessions{gates}
 	}
+	o.Rules = consoleRules{s.Rules, gates}
 	return console.New(o)
 }
 
 // consoleRules gives the console the rule files.
 type consoleRules struct {
 	store *RuleStore
-	gates func() []*App // nil: there are none
+	gates func() []*App
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
@@ -141,9 +119,6 @@ func (c consoleRules) Remove(line int, text string) error {
 }
 
 func (c consoleRules) Remembered() (list []gate.SessionApproval) {
-	if c.gates == nil {
-		return nil
-	}
 	for _, a := range c.gates() {
 		list = append(list, a.Gate.Remembered()...)
 	}
@@ -151,11 +126,9 @@ func (c consoleRules) Remembered() (list []gate.SessionApproval) {
 }
 
 func (c consoleRules) Forget(m gate.SessionApproval) error {
-	if c.gates != nil {
-		for _, a := range c.gates() {
-			if a.Gate.Forget(m) {
-				return nil
-			}
+	for _, a := range c.gates() {
+		if a.Gate.Forget(m) {
+			return nil
 		}
 	}
 	return errors.New("that answer is no longer remembered")

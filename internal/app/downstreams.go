@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -172,28 +173,13 @@ func (s *Settings) serverFolder(name string, server config.MCPServer) string {
 func (s *Settings) serverDir(server config.MCPServer, own string) string {
 	switch {
 	case server.Cwd == config.CwdWorkspace:
-		return s.Dir()
+		return s.Policy.Workspace
 	case server.Cwd == "":
 		return own
 	case filepath.IsAbs(server.Cwd):
 		return server.Cwd
 	}
-	return filepath.Join(s.Dir(), server.Cwd)
-}
-
-// writableAbove returns the writable root that contains dir, if any. Package runners such as npx
-// search every parent folder for programs.
-func (s *Settings) writableAbove(dir string) (root string, ok bool) {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	i := slices.IndexFunc(s.Policy.WritableRoots, func(root string) bool {
-		return policy.Below(filepath.ToSlash(dir), filepath.ToSlash(root))
-	})
-	if i < 0 || s.Policy.Mode != policy.WorkspaceWrite {
-		return "", false
-	}
-	return s.Policy.WritableRoots[i], true
+	return filepath.Join(s.Policy.Workspace, server.Cwd)
 }
 
 // launchServer starts a downstream server on stdio, confined to its profile.
@@ -204,7 +190,11 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 			return nil, fmt.Errorf("its folder: %w", err)
 		}
 	}
-	if real, err := filepath.EvalSymlinks(own); err == nil && len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
+	real, err := filepath.EvalSymlinks(own)
+	if err != nil {
+		real = own
+	}
+	if len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
 		f.WritableRoots = append([]string{real}, f.WritableRoots[1:]...)
 	}
 	plan, err := s.Plan(f)
@@ -218,9 +208,12 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 		s.Log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
 	}
 	dir := s.serverDir(server, own)
-	if root, ok := s.writableAbove(dir); ok && dir == own {
+	// Package runners such as npx search every parent folder for programs.
+	above := func(root string) bool { return policy.Below(filepath.ToSlash(real), filepath.ToSlash(root)) }
+	i := slices.IndexFunc(s.Policy.WritableRoots, above)
+	if i >= 0 && dir == own && s.Policy.Mode == policy.WorkspaceWrite {
 		s.Log.Warn("commands can write above the working folder of the server; set TOOLGATE_HOME to a folder elsewhere",
-			"downstream", name, "writable", root)
+			"downstream", name, "writable", s.Policy.WritableRoots[i])
 	}
 	env := s.serverEnv(server, own, f)
 	command, err := s.serverProgram(name, server.Command, dir, env, f)
@@ -314,7 +307,7 @@ func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 	}
 	for _, line := range s.Environ {
 		key, value, _ := strings.Cut(line, "=")
-		isKey := func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }
+		isKey := func(n string) bool { return n == key || runtime.GOOS == "windows" && strings.EqualFold(n, key) }
 		if slices.ContainsFunc(names, isKey) {
 			vars[key] = value
 		}

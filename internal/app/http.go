@@ -175,7 +175,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	}
 	h.auth = httpauth.New(auth)
 	h.tenants = newTenants(o, c, s.Log)
-	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.",
+	h.metrics.Gauge("http_sessions", "Open sessions of session-based protocol versions.",
 		func() float64 { return float64(h.tenants.sessions()) })
 	h.metrics.Gauge("http_callers", "Callers that have something here.",
 		func() float64 { return float64(h.tenants.count()) })

@@ -51,12 +51,8 @@ func OpenEgress(
 	return w
 }
 
-// Close stops the proxy. It may be called on nil.
-func (w *EgressSession) Close() {
-	if w != nil {
-		w.proxy.Close()
-	}
-}
+// Close stops the proxy.
+func (w *EgressSession) Close() { w.proxy.Close() }
 
 // Refused returns the hosts that were refused to the process.
 func (w *EgressSession) Refused() []tools.Denial { return refusedHosts(w.proxy.Uses(time.Time{})) }

@@ -35,7 +35,7 @@ func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 	}
 	gate.Record = o.record
 	o.hooks = hooks.New(s.Config.Hooks, hooks.Options{
-		Dir: s.Dir(), Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
+		Dir: s.Policy.Workspace, Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
 		Programs: s.Programs(), AnyPath: s.Policy.Mode == policy.DangerFullAccess,
 	})
 	o.hooks.Install(gate)

@@ -42,7 +42,10 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 	if w := s.Config.WorkspaceWrite; w.AllowedDomains != nil && !w.NetworkAccess {
 		s.Log.Warn("allowed_domains has no effect, because network_access is false")
 	}
-	profile := s.selected(o)
+	profile := o.Profile
+	if profile == "" && o.Sandbox == "" {
+		profile = s.Config.DefaultProfile
+	}
 	if mode, ok := builtinModes[profile]; ok {
 		pol.Mode, pol.ProfileName = mode, profile
 		profile = ""

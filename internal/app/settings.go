@@ -159,6 +159,3 @@ func Folders() (configDir, stateDir, workDir string, err error) {
 	configDir = filepath.Join(from("XDG_CONFIG_HOME", ".config"), "toolgate")
 	return configDir, filepath.Join(state, "toolgate"), filepath.Join(state, "toolgate-worker"), nil
 }
-
-// Dir returns the working folder of the processes that are started.
-func (s *Settings) Dir() string { return s.Policy.Workspace }

@@ -72,7 +72,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	}
 	cmd := plan.Command(a.Self, "worker")
 	cmd.AllowRescan = true
-	cmd.Dir = a.Dir()
+	cmd.Dir = a.Policy.Workspace
 	cmd.Env = append(environ, workerEnv+"="+string(value))
 	proc, err := start(cmd, plan.Level.String())
 	if err != nil {

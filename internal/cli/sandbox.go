@@ -66,7 +66,7 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 		return nil, err
 	}
 	cmd := plan.Command(argv...)
-	cmd.Dir = s.Dir()
+	cmd.Dir = s.Policy.Workspace
 	cmd.Env = s.Environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {

@@ -267,37 +267,18 @@ func (im *importer) codex(text []byte) error {
 	return nil
 }
 
-// codexServer decodes one table. It removes unknown keys from it and notes them.
+// codexServer decodes one table. Unknown keys are left out and noted.
 func codexServer(table map[string]any) (s config.MCPServer, notes []string, err error) {
-	for {
-		text, err := toml.Marshal(table)
-		if err != nil {
-			return s, notes, err
-		}
-		s = config.MCPServer{}
-		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
-		strict, ok := errors.AsType[*toml.StrictMissingError](err)
-		if !ok || len(strict.Errors) == 0 {
-			return s, notes, err
-		}
-		key := strict.Errors[0].Key()
-		notes = append(notes, fmt.Sprintf("unknown key %s is left out", strings.Join(key, ".")))
-		if !dropKey(table, key) {
-			return s, notes, err
+	text, err := toml.Marshal(table)
+	if err != nil {
+		return s, nil, err
+	}
+	err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
+	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
+		err = nil
+		for _, e := range strict.Errors {
+			notes = append(notes, fmt.Sprintf("unknown key %s is left out", strings.Join(e.Key(), ".")))
 		}
 	}
-}
-
-// dropKey removes the key path from the table and reports whether it was there.
-func dropKey(table map[string]any, key []string) bool {
-	for len(key) > 1 {
-		inner, ok := table[key[0]].(map[string]any)
-		if !ok {
-			return false
-		}
-		table, key = inner, key[1:]
-	}
-	_, ok := table[key[0]]
-	delete(table, key[0])
-	return ok
+	return s, notes, err
 }

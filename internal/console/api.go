@@ -39,7 +39,7 @@ func (c *Console) routes() {
 	}
 	api := func(pattern string, available bool, f sessionHandler) {
 		if !available {
-			f = unavailable
+			f = func(http.ResponseWriter, *http.Request, *browserSession) (any, error) { return nil, errUnavailable }
 		}
 		handle(pattern, c.authenticated(f))
 	}
@@ -102,10 +102,6 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 var errUnavailable = &failure{http.StatusNotFound, errors.New("not available in this console")}
-
-func unavailable(http.ResponseWriter, *http.Request, *browserSession) (any, error) {
-	return nil, errUnavailable
-}
 
 func (c *Console) about(_ http.ResponseWriter, _ *http.Request, v *browserSession) (any, error) {
 	return struct {
