@@ -1,5 +1,4 @@
-// Package app composes toolgate: from options and the config file it makes a
-// policy, tools, backends and a server.
+// Package app composes toolgate: from options and the config file it makes a policy, tools, backends and a server.
 //
 //	o := app.Options{Dir: dir, Stderr: os.Stderr}
 //	a, err := o.Open()

@@ -505,14 +505,12 @@ func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, 
 	}
 	named, added := map[string]config.MCPServer{}, map[string]string{}
 	for key, server := range moved {
-		named[config.NameFrom(key)] = server
-	}
-	for name, server := range named {
+		name := config.NameFrom(key)
 		table, err := config.ServerTable(name, server)
 		if err != nil {
 			return nil, err
 		}
-		added[name] = table
+		named[name], added[name] = server, table
 		s.moved = append(s.moved, name)
 	}
 	return added, s.addServers(named, false)

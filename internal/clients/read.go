@@ -276,8 +276,14 @@ func codexServer(table map[string]any) (s config.MCPServer, notes []string, err 
 	err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		err = nil
+		unknown := ""
 		for _, e := range strict.Errors {
-			notes = append(notes, fmt.Sprintf("unknown key %s is left out", strings.Join(e.Key(), ".")))
+			key := strings.Join(e.Key(), ".")
+			if unknown != "" && strings.HasPrefix(key+".", unknown+".") {
+				continue // a part of the table that was just left out
+			}
+			unknown = key
+			notes = append(notes, fmt.Sprintf("unknown key %s is left out", key))
 		}
 	}
 	return s, notes, err
