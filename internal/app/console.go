@@ -33,7 +33,8 @@ func (a *App) startConsole() {
 		return // over HTTP there is one for all callers
 	}
 	gate := func() []*App { return []*App{a} }
-	c := a.Settings.consoleOf(gate, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+	about := console.About{Workspace: a.Policy.Workspace}
+	c := a.Settings.consoleOf(gate, console.Options{About: about, Outputs: a.outputs})
 	url, stop, err := c.Serve(a.Config.Console.Address, a.ConsolesDir())
 	if err != nil {
 		a.Log.Error("console not started", "err", err)
@@ -49,7 +50,7 @@ func (s *Settings) NewConsole() (*console.Console, error) {
 	if _, err := s.ApprovalQueue(); err != nil {
 		return nil, err
 	}
-	return s.consoleOf(nil, nil, console.About{}, nil), nil
+	return s.consoleOf(nil, console.Options{}), nil
 }
 
 // ApprovalQueue opens the approval queue of the user.
@@ -57,23 +58,14 @@ func (s *Settings) ApprovalQueue() (*approvals.Queue, error) {
 	return approvals.Open(filepath.Join(s.StateDir, "approvals"))
 }
 
-// consoleOf returns a console of the gates that exist at the time of each request. Gates is nil
-// for a console without any.
-func (s *Settings) consoleOf(
-	gates func() []*App, outputs *console.Outputs, about console.About, hosts []string,
-) *console.Console {
-	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
-	waiting, err := s.ApprovalQueue()
-	if err != nil {
+// consoleOf completes o and returns a console of the gates that exist at the time of each request.
+// Gates is nil for a console without any.
+func (s *Settings) consoleOf(gates func() []*App, o console.Options) *console.Console {
+	o.About.Version, o.About.PID, o.About.Started = Version(), os.Getpid(), time.Now()
+	o.Record, o.Log = s.StateDir, s.Log
+	var err error
+	if o.Approvals, err = s.ApprovalQueue(); err != nil {
 		s.Log.Warn("no approval queue in the console", "err", err)
-	}
-	o := console.Options{
-		About:     about,
-		Hosts:     hosts,
-		Approvals: waiting,
-		Record:    s.StateDir,
-		Outputs:   outputs,
-		Log:       s.Log,
 	}
 	if gates == nil {
 		gates = func() []*App { return nil }

@@ -29,8 +29,9 @@ func (hs *tenants) apps() []*App {
 // takes access to the state folder, opens it. A caller's token does not, because no caller may
 // answer for another.
 func (h *httpServer) openConsole(s *Settings, outputs *console.Outputs) {
-	h.console = s.consoleOf(h.tenants.apps, outputs, console.About{Workspace: "all callers over HTTP"},
-		s.Config.HTTP.Hosts)
+	about := console.About{Workspace: "all callers over HTTP"}
+	o := console.Options{About: about, Outputs: outputs, Hosts: s.Config.HTTP.Hosts}
+	h.console = s.consoleOf(h.tenants.apps, o)
 	h.mux.Handle("/console/", h.console)
 	h.mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusSeeOther))
 }

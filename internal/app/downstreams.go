@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/config"
+	"toolgate/internal/gate"
 	"toolgate/internal/netproxy"
 	"toolgate/internal/programs"
 	"toolgate/policy"
@@ -27,28 +29,22 @@ import (
 // newDownstreams returns the set of configured servers and starts them; with hold they start when
 // a client has its first answer.
 func (s *Settings) newDownstreams(hold bool) *aggregator.Downstreams {
-	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
+	o := aggregator.DownstreamOptions{
 		Version:  Version(),
 		StateDir: s.StateDir,
 		Roots:    s.workspaceRoots(),
-		Reserved: s.reserved(),
 		Log:      s.Log,
 		Hold:     hold,
-	})
+	}
+	if !s.verbatim { // so that the name of a built-in tool, offered or not, always means the same
+		o.Reserved = append(server.ReservedTools(), toolNames()...)
+	}
+	set := aggregator.NewDownstreams(o)
 	for _, key := range s.Config.WithoutEffect() {
 		s.Log.Warn("key has no effect here", "key", key)
 	}
 	set.Update(s.specs(s.Config.MCPServers))
 	return set
-}
-
-// reserved returns the names of all built-in tools, offered or not. No tool of a server may have
-// one, so that a name always means the same.
-func (s *Settings) reserved() []string {
-	if s.verbatim {
-		return nil
-	}
-	return append(server.ReservedTools(), toolNames()...)
 }
 
 // front returns the instructions and tools of the server itself. With Wrapped there are none: the
@@ -222,18 +218,8 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	}
 	cmd := plan.Command(append([]string{command}, server.Args...)...)
 	cmd.Dir, cmd.Env = dir, s.Programs().Env(env)
-	proc, err := start(cmd, plan.Level.String())
-	if err != nil {
-		return nil, err
-	}
 	// Nobody is asked about hosts, because it is unknown which call a connection belongs to.
-	if w := OpenEgress(cmd, f, s.Rules.Rules, nil, s.Log.With("downstream", name)); w != nil {
-		proc.Wait = func() error {
-			defer w.Close()
-			return cmd.Wait()
-		}
-	}
-	return proc, nil
+	return s.start(cmd, plan, nil, s.Log.With("downstream", name))
 }
 
 // serverProgram returns the path of a server's program. A program that commands can write starts
@@ -253,9 +239,11 @@ func (s *Settings) serverProgram(name, command, dir string, env []string, f poli
 	return fault.Path, nil
 }
 
-// start starts cmd with pipes. It makes the output pipes itself because Wait closes those of cmd
-// while they are being read.
-func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
+// start starts cmd with pipes and its proxy, if it has one, which asks through g. It makes the
+// output pipes itself because Wait closes those of cmd while they are being read.
+func (s *Settings) start(
+	cmd *sandbox.Cmd, plan sandbox.Plan, g *gate.Gate, log *slog.Logger,
+) (*aggregator.Process, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -280,11 +268,21 @@ func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
 		stderr.Close()
 		return nil, err
 	}
-	return &aggregator.Process{
-		In: in, Out: out, Err: stderr, Level: level,
+	proc := &aggregator.Process{
+		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
 		Wait: cmd.Wait, Kill: cmd.Kill,
 		Term: func() error { return terminateProcess(cmd.Pid()) },
-	}, nil
+	}
+	if w := s.OpenEgress(cmd, plan.Profile, g, log); w != nil {
+		proc.Wait = func() error {
+			defer w.Close()
+			return cmd.Wait()
+		}
+		if g != nil {
+			proc.Enter = w.enter
+		}
+	}
+	return proc, nil
 }
 
 // InheritedVars are the variables that every server inherits: what programs need to run and to

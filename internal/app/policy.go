@@ -139,7 +139,7 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 // control files and the user's credentials, and those that they cannot change, which
 // are the files of hooks and the symlinks to any of these.
 func (s *Settings) protected() (hidden, readOnly []string) {
-	hidden, readOnly = s.control.hidden(), s.control.readOnly()
+	hidden, readOnly = s.control.paths()
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, p := range sandbox.Credentials(home) {
 			links, end, err := followLinks(p)

@@ -99,18 +99,16 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 		}
 		a.Downstreams.ReloadPins()
 	}
-	return watch(a.Log, watchedConfig(file, func() { o.reload(a, file) }), watchedFolder{trust, isReview, reread})
-}
-
-// reload applies the servers of the config file.
-func (o *Options) reload(a *App, file string) {
-	c, err := o.configAt(file)
-	if err != nil {
-		a.Log.Error("config not reloaded", "err", err)
-		return
+	reload := func() {
+		c, err := o.configAt(file)
+		if err != nil {
+			a.Log.Error("config not reloaded", "err", err)
+			return
+		}
+		a.Log.Info("config reloaded")
+		a.Downstreams.Update(a.specs(c.MCPServers))
 	}
-	a.Log.Info("config reloaded")
-	a.Downstreams.Update(a.specs(c.MCPServers))
+	return watch(a.Log, watchedConfig(file, reload), watchedFolder{trust, isReview, reread})
 }
 
 // configAt is readConfig for a file that may have changed since the start.

@@ -238,11 +238,13 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 
 // diagnoseRules reports the rules that have no effect.
 func diagnoseRules(a *app.App, d *diagnosis) {
-	there := func(name string) bool {
-		_, err := exec.LookPath(name)
-		return err == nil || filepath.IsAbs(name) && fileThere(name)
-	}
+	there := func(name string) bool { return inPath(name) || filepath.IsAbs(name) && fileThere(name) }
 	d.IdleRules = a.Rules.Rules().Unused(there, slices.Collect(maps.Keys(a.Config.MCPServers)))
+}
+
+func inPath(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
 }
 
 func fileThere(name string) bool {

@@ -43,7 +43,7 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
-	if w := app.OpenEgress(cmd, s.Policy.Profile(), s.Rules.Rules, nil, s.Log); w != nil {
+	if w := s.OpenEgress(cmd, s.Policy.Profile(), nil, s.Log); w != nil {
 		defer w.Close()
 		defer func() {
 			for _, d := range w.Refused() {
