@@ -228,22 +228,36 @@ func (hs *tenants) update(c config.HTTP) {
 	}
 }
 
+// apps returns the gates of the callers that are connected.
+func (hs *tenants) apps() []*App {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	var list []*App
+	for _, h := range hs.open {
+		if h.started() {
+			list = append(list, h.app)
+		}
+	}
+	slices.SortFunc(list, func(a, b *App) int { return strings.Compare(a.caller, b.caller) })
+	return list
+}
+
 // sessions returns the number of sessions of all callers.
-func (hs *tenants) sessions() (n int) {
+func (hs *tenants) sessions() (n float64) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	for _, h := range hs.open {
 		if h.started() {
-			n += h.endpoint.Sessions()
+			n += float64(h.endpoint.Sessions())
 		}
 	}
 	return n
 }
 
-func (hs *tenants) count() int {
+func (hs *tenants) count() float64 {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	return len(hs.open)
+	return float64(len(hs.open))
 }
 
 // drain refuses new requests, waits for those in progress until ctx ends, and closes all tenants.

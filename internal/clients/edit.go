@@ -62,13 +62,14 @@ func (f File) Tables(text []byte) (map[string]map[string]any, error) {
 	return tables, nil
 }
 
-// decodeJSON decodes JSON with comments. Numbers become [json.Number].
+// decodeJSON decodes JSON with comments and trailing commas. Numbers become [json.Number].
 func decodeJSON(text []byte, v any) error {
-	standard, err := standardJSON(text)
+	root, err := parseJSON(bytes.TrimPrefix(text, byteOrderMark))
 	if err != nil {
 		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(standard))
+	root.Standardize() // replaces comments and trailing commas by spaces
+	dec := json.NewDecoder(bytes.NewReader(root.Pack()))
 	dec.UseNumber()
 	return dec.Decode(v)
 }
@@ -170,16 +171,6 @@ func place(text []byte, root *hujson.Value, path []string, table map[string]any)
 // parseJSON parses JSON with comments and trailing commas. The last line may be a comment without a newline.
 func parseJSON(text []byte) (hujson.Value, error) {
 	return hujson.Parse(append(slices.Clip(text), '\n'))
-}
-
-// standardJSON returns text as standard JSON: comments and trailing commas become spaces.
-func standardJSON(text []byte) ([]byte, error) {
-	v, err := parseJSON(bytes.TrimPrefix(text, byteOrderMark))
-	if err != nil {
-		return nil, err
-	}
-	v.Standardize()
-	return v.Pack(), nil
 }
 
 // insertMember adds a member at the end of the object, which is at this depth of text.

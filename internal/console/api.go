@@ -104,17 +104,8 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 var errUnavailable = &failure{http.StatusNotFound, errors.New("not available in this console")}
 
 func (c *Console) about(_ http.ResponseWriter, _ *http.Request, v *browserSession) (any, error) {
-	return struct {
-		About
-		Until any      `json:"until"`
-		Views []string `json:"views"`
-	}{c.opts.About, v.until, c.views()}, nil
-}
-
-// views returns the names of the available views.
-func (c *Console) views() []string {
-	var list []string
-	for _, v := range []struct {
+	var views []string
+	for _, view := range []struct {
 		name  string
 		there bool
 	}{
@@ -124,11 +115,15 @@ func (c *Console) views() []string {
 		{"sessions", c.opts.Sessions != nil},
 		{"rules", c.opts.Rules != nil},
 	} {
-		if v.there {
-			list = append(list, v.name)
+		if view.there {
+			views = append(views, view.name)
 		}
 	}
-	return list
+	return struct {
+		About
+		Until any      `json:"until"`
+		Views []string `json:"views"`
+	}{c.opts.About, v.until, views}, nil
 }
 
 // isFullID reports whether id is a complete approval ID. The command line accepts a
