@@ -41,8 +41,8 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 	}
 	var done sync.WaitGroup
 	done.Go(func() { // ends with the watcher
-		settled := time.NewTimer(0)
-		settled.Stop()
+		stable := time.NewTimer(0)
+		stable.Stop()
 		pending := make([]bool, len(folders))
 		for {
 			select {
@@ -53,7 +53,7 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 				for i, f := range folders {
 					if filepath.Dir(e.Name) == f.dir && f.matters(e.Name) {
 						pending[i] = true
-						settled.Reset(settleTime)
+						stable.Reset(settleTime)
 					}
 				}
 			case err, ok := <-w.Errors:
@@ -61,7 +61,7 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 					return
 				}
 				log.Warn("watching the config", "err", err)
-			case <-settled.C:
+			case <-stable.C:
 				for i, f := range folders {
 					if pending[i] {
 						f.changed()
