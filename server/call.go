@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -84,6 +85,9 @@ type UnknownToolError struct {
 }
 
 func (e *UnknownToolError) Error() string { return "unknown tool " + e.Name }
+
+// Hint returns which tools there are.
+func (e *UnknownToolError) Hint() string { return "the tools are " + strings.Join(e.Known, ", ") }
 
 func (s *Server) names() []string {
 	var names []string

@@ -1,5 +1,4 @@
-// Package app composes toolgate: from options and the config file it makes a
-// policy, tools, backends and a server.
+// Package app composes toolgate: from options and the config file it makes a policy, tools, backends and a server.
 //
 //	o := app.Options{Dir: dir, Stderr: os.Stderr}
 //	a, err := o.Open()
@@ -38,7 +37,9 @@ type App struct {
 	caller    string // over HTTP: the caller that this gate belongs to
 	observers *observers
 	outputs   *console.Outputs // results kept for the console; nil without one
-	console   lazyConsole
+
+	console     sync.Once // starts the console, or keeps it from starting after Close
+	stopConsole func()    // nil when it does not run
 }
 
 // afterGreeting is how long downstream servers wait to start after the first answer, because the
@@ -98,7 +99,7 @@ func (o *Options) Open() (*App, error) {
 			time.AfterFunc(afterGreeting, a.Downstreams.Begin)
 		},
 		Opened: func(caller string) {
-			a.startConsole()
+			a.console.Do(a.startConsole)
 			a.Workers.Warm(context.Background(), caller, s.Policy.Profile())
 		},
 	})
@@ -141,7 +142,10 @@ func (a *App) outside(caller, session string) bool {
 
 // Close stops the backends and closes the record.
 func (a *App) Close() {
-	a.console.close()
+	a.console.Do(func() {})
+	if a.stopConsole != nil {
+		a.stopConsole()
+	}
 	var ends sync.WaitGroup
 	ends.Go(a.Workers.Close)
 	ends.Go(a.Downstreams.Close)

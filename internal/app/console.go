@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,44 +26,22 @@ import (
 // ConsolesDir returns the folder in which running consoles announce themselves. No tool can read it.
 func (s *Settings) ConsolesDir() string { return filepath.Join(s.StateDir, "consoles") }
 
-// A lazyConsole starts the console of a gate when the client has opened its session, because
-// nothing may delay the first answer.
-type lazyConsole struct {
-	mu   sync.Mutex
-	done bool   // it was started or closed
-	stop func() // nil when it does not run
-}
-
-// startConsole starts the console if the config enables it.
+// startConsole starts the console if the config enables it. It is called when the client has
+// opened its session, because nothing may delay the first answer.
 func (a *App) startConsole() {
 	if !a.Config.Console.Enabled || a.caller != "" {
 		return // over HTTP there is one for all callers
 	}
-	a.console.mu.Lock()
-	defer a.console.mu.Unlock()
-	if a.console.done {
-		return
-	}
-	a.console.done = true
 	gate := func() []*App { return []*App{a} }
-	c := a.Settings.consoleOf(gate, a.outputs, console.About{Workspace: a.Policy.Workspace}, nil)
+	about := console.About{Workspace: a.Policy.Workspace}
+	c := a.Settings.consoleOf(gate, console.Options{About: about, Outputs: a.outputs})
 	url, stop, err := c.Serve(a.Config.Console.Address, a.ConsolesDir())
 	if err != nil {
 		a.Log.Error("console not started", "err", err)
 		return
 	}
-	a.console.stop = stop
+	a.stopConsole = stop
 	a.Log.Info("console started; `toolgate console` prints a link", "url", url)
-}
-
-func (h *lazyConsole) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.done = true
-	if h.stop != nil {
-		h.stop()
-		h.stop = nil
-	}
 }
 
 // NewConsole returns a console without a gate: it shows the approval queue, the
@@ -73,7 +50,7 @@ func (s *Settings) NewConsole() (*console.Console, error) {
 	if _, err := s.ApprovalQueue(); err != nil {
 		return nil, err
 	}
-	return s.consoleOf(nil, nil, console.About{}, nil), nil
+	return s.consoleOf(nil, console.Options{}), nil
 }
 
 // ApprovalQueue opens the approval queue of the user.
@@ -81,35 +58,28 @@ func (s *Settings) ApprovalQueue() (*approvals.Queue, error) {
 	return approvals.Open(filepath.Join(s.StateDir, "approvals"))
 }
 
-// consoleOf returns a console of the gates that exist at the time of each request. Gates is nil
-// for a console without any.
-func (s *Settings) consoleOf(
-	gates func() []*App, outputs *console.Outputs, about console.About, hosts []string,
-) *console.Console {
-	about.Version, about.PID, about.Started = Version(), os.Getpid(), time.Now()
-	waiting, err := s.ApprovalQueue()
-	if err != nil {
+// consoleOf completes o and returns a console of the gates that exist at the time of each request.
+// Gates is nil for a console without any.
+func (s *Settings) consoleOf(gates func() []*App, o console.Options) *console.Console {
+	o.About.Version, o.About.PID, o.About.Started = Version(), os.Getpid(), time.Now()
+	o.Record, o.Log = s.StateDir, s.Log
+	var err error
+	if o.Approvals, err = s.ApprovalQueue(); err != nil {
 		s.Log.Warn("no approval queue in the console", "err", err)
 	}
-	o := console.Options{
-		About:     about,
-		Hosts:     hosts,
-		Approvals: waiting,
-		Record:    s.StateDir,
-		Outputs:   outputs,
-		Rules:     consoleRules{s.Rules, gates},
-		Log:       s.Log,
-	}
-	if gates != nil {
+	if gates == nil {
+		gates = func() []*App { return nil }
+	} else {
 		o.Servers, o.Sessions = consoleServers{s.StateDir, gates}, consoleSessions{gates}
 	}
+	o.Rules = consoleRules{s.Rules, gates}
 	return console.New(o)
 }
 
 // consoleRules gives the console the rule files.
 type consoleRules struct {
 	store *RuleStore
-	gates func() []*App // nil: there are none
+	gates func() []*App
 }
 
 func (c consoleRules) Files() ([]console.RuleFile, error) {
@@ -141,9 +111,6 @@ func (c consoleRules) Remove(line int, text string) error {
 }
 
 func (c consoleRules) Remembered() (list []gate.SessionApproval) {
-	if c.gates == nil {
-		return nil
-	}
 	for _, a := range c.gates() {
 		list = append(list, a.Gate.Remembered()...)
 	}
@@ -151,11 +118,9 @@ func (c consoleRules) Remembered() (list []gate.SessionApproval) {
 }
 
 func (c consoleRules) Forget(m gate.SessionApproval) error {
-	if c.gates != nil {
-		for _, a := range c.gates() {
-			if a.Gate.Forget(m) {
-				return nil
-			}
+	for _, a := range c.gates() {
+		if a.Gate.Forget(m) {
+			return nil
 		}
 	}
 	return errors.New("that answer is no longer remembered")

@@ -244,33 +244,22 @@ func programFiles(command, dir string) (files []string) {
 	return files
 }
 
-// hidden returns the paths that workers and servers cannot read.
-func (c *controlFiles) hidden() []string {
+// paths returns the paths that workers and servers cannot read, and those that they can read but not change.
+func (c *controlFiles) paths() (hidden, readOnly []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	paths := slices.Clone(c.names)
+	hidden, readOnly = slices.Clone(c.names), slices.Collect(maps.Keys(c.links))
 	for end, f := range c.ends {
-		if !f.hook {
-			paths = append(paths, end)
+		if f.hook {
+			readOnly = append(readOnly, end)
+		} else {
+			hidden = append(hidden, end)
 		}
 	}
 	if c.backup != "" {
-		paths = append(paths, c.backup)
+		hidden = append(hidden, c.backup)
 	}
-	return paths
-}
-
-// readOnly returns the paths that workers and servers can read but not change.
-func (c *controlFiles) readOnly() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	paths := slices.Collect(maps.Keys(c.links))
-	for end, f := range c.ends {
-		if f.hook {
-			paths = append(paths, end)
-		}
-	}
-	return paths
+	return hidden, readOnly
 }
 
 // writable reports whether a running sandbox may write path.

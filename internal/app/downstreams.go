@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"toolgate/aggregator"
 	"toolgate/internal/config"
+	"toolgate/internal/gate"
 	"toolgate/internal/netproxy"
 	"toolgate/internal/programs"
 	"toolgate/policy"
@@ -26,28 +29,22 @@ import (
 // newDownstreams returns the set of configured servers and starts them; with hold they start when
 // a client has its first answer.
 func (s *Settings) newDownstreams(hold bool) *aggregator.Downstreams {
-	set := aggregator.NewDownstreams(aggregator.DownstreamOptions{
+	o := aggregator.DownstreamOptions{
 		Version:  Version(),
 		StateDir: s.StateDir,
 		Roots:    s.workspaceRoots(),
-		Reserved: s.reserved(),
 		Log:      s.Log,
 		Hold:     hold,
-	})
+	}
+	if !s.verbatim { // so that the name of a built-in tool, offered or not, always means the same
+		o.Reserved = append(server.ReservedTools(), toolNames()...)
+	}
+	set := aggregator.NewDownstreams(o)
 	for _, key := range s.Config.WithoutEffect() {
 		s.Log.Warn("key has no effect here", "key", key)
 	}
 	set.Update(s.specs(s.Config.MCPServers))
 	return set
-}
-
-// reserved returns the names of all built-in tools, offered or not. No tool of a server may have
-// one, so that a name always means the same.
-func (s *Settings) reserved() []string {
-	if s.verbatim {
-		return nil
-	}
-	return append(server.ReservedTools(), toolNames()...)
 }
 
 // front returns the instructions and tools of the server itself. With Wrapped there are none: the
@@ -172,28 +169,13 @@ func (s *Settings) serverFolder(name string, server config.MCPServer) string {
 func (s *Settings) serverDir(server config.MCPServer, own string) string {
 	switch {
 	case server.Cwd == config.CwdWorkspace:
-		return s.Dir()
+		return s.Policy.Workspace
 	case server.Cwd == "":
 		return own
 	case filepath.IsAbs(server.Cwd):
 		return server.Cwd
 	}
-	return filepath.Join(s.Dir(), server.Cwd)
-}
-
-// writableAbove returns the writable root that contains dir, if any. Package runners such as npx
-// search every parent folder for programs.
-func (s *Settings) writableAbove(dir string) (root string, ok bool) {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	i := slices.IndexFunc(s.Policy.WritableRoots, func(root string) bool {
-		return policy.Below(filepath.ToSlash(dir), filepath.ToSlash(root))
-	})
-	if i < 0 || s.Policy.Mode != policy.WorkspaceWrite {
-		return "", false
-	}
-	return s.Policy.WritableRoots[i], true
+	return filepath.Join(s.Policy.Workspace, server.Cwd)
 }
 
 // launchServer starts a downstream server on stdio, confined to its profile.
@@ -204,7 +186,11 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 			return nil, fmt.Errorf("its folder: %w", err)
 		}
 	}
-	if real, err := filepath.EvalSymlinks(own); err == nil && len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
+	real, err := filepath.EvalSymlinks(own)
+	if err != nil {
+		real = own
+	}
+	if len(f.WritableRoots) > 0 && f.WritableRoots[0] == own {
 		f.WritableRoots = append([]string{real}, f.WritableRoots[1:]...)
 	}
 	plan, err := s.Plan(f)
@@ -218,9 +204,12 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 		s.Log.Info("not enforced", "downstream", name, "level", plan.Level.String(), "what", what)
 	}
 	dir := s.serverDir(server, own)
-	if root, ok := s.writableAbove(dir); ok && dir == own {
+	// Package runners such as npx search every parent folder for programs.
+	above := func(root string) bool { return policy.Below(filepath.ToSlash(real), filepath.ToSlash(root)) }
+	i := slices.IndexFunc(s.Policy.WritableRoots, above)
+	if i >= 0 && dir == own && s.Policy.Mode == policy.WorkspaceWrite {
 		s.Log.Warn("commands can write above the working folder of the server; set TOOLGATE_HOME to a folder elsewhere",
-			"downstream", name, "writable", root)
+			"downstream", name, "writable", s.Policy.WritableRoots[i])
 	}
 	env := s.serverEnv(server, own, f)
 	command, err := s.serverProgram(name, server.Command, dir, env, f)
@@ -229,18 +218,8 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	}
 	cmd := plan.Command(append([]string{command}, server.Args...)...)
 	cmd.Dir, cmd.Env = dir, s.Programs().Env(env)
-	proc, err := start(cmd, plan.Level.String())
-	if err != nil {
-		return nil, err
-	}
 	// Nobody is asked about hosts, because it is unknown which call a connection belongs to.
-	if w := OpenEgress(cmd, f, s.Rules.Rules, nil, s.Log.With("downstream", name)); w != nil {
-		proc.Wait = func() error {
-			defer w.Close()
-			return cmd.Wait()
-		}
-	}
-	return proc, nil
+	return s.start(cmd, plan, nil, s.Log.With("downstream", name))
 }
 
 // serverProgram returns the path of a server's program. A program that commands can write starts
@@ -260,9 +239,11 @@ func (s *Settings) serverProgram(name, command, dir string, env []string, f poli
 	return fault.Path, nil
 }
 
-// start starts cmd with pipes. It makes the output pipes itself because Wait closes those of cmd
-// while they are being read.
-func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
+// start starts cmd with pipes and its proxy, if it has one, which asks through g. It makes the
+// output pipes itself because Wait closes those of cmd while they are being read.
+func (s *Settings) start(
+	cmd *sandbox.Cmd, plan sandbox.Plan, g *gate.Gate, log *slog.Logger,
+) (*aggregator.Process, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -287,11 +268,21 @@ func start(cmd *sandbox.Cmd, level string) (*aggregator.Process, error) {
 		stderr.Close()
 		return nil, err
 	}
-	return &aggregator.Process{
-		In: in, Out: out, Err: stderr, Level: level,
+	proc := &aggregator.Process{
+		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
 		Wait: cmd.Wait, Kill: cmd.Kill,
 		Term: func() error { return terminateProcess(cmd.Pid()) },
-	}, nil
+	}
+	if w := s.OpenEgress(cmd, plan.Profile, g, log); w != nil {
+		proc.Wait = func() error {
+			defer w.Close()
+			return cmd.Wait()
+		}
+		if g != nil {
+			proc.Enter = w.enter
+		}
+	}
+	return proc, nil
 }
 
 // InheritedVars are the variables that every server inherits: what programs need to run and to
@@ -314,7 +305,7 @@ func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 	}
 	for _, line := range s.Environ {
 		key, value, _ := strings.Cut(line, "=")
-		isKey := func(n string) bool { return n == key || isWindows && strings.EqualFold(n, key) }
+		isKey := func(n string) bool { return n == key || runtime.GOOS == "windows" && strings.EqualFold(n, key) }
 		if slices.ContainsFunc(names, isKey) {
 			vars[key] = value
 		}

@@ -175,10 +175,8 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	}
 	h.auth = httpauth.New(auth)
 	h.tenants = newTenants(o, c, s.Log)
-	h.metrics.Gauge("http_sessions", "Sessions of clients of the older era.",
-		func() float64 { return float64(h.tenants.sessions()) })
-	h.metrics.Gauge("http_callers", "Callers that have something here.",
-		func() float64 { return float64(h.tenants.count()) })
+	h.metrics.Gauge("http_sessions", "Open sessions of session-based protocol versions.", h.tenants.sessions)
+	h.metrics.Gauge("http_callers", "Callers that have something here.", h.tenants.count)
 	h.mount(c.OpenMetrics)
 	h.openConsole(s, o.Outputs)
 	h.http = &http.Server{
@@ -247,6 +245,34 @@ func (h *httpServer) mount(openMetrics bool) {
 	}
 	h.mux.Handle("GET /metrics", numbers)
 	h.auth.MountMetadata(h.mux)
+}
+
+// openConsole mounts the console of all callers at /console. A link from `toolgate console`, which
+// takes access to the state folder, opens it. A caller's token does not, because no caller may
+// answer for another.
+func (h *httpServer) openConsole(s *Settings, outputs *console.Outputs) {
+	about := console.About{Workspace: "all callers over HTTP"}
+	o := console.Options{About: about, Outputs: outputs, Hosts: s.Config.HTTP.Hosts}
+	h.console = s.consoleOf(h.tenants.apps, o)
+	h.mux.Handle("/console/", h.console)
+	h.mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusSeeOther))
+}
+
+// announceConsole announces the console to `toolgate console`.
+func (h *httpServer) announceConsole(s *Settings, scheme string, at net.Addr) (remove func()) {
+	url := scheme + "://" + at.String()
+	if addr, err := netip.ParseAddrPort(at.String()); err == nil && addr.Addr().IsUnspecified() {
+		url = fmt.Sprintf("%s://127.0.0.1:%d", scheme, addr.Port())
+		if addr.Addr().Is6() {
+			url = fmt.Sprintf("%s://[::1]:%d", scheme, addr.Port())
+		}
+	}
+	remove, err := h.console.Announce(s.ConsolesDir(), url)
+	if err != nil {
+		s.Log.Warn("`toolgate console` does not find this console", "err", err)
+		return func() {}
+	}
+	return remove
 }
 
 // drainTime limits how long requests in progress may take at the end.

@@ -14,7 +14,6 @@ import (
 	"toolgate/internal/gate"
 	"toolgate/internal/netproxy"
 	"toolgate/policy"
-	"toolgate/policy/rules"
 	"toolgate/sandbox"
 	"toolgate/tools"
 	"toolgate/tools/shell"
@@ -38,25 +37,19 @@ type activeCall struct {
 
 // OpenEgress serves the proxy of a started process; nil if the process has none. Gate asks the
 // user about hosts; if it is nil, nobody is asked. The caller closes the session.
-func OpenEgress(
-	cmd *sandbox.Cmd, f policy.Profile, rules func() *rules.Rules, gate *gate.Gate, log *slog.Logger,
-) *EgressSession {
+func (s *Settings) OpenEgress(cmd *sandbox.Cmd, f policy.Profile, gate *gate.Gate, log *slog.Logger) *EgressSession {
 	l := cmd.Listener()
 	if l == nil {
 		return nil
 	}
 	w := &EgressSession{gate: gate}
-	w.proxy = netproxy.New(netproxy.Options{Hosts: f.Hosts, Rules: rules, Ask: w.ask, Log: log})
+	w.proxy = netproxy.New(netproxy.Options{Hosts: f.Hosts, Rules: s.Rules.Rules, Ask: w.ask, Log: log})
 	go w.proxy.Serve(l) // ends with the process, and with close
 	return w
 }
 
-// Close stops the proxy. It may be called on nil.
-func (w *EgressSession) Close() {
-	if w != nil {
-		w.proxy.Close()
-	}
-}
+// Close stops the proxy.
+func (w *EgressSession) Close() { w.proxy.Close() }
 
 // Refused returns the hosts that were refused to the process.
 func (w *EgressSession) Refused() []tools.Denial { return refusedHosts(w.proxy.Uses(time.Time{})) }
@@ -82,12 +75,20 @@ const maxHosts = 100
 
 // ask asks about a host through the newest active call that is not read-only, since a read-only call reaches no host.
 func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
-	p, no := w.current(t)
+	var p *activeCall // the newest that is not read-only
+	var refused error
+	w.mu.Lock()
+	for _, c := range w.calls {
+		if !c.call.Action.ReadOnly {
+			p, refused = c, c.no[t]
+		}
+	}
+	w.mu.Unlock()
 	if p == nil || w.gate == nil {
 		return "", errors.New("no call in progress through which the user could be asked")
 	}
-	if no != nil {
-		return "", no // a program that tries again does not trouble the user again
+	if refused != nil {
+		return "", refused // a program that tries again does not trouble the user again
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,18 +100,6 @@ func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.H
 		w.mu.Unlock()
 	}
 	return answer, err
-}
-
-// current returns the call to ask through, and the error if the user refused it the host.
-func (w *EgressSession) current(t policy.HostTarget) (p *activeCall, no error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range slices.Backward(w.calls) {
-		if !p.call.Action.ReadOnly {
-			return p, p.no[t]
-		}
-	}
-	return nil, nil
 }
 
 // proxied starts commands with the variables by which programs find the proxy. Afterwards it asks

@@ -26,16 +26,24 @@ type observers struct {
 // observe connects the record of calls, telemetry and the user's hooks to the gate.
 func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 	o := &observers{}
-	var err error
-	if o.telemetry, err = s.telemetry(); err != nil {
+	traces, ok, err := s.Config.Otel.Traces()
+	if err != nil {
 		return nil, err
+	}
+	if ok {
+		o.telemetry = telemetry.Start(telemetry.Options{
+			Version:     Version(),
+			Environment: s.Config.Otel.Environment,
+			Traces:      receiver(traces),
+			Log:         s.Log,
+		})
 	}
 	if o.audit, err = audit.Open(s.StateDir); err != nil {
 		s.Log.Warn("calls are not recorded", "err", err)
 	}
 	gate.Record = o.record
 	o.hooks = hooks.New(s.Config.Hooks, hooks.Options{
-		Dir: s.Dir(), Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
+		Dir: s.Policy.Workspace, Approval: s.Policy.Approval, Log: s.Log, Check: s.control.checkHooks,
 		Programs: s.Programs(), AnyPath: s.Policy.Mode == policy.DangerFullAccess,
 	})
 	o.hooks.Install(gate)
@@ -66,20 +74,6 @@ func (o *observers) close(log *slog.Logger) {
 			log.Error("the record of calls is incomplete", "err", err)
 		}
 	}
-}
-
-// telemetry returns the exporter of traces, nil if the config names no receiver.
-func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
-	traces, ok, err := s.Config.Otel.Traces()
-	if err != nil || !ok {
-		return nil, err
-	}
-	return telemetry.Start(telemetry.Options{
-		Version:     Version(),
-		Environment: s.Config.Otel.Environment,
-		Traces:      receiver(traces),
-		Log:         s.Log,
-	}), nil
 }
 
 // receiver completes e from the environment: the endpoint from the standard variables of

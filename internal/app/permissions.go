@@ -20,17 +20,6 @@ var builtinModes = map[string]policy.Mode{
 	config.FullAccessPermissions: policy.DangerFullAccess,
 }
 
-// selected returns the permission profile in force, "" if a sandbox mode is. Flags override the config.
-func (s *Settings) selected(f *Options) string {
-	switch {
-	case f.Profile != "":
-		return f.Profile
-	case f.Sandbox != "":
-		return ""
-	}
-	return s.Config.DefaultProfile
-}
-
 // profiled applies the named permission profile to pol, whose workspace is known. Unless ours is
 // set, ":workspace_roots" does not include the workspace.
 func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bool) error {

@@ -42,7 +42,10 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 	if w := s.Config.WorkspaceWrite; w.AllowedDomains != nil && !w.NetworkAccess {
 		s.Log.Warn("allowed_domains has no effect, because network_access is false")
 	}
-	profile := s.selected(o)
+	profile := o.Profile
+	if profile == "" && o.Sandbox == "" {
+		profile = s.Config.DefaultProfile
+	}
 	if mode, ok := builtinModes[profile]; ok {
 		pol.Mode, pol.ProfileName = mode, profile
 		profile = ""
@@ -136,7 +139,7 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 // control files and the user's credentials, and those that they cannot change, which
 // are the files of hooks and the symlinks to any of these.
 func (s *Settings) protected() (hidden, readOnly []string) {
-	hidden, readOnly = s.control.hidden(), s.control.readOnly()
+	hidden, readOnly = s.control.paths()
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, p := range sandbox.Credentials(home) {
 			links, end, err := followLinks(p)

@@ -23,9 +23,10 @@ import (
 // A RuleStore holds the rule files in force. It reads them again when they change, so an answer of
 // "always" and a revoked rule apply to the next call.
 type RuleStore struct {
-	dir string
-	own string // folder of a caller's own rules, "" when they are the user's
-	log *slog.Logger
+	dir   string
+	own   string // folder of a caller's own rules, "" when they are the user's
+	keeps string // file that the answer "always" appends to
+	log   *slog.Logger
 
 	check func(name string) error // why a file must not be read
 
@@ -42,6 +43,7 @@ type RuleStore struct {
 // silently have no effect. So is a file for which check returns an error.
 func openRules(dir, own string, check func(name string) error, log *slog.Logger) (*RuleStore, error) {
 	b := &RuleStore{dir: dir, own: own, check: check, log: log}
+	b.keeps = filepath.Join(cmp.Or(own, dir), KeptRules)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b, b.read()
@@ -161,9 +163,6 @@ func (f *folderStamp) ruleFiles(dir string) (names []string, stamp string, err e
 // KeptRules is the name of the file that the answer "always" appends to.
 const KeptRules = "default.rules"
 
-// keptIn returns the folder of that file.
-func (b *RuleStore) keptIn() string { return cmp.Or(b.own, b.dir) }
-
 // Keep appends a rule to [KeptRules] unless it is already there.
 func (b *RuleStore) Keep(line string) error {
 	b.mu.Lock()
@@ -171,8 +170,7 @@ func (b *RuleStore) Keep(line string) error {
 	if _, err := rules.Parse(KeptRules, []byte(line)); err != nil {
 		return err
 	}
-	name := filepath.Join(b.keptIn(), KeptRules)
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(b.keeps)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -182,10 +180,10 @@ func (b *RuleStore) Keep(line string) error {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		line = "\n" + line
 	}
-	if err := os.MkdirAll(b.keptIn(), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(b.keeps), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(b.keeps, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -198,8 +196,7 @@ func (b *RuleStore) Keep(line string) error {
 func (b *RuleStore) Remove(n int, text string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	name := filepath.Join(b.keptIn(), KeptRules)
-	old, err := os.ReadFile(name)
+	old, err := os.ReadFile(b.keeps)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -213,10 +210,10 @@ func (b *RuleStore) Remove(n int, text string) (string, error) {
 	}
 	lines[n-1] = ""
 	left := strings.Join(lines, "")
-	if _, err := rules.Parse(name, []byte(left)); err != nil {
-		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, name, err)
+	if _, err := rules.Parse(b.keeps, []byte(left)); err != nil {
+		return "", fmt.Errorf("line %d is part of a longer rule; edit %s by hand: %w", n, b.keeps, err)
 	}
-	return gone, config.Rewrite(name, []byte(left))
+	return gone, config.Rewrite(b.keeps, []byte(left))
 }
 
 // RuleFiles returns the rule files in dir, sorted.

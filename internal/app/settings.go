@@ -84,8 +84,18 @@ func (o *Options) Load() (*Settings, error) {
 			s.Log.Debug("creating a folder", "err", err)
 		}
 	}
-	if err := o.findControl(s); err != nil {
+	if o.control == nil {
+		o.control, err = findControlFiles(s.ConfigDir, s.StateDir)
+	} else {
+		// Processes may run whose sandboxes protect what was found before, so it must not have changed.
+		err = o.control.check(filepath.Join(s.ConfigDir, "config.toml"))
+	}
+	if err != nil {
 		return nil, err
+	}
+	s.control = o.control
+	if _, end, err := followLinks(s.StateDir); err == nil {
+		s.StateDir = end // changing the symlink later has no effect
 	}
 	if s.Config, err = o.readConfig(filepath.Join(s.ConfigDir, "config.toml")); err != nil {
 		return nil, err
@@ -111,21 +121,6 @@ func (o *Options) readConfig(file string) (config.Config, error) {
 		}
 	}
 	return c, err
-}
-
-// findControl finds the control files. If o was loaded before, processes may run
-// whose sandboxes protect what was found then, so it must not have changed.
-func (o *Options) findControl(s *Settings) (err error) {
-	if o.control == nil {
-		o.control, err = findControlFiles(s.ConfigDir, s.StateDir)
-	} else {
-		err = o.control.check(filepath.Join(s.ConfigDir, "config.toml"))
-	}
-	s.control = o.control
-	if _, end, err := followLinks(s.StateDir); err == nil {
-		s.StateDir = end // changing the symlink later has no effect
-	}
-	return err
 }
 
 // ownRules returns the folder for the rules that a caller over HTTP adds by the answer
@@ -159,6 +154,3 @@ func Folders() (configDir, stateDir, workDir string, err error) {
 	configDir = filepath.Join(from("XDG_CONFIG_HOME", ".config"), "toolgate")
 	return configDir, filepath.Join(state, "toolgate"), filepath.Join(state, "toolgate-worker"), nil
 }
-
-// Dir returns the working folder of the processes that are started.
-func (s *Settings) Dir() string { return s.Policy.Workspace }

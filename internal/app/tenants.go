@@ -66,7 +66,7 @@ func newTenants(base *Options, c config.HTTP, log *slog.Logger) *tenants {
 func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, ok := httpauth.From(r.Context())
 	if !ok {
-		http.Error(w, "bug: nobody was let in", http.StatusInternalServerError)
+		http.Error(w, "missing caller identity", http.StatusInternalServerError)
 		return
 	}
 	h, done, err := hs.enter(caller)
@@ -74,14 +74,14 @@ func (hs *tenants) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hs.log.Error("a caller cannot be served", "caller", caller.Name,
 			"request", r.Header.Get(httpauth.RequestID), "err", err)
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "you cannot be served now; the log says why", http.StatusServiceUnavailable)
+		http.Error(w, "service unavailable; see the server log", http.StatusServiceUnavailable)
 		return
 	}
 	defer done()
 	h.endpoint.ServeHTTP(w, r)
 }
 
-var errAllTaken = errors.New("there are as many callers as there may be (http.max_callers), all of them busy")
+var errTooManyCallers = errors.New("too many callers (limit: http.max_callers)")
 
 // enter returns the tenant of a caller, which stays open until done is called.
 func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) {
@@ -94,11 +94,15 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 	if !ok {
 		if len(hs.open) >= hs.max && !hs.makeRoom() {
 			hs.mu.Unlock()
-			return nil, nil, errAllTaken
+			return nil, nil, errTooManyCallers
 		}
 		h = &tenant{ready: make(chan struct{})}
 		hs.open[c.Name] = h
-		go h.start(hs.base.forCaller(c, hs.overridesFor(c)), c, hs.opts) // ends when ready is closed
+		overrides := hs.config.Tokens[c.Token].Overrides
+		if c.OAuth {
+			overrides = hs.config.OAuth.Overrides
+		}
+		go h.start(hs.base.forCaller(c, overrides), c, hs.opts) // ends when ready is closed
 	}
 	h.using++
 	hs.mu.Unlock()
@@ -119,17 +123,6 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 		return nil, nil, h.err
 	}
 	return h, done, nil
-}
-
-// overridesFor returns the overrides of a caller; hs.mu is held.
-func (hs *tenants) overridesFor(c httpauth.Caller) config.Overrides {
-	switch {
-	case c.OAuth:
-		return hs.config.OAuth.Overrides
-	case c.Token != "":
-		return hs.config.Tokens[c.Token].Overrides
-	}
-	return config.Overrides{}
 }
 
 // makeRoom closes the tenant that has been idle for longest; hs.mu is held.
@@ -235,22 +228,36 @@ func (hs *tenants) update(c config.HTTP) {
 	}
 }
 
+// apps returns the gates of the callers that are connected.
+func (hs *tenants) apps() []*App {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	var list []*App
+	for _, h := range hs.open {
+		if h.started() {
+			list = append(list, h.app)
+		}
+	}
+	slices.SortFunc(list, func(a, b *App) int { return strings.Compare(a.caller, b.caller) })
+	return list
+}
+
 // sessions returns the number of sessions of all callers.
-func (hs *tenants) sessions() (n int) {
+func (hs *tenants) sessions() (n float64) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	for _, h := range hs.open {
 		if h.started() {
-			n += h.endpoint.Sessions()
+			n += float64(h.endpoint.Sessions())
 		}
 	}
 	return n
 }
 
-func (hs *tenants) count() int {
+func (hs *tenants) count() float64 {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	return len(hs.open)
+	return float64(len(hs.open))
 }
 
 // drain refuses new requests, waits for those in progress until ctx ends, and closes all tenants.

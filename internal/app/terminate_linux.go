@@ -10,8 +10,6 @@ import (
 	"syscall"
 )
 
-const isWindows = false
-
 // terminateProcess sends SIGTERM to the descendants of the process. The process itself is the init
 // of a sandbox: ending it would kill them at once.
 func terminateProcess(pid int) error {

@@ -2,12 +2,7 @@
 
 package app
 
-import (
-	"os"
-	"runtime"
-)
-
-const isWindows = runtime.GOOS == "windows"
+import "os"
 
 // terminateProcess asks the process to end.
 func terminateProcess(pid int) error {

@@ -41,8 +41,8 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 	}
 	var done sync.WaitGroup
 	done.Go(func() { // ends with the watcher
-		settled := time.NewTimer(0)
-		settled.Stop()
+		stable := time.NewTimer(0)
+		stable.Stop()
 		pending := make([]bool, len(folders))
 		for {
 			select {
@@ -53,7 +53,7 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 				for i, f := range folders {
 					if filepath.Dir(e.Name) == f.dir && f.matters(e.Name) {
 						pending[i] = true
-						settled.Reset(settleTime)
+						stable.Reset(settleTime)
 					}
 				}
 			case err, ok := <-w.Errors:
@@ -61,7 +61,7 @@ func watch(log *slog.Logger, folders ...watchedFolder) (stop func()) {
 					return
 				}
 				log.Warn("watching the config", "err", err)
-			case <-settled.C:
+			case <-stable.C:
 				for i, f := range folders {
 					if pending[i] {
 						f.changed()
@@ -99,18 +99,16 @@ func (o *Options) WatchConfig(a *App) (stop func()) {
 		}
 		a.Downstreams.ReloadPins()
 	}
-	return watch(a.Log, watchedConfig(file, func() { o.reload(a, file) }), watchedFolder{trust, isReview, reread})
-}
-
-// reload applies the servers of the config file.
-func (o *Options) reload(a *App, file string) {
-	c, err := o.configAt(file)
-	if err != nil {
-		a.Log.Error("config not reloaded", "err", err)
-		return
+	reload := func() {
+		c, err := o.configAt(file)
+		if err != nil {
+			a.Log.Error("config not reloaded", "err", err)
+			return
+		}
+		a.Log.Info("config reloaded")
+		a.Downstreams.Update(a.specs(c.MCPServers))
 	}
-	a.Log.Info("config reloaded")
-	a.Downstreams.Update(a.specs(c.MCPServers))
+	return watch(a.Log, watchedConfig(file, reload), watchedFolder{trust, isReview, reread})
 }
 
 // configAt is readConfig for a file that may have changed since the start.

@@ -72,22 +72,15 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	}
 	cmd := plan.Command(a.Self, "worker")
 	cmd.AllowRescan = true
-	cmd.Dir = a.Dir()
+	cmd.Dir = a.Policy.Workspace
 	cmd.Env = append(environ, workerEnv+"="+string(value))
-	proc, err := start(cmd, plan.Level.String())
+	proc, err := a.start(cmd, plan, a.Gate, a.Log)
 	if err != nil {
 		return nil, err
 	}
 	proc.Rescan = cmd.Rescan
 	for _, note := range cmd.Notes() {
 		a.Log.Warn("not protected", "what", note)
-	}
-	if w := OpenEgress(cmd, f, a.Rules.Rules, a.Gate, a.Log); w != nil {
-		proc.Enter = w.enter
-		proc.Wait = func() error {
-			defer w.Close()
-			return cmd.Wait()
-		}
 	}
 	return proc, nil
 }

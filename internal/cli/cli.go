@@ -8,13 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
 	"toolgate/sandbox"
-	"toolgate/server"
 )
 
 // Exit codes. Scripts rely on them.
@@ -58,7 +56,8 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// A usageError is an error in what the user wrote: a *[policy.ValueError] or an *[app.DirectoryError].
+// A usageError is an error in what the user wrote: a *[policy.ValueError], an *[app.DirectoryError]
+// or a *[server.UnknownToolError].
 type usageError interface {
 	error
 	Hint() string
@@ -73,9 +72,6 @@ func (p *program) exitCode(err error) int {
 		return int(e)
 	}
 	if !p.started {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*server.UnknownToolError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -101,9 +97,6 @@ func hintFor(err error) string {
 	}
 	if e, ok := errors.AsType[usageError](err); ok {
 		return e.Hint()
-	}
-	if e, ok := errors.AsType[*server.UnknownToolError](err); ok {
-		return fmt.Sprintf("the tools are %s", strings.Join(e.Known, ", "))
 	}
 	if errors.Is(err, errNoConsole) {
 		return "set enabled = true in [console] of the config and restart the client, " +

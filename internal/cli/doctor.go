@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,12 +153,13 @@ func (p *program) printDiagnosis(d diagnosis) {
 		level += ", but the mode is danger-full-access: nothing is confined"
 	}
 	out("sandbox level    %s", level)
-	for _, why := range d.Why {
-		out("  not used       %s", why)
+	each := func(word string, list []string) {
+		for _, what := range list {
+			out("  %-14s %s", word, what)
+		}
 	}
-	for _, what := range d.Unenforced {
-		out("  not enforced   %s", what)
-	}
+	each("not used", d.Why)
+	each("not enforced", d.Unenforced)
 	if d.Profile != "" {
 		out("profile          %s", d.Profile)
 	}
@@ -165,13 +167,14 @@ func (p *program) printDiagnosis(d diagnosis) {
 	out("approval policy  %s", d.Approval)
 	out("network          %s", d.Network)
 	out("workspace        %s", d.Workspace)
-	for _, r := range d.Writable {
-		out("  writable       %s", r)
+	each("writable", d.Writable)
+	if d.Paths.Restricted {
+		out("  reading        only what is writable, and what follows")
 	}
-	printPaths(d.Paths, out)
-	for _, h := range d.Hidden {
-		out("  hidden         %s", h)
-	}
+	each("readable", d.Paths.Readable)
+	each("read-only", d.Paths.ReadOnly)
+	each("denied", slices.Concat(d.Paths.Denied, d.Paths.DeniedGlobs))
+	each("hidden", d.Hidden)
 	out("config           %s", d.Config)
 	out("record           %s", filepath.Join(d.State, "audit.jsonl"))
 	for _, name := range []string{"bash", "git", "bwrap"} {
@@ -191,23 +194,6 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 	for _, problem := range d.Problems {
 		out("problem: %s", problem)
-	}
-}
-
-// printPaths prints what a permission profile says about individual paths.
-func printPaths(p policy.Paths, out func(string, ...any)) {
-	if p.Restricted {
-		out("  reading        only what is writable, and what follows")
-	}
-	for _, part := range []struct {
-		word  string
-		paths []string
-	}{
-		{"readable", p.Readable}, {"read-only", p.ReadOnly}, {"denied", p.Denied}, {"denied", p.DeniedGlobs},
-	} {
-		for _, path := range part.paths {
-			out("  %-14s %s", part.word, path)
-		}
 	}
 }
 

@@ -126,8 +126,8 @@ func containerAdvice(at surroundings) []string {
 func hostAdvice(at surroundings) []string {
 	switch {
 	case at.NoUserns:
-		return append([]string{"and on the machine that it runs " +
-			"on:"}, namespaceAdvice(surroundings{NoUserns: true}, "")[1:]...)
+		steps := namespaceAdvice(surroundings{NoUserns: true}, "")
+		return append([]string{"and on the machine that it runs on:"}, steps[1:]...)
 	case at.AppArmorRestricts:
 		return []string{"and on the machine that it runs on, whose AppArmor keeps user namespaces " +
 			"from programs without a profile:",

@@ -40,15 +40,9 @@ func diagnoseClients(ctx context.Context, a *app.App, d *diagnosis) {
 	}
 	for _, c := range known {
 		for _, f := range c.Files {
-			text, existed, err := readIfThere(f.Path)
-			if !existed && err == nil {
-				continue
-			}
-			var tables map[string]map[string]any
-			if err == nil {
-				tables, err = f.Tables(text)
-			}
-			if err != nil {
+			text, _, unread := readIfThere(f.Path)
+			tables, err := f.Tables(text)
+			if err := errors.Join(unread, err); err != nil {
 				problem := fmt.Sprintf("its file cannot be read: %v", err)
 				d.Clients = append(d.Clients, checkedClient{Client: c.Title, File: f.Path, Problems: []string{problem}})
 				continue
@@ -244,11 +238,13 @@ func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error
 
 // diagnoseRules reports the rules that have no effect.
 func diagnoseRules(a *app.App, d *diagnosis) {
-	there := func(name string) bool {
-		_, err := exec.LookPath(name)
-		return err == nil || filepath.IsAbs(name) && fileThere(name)
-	}
+	there := func(name string) bool { return inPath(name) || filepath.IsAbs(name) && fileThere(name) }
 	d.IdleRules = a.Rules.Rules().Unused(there, slices.Collect(maps.Keys(a.Config.MCPServers)))
+}
+
+func inPath(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
 }
 
 func fileThere(name string) bool {

@@ -32,10 +32,7 @@ func (p *program) httpCommand() *cobra.Command {
 }
 
 func (p *program) tokenAdd() *cobra.Command {
-	var (
-		t       config.HTTPToken
-		servers []string
-	)
+	var t config.HTTPToken
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a token, print it once and put its hash into the config",
@@ -55,9 +52,6 @@ takes it over.`,
 				t.Workspace = dirs[0]
 			}
 			t.SandboxMode, t.Permissions, t.ApprovalPolicy = p.Sandbox, p.Profile, p.Approval
-			if cmd.Flags().Changed("servers") {
-				t.Servers = servers
-			}
 			secret := httpauth.NewToken()
 			t.Hash = httpauth.TokenOf(args[0], secret).HashText()
 			file, err := editConfig(func(text []byte) ([]byte, error) { return config.AddToken(text, args[0], t) })
@@ -70,7 +64,7 @@ takes it over.`,
 		},
 	}
 	cmd.Flags().StringVar(&t.Workspace, "workspace", "", "workspace `DIR` of the caller")
-	cmd.Flags().StringSliceVar(&servers, "servers", nil, "`NAMES` of the downstream servers that the caller sees")
+	cmd.Flags().StringSliceVar(&t.Servers, "servers", nil, "`NAMES` of the downstream servers that the caller sees")
 	return cmd
 }
 

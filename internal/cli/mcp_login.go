@@ -84,9 +84,7 @@ and paste the address of the page that the browser ends at.`,
 				},
 				Note:    func(text string) { fmt.Fprintf(p.stderr, "toolgate: note: %s\n", text) },
 				OpenURL: func(address string) { p.visit(address, !noBrowser) },
-			}
-			if cmd.Flags().Changed("scopes") {
-				o.Scopes = scopes
+				Scopes:  scopes,
 			}
 			if noBrowser {
 				o.Pasted = p.lines()

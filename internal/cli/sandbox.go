@@ -43,7 +43,7 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
-	if w := app.OpenEgress(cmd, s.Policy.Profile(), s.Rules.Rules, nil, s.Log); w != nil {
+	if w := s.OpenEgress(cmd, s.Policy.Profile(), nil, s.Log); w != nil {
 		defer w.Close()
 		defer func() {
 			for _, d := range w.Refused() {
@@ -66,7 +66,7 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 		return nil, err
 	}
 	cmd := plan.Command(argv...)
-	cmd.Dir = s.Dir()
+	cmd.Dir = s.Policy.Workspace
 	cmd.Env = s.Environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {

@@ -94,7 +94,7 @@ func startWeb(t testing.TB, config string, args ...string) *webServer {
 	return s
 }
 
-// A webCaller is a client of the older era, with a session.
+// A webCaller is a client of a session-based protocol version.
 type webCaller struct {
 	s       *webServer
 	token   string

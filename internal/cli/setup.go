@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -169,15 +168,7 @@ func choose(known []clients.Client, names []string, installed func(clients.Clien
 
 // installed reports whether the client seems to be installed.
 func installed(c clients.Client) bool {
-	for _, file := range c.Signs {
-		if _, err := os.Stat(file); err == nil {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.Programs, func(name string) bool {
-		_, err := exec.LookPath(name)
-		return err == nil
-	})
+	return slices.ContainsFunc(c.Signs, fileThere) || slices.ContainsFunc(c.Programs, inPath)
 }
 
 // entry returns how clients start this program, with the flags given to setup.
@@ -505,14 +496,12 @@ func (s *setup) takeOver(moved map[string]config.MCPServer) (map[string]string, 
 	}
 	named, added := map[string]config.MCPServer{}, map[string]string{}
 	for key, server := range moved {
-		named[config.NameFrom(key)] = server
-	}
-	for name, server := range named {
+		name := config.NameFrom(key)
 		table, err := config.ServerTable(name, server)
 		if err != nil {
 			return nil, err
 		}
-		added[name] = table
+		named[name], added[name] = server, table
 		s.moved = append(s.moved, name)
 	}
 	return added, s.addServers(named, false)

@@ -1,5 +1,4 @@
-// Package clients describes the supported MCP clients: where each one stores its
-// servers, and in which format.
+// Package clients describes the supported MCP clients: where each one stores its servers, and in which format.
 //
 //	known, err := clients.Here()
 //	for _, c := range known {
@@ -10,8 +9,7 @@
 //		}
 //	}
 //
-// It works on the text of config files and does no file I/O itself. Edits preserve
-// comments, key order and indentation.
+// It works on the text of config files and does no file I/O itself. Edits preserve comments, key order and indentation.
 package clients
 
 import (

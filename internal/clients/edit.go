@@ -62,13 +62,14 @@ func (f File) Tables(text []byte) (map[string]map[string]any, error) {
 	return tables, nil
 }
 
-// decodeJSON decodes JSON with comments. Numbers become [json.Number].
+// decodeJSON decodes JSON with comments and trailing commas. Numbers become [json.Number].
 func decodeJSON(text []byte, v any) error {
-	standard, err := standardJSON(text)
+	root, err := parseJSON(bytes.TrimPrefix(text, byteOrderMark))
 	if err != nil {
 		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(standard))
+	root.Standardize() // replaces comments and trailing commas by spaces
+	dec := json.NewDecoder(bytes.NewReader(root.Pack()))
 	dec.UseNumber()
 	return dec.Decode(v)
 }
@@ -100,10 +101,10 @@ func setJSON(text []byte, path []string, table map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
-	out, err := place(rest, root, path, table)
-	if err != nil {
+	if err := place(rest, &root, path, table); err != nil {
 		return nil, err
 	}
+	out := bytes.TrimSuffix(root.Pack(), []byte("\n")) // which parseJSON has added
 	var before, after map[string]any
 	if decodeJSON(rest, &before) != nil || decodeJSON(out, &after) != nil || !sameBut(before, after, path) {
 		return nil, fmt.Errorf("%s cannot be changed in place; change it by hand", strings.Join(path, "."))
@@ -136,13 +137,13 @@ func without(v any, path []string) any {
 	return m
 }
 
-// place is [setJSON] for text that was parsed as root.
-func place(text []byte, root hujson.Value, path []string, table map[string]any) ([]byte, error) {
-	at := &root
+// place is [setJSON] for text that was parsed as root. Values that it does not change keep their bytes.
+func place(text []byte, root *hujson.Value, path []string, table map[string]any) error {
+	at := root
 	for depth, key := range path {
 		obj, ok := at.Value.(*hujson.Object)
 		if !ok {
-			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:depth], "."))
+			return fmt.Errorf("%s is not an object", strings.Join(path[:depth], "."))
 		}
 		i := len(obj.Members) - 1
 		for i >= 0 && obj.Members[i].Name.Value.(hujson.Literal).String() != key { // the last duplicate wins
@@ -150,104 +151,84 @@ func place(text []byte, root hujson.Value, path []string, table map[string]any) 
 		}
 		switch {
 		case i < 0 && table == nil:
-			return text, nil
+			return nil
 		case i < 0:
 			for n := len(path) - 1; n > depth; n-- {
 				table = map[string]any{path[n]: table}
 			}
-			return insertMember(text, at, depth, key, table)
+			return insertMember(text, obj, depth, key, table)
 		case depth == len(path)-1 && table == nil:
-			return removeMember(text, obj, i), nil
+			removeMember(obj, i)
+			return nil
 		}
 		at = &obj.Members[i].Value
 	}
-	b, err := written(text, table, len(path))
-	if err != nil {
-		return nil, err
-	}
-	return concat(text[:at.StartOffset], b, text[at.EndOffset:]), nil
+	v, err := written(text, table, len(path))
+	at.Value = v.Value
+	return err
 }
 
 // parseJSON parses JSON with comments and trailing commas. The last line may be a comment without a newline.
 func parseJSON(text []byte) (hujson.Value, error) {
-	return hujson.Parse(concat(text, []byte("\n")))
+	return hujson.Parse(append(slices.Clip(text), '\n'))
 }
 
-// standardJSON returns text as standard JSON: comments and trailing commas become spaces.
-func standardJSON(text []byte) ([]byte, error) {
-	v, err := parseJSON(bytes.TrimPrefix(text, byteOrderMark))
+// insertMember adds a member at the end of the object, which is at this depth of text.
+func insertMember(text []byte, obj *hujson.Object, depth int, name string, value any) error {
+	v, err := written(text, value, depth+1)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	v.Standardize()
-	return v.Pack(), nil
-}
-
-// commaAfter returns the offset of the comma after member i, or -1 if there is none.
-func commaAfter(obj *hujson.Object, i int) int {
-	v := obj.Members[i].Value
-	if i == len(obj.Members)-1 && v.AfterExtra == nil {
-		return -1
-	}
-	return v.EndOffset + len(v.AfterExtra)
-}
-
-// insertMember adds a member at the end of the object.
-func insertMember(text []byte, object *hujson.Value, depth int, name string, value any) ([]byte, error) {
-	b, err := written(text, value, depth+1)
-	if err != nil {
-		return nil, err
-	}
-	key, err := json.Marshal(name)
-	if err != nil {
-		return nil, err
-	}
-	line := concat([]byte(newline(text)+indents(text, depth+1)), key, []byte(": "), b)
-	obj := object.Value.(*hujson.Object)
+	before := newline(text) + indents(text, depth+1)
 	if len(obj.Members) == 0 {
-		open, brace := object.StartOffset+1, object.EndOffset-1
-		inside := open + len(bytes.TrimRight(text[open:brace], " \t\r\n")) // after a comment, if there is one
-		if bytes.IndexByte(text[inside:brace], '\n') < 0 {
-			line = concat(line, []byte(newline(text)+indents(text, depth)))
+		comment := bytes.TrimRight(obj.AfterExtra, " \t\r\n")
+		rest := obj.AfterExtra[len(comment):]
+		if !bytes.Contains(rest, []byte("\n")) {
+			rest = append([]byte(newline(text)+indents(text, depth)), rest...)
 		}
-		return concat(text[:inside], line, text[inside:]), nil
+		before, obj.AfterExtra = string(comment)+before, rest
 	}
-	last := len(obj.Members) - 1
-	if comma := commaAfter(obj, last); comma >= 0 {
-		return concat(text[:comma+1], line, text[comma+1:]), nil
-	}
-	end := obj.Members[last].Value.EndOffset
-	return concat(text[:end], []byte(","), line, text[end:]), nil
+	v.BeforeExtra = hujson.Extra(" ")
+	key := hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.String(name)}
+	obj.Members = append(obj.Members, hujson.ObjectMember{Name: key, Value: v})
+	return nil
 }
 
 // removeMember removes member i with its line break and the comma that is no longer needed.
-func removeMember(text []byte, obj *hujson.Object, i int) []byte {
+func removeMember(obj *hujson.Object, i int) {
 	m := obj.Members[i]
-	from := len(bytes.TrimRight(text[:m.Name.StartOffset], " \t"))
-	if from > 0 && text[from-1] == '\n' {
-		from--
+	before := bytes.TrimRight(m.Name.BeforeExtra, " \t")
+	before = bytes.TrimSuffix(bytes.TrimSuffix(before, []byte("\n")), []byte("\r"))
+	next := &obj.AfterExtra
+	last := i == len(obj.Members)-1
+	if !last {
+		next = &obj.Members[i+1].Name.BeforeExtra
 	}
-	if from > 0 && text[from-1] == '\r' {
-		from--
+	*next = slices.Concat(before, *next)
+	obj.Members = slices.Delete(obj.Members, i, i+1)
+	if !last || i == 0 {
+		return
 	}
-	if comma := commaAfter(obj, i); comma >= 0 {
-		return concat(text[:from], text[comma+1:])
+	// A last value has an AfterExtra if and only if a comma follows.
+	switch previous := &obj.Members[i-1].Value; {
+	case m.Value.AfterExtra == nil:
+		obj.AfterExtra = slices.Concat(previous.AfterExtra, obj.AfterExtra)
+		previous.AfterExtra = nil
+	case previous.AfterExtra == nil:
+		previous.AfterExtra = hujson.Extra{}
 	}
-	if i > 0 {
-		comma := commaAfter(obj, i-1)
-		return concat(text[:comma], text[comma+1:from], text[m.Value.EndOffset:])
-	}
-	return concat(text[:from], text[m.Value.EndOffset:])
 }
 
 // written encodes value with the text's indentation and line endings.
-func written(text []byte, value any, depth int) ([]byte, error) {
+func written(text []byte, value any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(indents(text, depth), indents(text, 1))
-	err := enc.Encode(value)
-	return bytes.ReplaceAll(bytes.TrimSpace(b.Bytes()), []byte("\n"), []byte(newline(text))), err
+	if err := enc.Encode(value); err != nil {
+		return hujson.Value{}, err
+	}
+	return hujson.Parse(bytes.ReplaceAll(bytes.TrimSpace(b.Bytes()), []byte("\n"), []byte(newline(text))))
 }
 
 // newline returns the line ending used in text.
@@ -269,8 +250,6 @@ func indents(text []byte, depth int) string {
 	}
 	return strings.Repeat(unit, depth)
 }
-
-func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // setCodex adds or replaces a server in Codex's TOML, or removes it if table is
 // nil. It works on lines and verifies that nothing but this server has changed.

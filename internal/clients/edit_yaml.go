@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,8 +61,7 @@ func replaceExtension(text, name string, table map[string]any) (string, error) {
 		written, err := extensionLines(name, table, "  ", nl)
 		return text + "extensions:" + nl + written, err
 	}
-	end, indent := extensionsBlock(lines, head)
-	from, to := extensionAt(lines, head+1, end, indent, name)
+	from, to, indent := extensionAt(lines, head, name)
 	if table == nil {
 		return strings.Join(slices.Delete(lines, from, to), ""), nil
 	}
@@ -88,48 +88,38 @@ func content(line string) (indent string, ok bool) {
 	return line[:len(line)-len(rest)], trimmed != "" && trimmed[0] != '#'
 }
 
-// extensionsBlock returns the end of the block below line head, which is after its
-// last line with content, and the indentation of its keys.
-func extensionsBlock(lines []string, head int) (end int, indent string) {
-	end = head + 1
+// blockEnd returns the end of the block below line head, which is after its last line with content.
+func blockEnd(lines []string, head int) int {
+	outer, _ := content(lines[head])
+	end := head + 1
 	for i := end; i < len(lines); i++ {
+		indent, ok := content(lines[i])
+		if ok && len(indent) <= len(outer) {
+			break
+		}
+		if ok {
+			end = i + 1
+		}
+	}
+	return end
+}
+
+// extensionAt returns the line range of the extension in the block below line head, which is empty at
+// the end of the block if it is missing, and the indentation of the block's keys.
+func extensionAt(lines []string, head int, name string) (from, to int, indent string) {
+	end := blockEnd(lines, head)
+	for i := head + 1; i < end; i++ {
 		in, ok := content(lines[i])
 		if !ok {
 			continue
 		}
-		if in == "" {
-			break
-		}
-		if indent == "" {
-			indent = in
-		}
-		end = i + 1
-	}
-	return end, indent
-}
-
-// extensionAt returns the line range of the extension within [from, end), or (end, end) if it is missing.
-func extensionAt(lines []string, from, end int, indent, name string) (int, int) {
-	start, stop := -1, end
-	for i := from; i < end; i++ {
-		in, ok := content(lines[i])
-		switch {
-		case !ok:
-		case start < 0:
-			key, _, _ := strings.Cut(strings.TrimSpace(lines[i]), ":")
-			if in == indent && strings.Trim(strings.TrimSpace(key), `"'`) == name {
-				start, stop = i, i+1
-			}
-		case len(in) <= len(indent):
-			return start, stop
-		default:
-			stop = i + 1
+		indent = cmp.Or(indent, in)
+		key, _, _ := strings.Cut(strings.TrimSpace(lines[i]), ":")
+		if in == indent && strings.Trim(strings.TrimSpace(key), `"'`) == name {
+			return i, blockEnd(lines, i), indent
 		}
 	}
-	if start < 0 {
-		return end, end
-	}
-	return start, stop
+	return end, end, indent
 }
 
 var plainKey = lazyregexp.New(`^[a-zA-Z][a-zA-Z0-9_-]*$`)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"go.yaml.in/yaml/v3"
 
 	"toolgate/internal/config"
 	"toolgate/internal/lazyregexp"
@@ -105,11 +106,7 @@ func (im *importer) json(text []byte) error {
 			Servers tables `json:"mcpServers"`
 		} `json:"projects"`
 	}
-	standard, err := standardJSON(text)
-	if err == nil {
-		err = json.Unmarshal(standard, &top)
-	}
-	if err != nil {
+	if err := decodeJSON(text, &top); err != nil {
 		return fmt.Errorf("invalid JSON: %w", err)
 	}
 	scopes := []tables{top.Claude, top.VSCode, top.Zed, top.Settings.Servers}
@@ -267,37 +264,88 @@ func (im *importer) codex(text []byte) error {
 	return nil
 }
 
-// codexServer decodes one table. It removes unknown keys from it and notes them.
+// codexServer decodes one table. Unknown keys are left out and noted.
 func codexServer(table map[string]any) (s config.MCPServer, notes []string, err error) {
-	for {
-		text, err := toml.Marshal(table)
-		if err != nil {
-			return s, notes, err
-		}
-		s = config.MCPServer{}
-		err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
-		strict, ok := errors.AsType[*toml.StrictMissingError](err)
-		if !ok || len(strict.Errors) == 0 {
-			return s, notes, err
-		}
-		key := strict.Errors[0].Key()
-		notes = append(notes, fmt.Sprintf("unknown key %s is left out", strings.Join(key, ".")))
-		if !dropKey(table, key) {
-			return s, notes, err
+	text, err := toml.Marshal(table)
+	if err != nil {
+		return s, nil, err
+	}
+	err = toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&s)
+	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
+		err = nil
+		unknown := ""
+		for _, e := range strict.Errors {
+			key := strings.Join(e.Key(), ".")
+			if unknown != "" && strings.HasPrefix(key+".", unknown+".") {
+				continue // a part of the table that was just left out
+			}
+			unknown = key
+			notes = append(notes, fmt.Sprintf("unknown key %s is left out", key))
 		}
 	}
+	return s, notes, err
 }
 
-// dropKey removes the key path from the table and reports whether it was there.
-func dropKey(table map[string]any, key []string) bool {
-	for len(key) > 1 {
-		inner, ok := table[key[0]].(map[string]any)
-		if !ok {
-			return false
-		}
-		table, key = inner, key[1:]
+// A gooseExtension is one extension in Goose's config.
+type gooseExtension struct {
+	Type    string            `yaml:"type"`
+	Enabled *bool             `yaml:"enabled"`
+	Cmd     string            `yaml:"cmd"`
+	Args    []string          `yaml:"args"`
+	Envs    map[string]string `yaml:"envs"`
+	EnvKeys []string          `yaml:"env_keys"` // secrets in Goose's keyring
+	URI     string            `yaml:"uri"`
+	Headers map[string]string `yaml:"headers"`
+	Timeout float64           `yaml:"timeout"` // in seconds
+	Tools   []string          `yaml:"available_tools"`
+}
+
+func (im *importer) goose(text []byte) error {
+	var c struct {
+		Extensions map[string]yaml.Node `yaml:"extensions"`
 	}
-	_, ok := table[key[0]]
-	delete(table, key[0])
-	return ok
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Extensions)) {
+		var g gooseExtension
+		node := c.Extensions[key]
+		if err := node.Decode(&g); err != nil {
+			im.leaveOut(key, err)
+			continue
+		}
+		if g.Type != "stdio" && g.Type != "streamable_http" {
+			continue // built into Goose, or an obsolete transport
+		}
+		s, notes := g.server()
+		im.add(key, config.NameFrom(key), s, notes)
+	}
+	return nil
+}
+
+// server converts g to our schema.
+func (g gooseExtension) server() (s config.MCPServer, notes []string) {
+	s = config.MCPServer{
+		Command:      g.Cmd,
+		Args:         g.Args,
+		Env:          g.Envs,
+		URL:          g.URI,
+		HTTPHeaders:  g.Headers,
+		Enabled:      g.Enabled,
+		EnabledTools: g.Tools,
+	}
+	if s.IsEnabled() {
+		s.Enabled = nil
+	}
+	if g.Timeout != 300 { // the default of both
+		s.ToolTimeoutSec = g.Timeout
+	}
+	for _, key := range g.EnvKeys {
+		if s.URL == "" { // a server over HTTP inherits nothing
+			s.EnvVars = append(s.EnvVars, key)
+		}
+		notes = append(notes, fmt.Sprintf("the value of %s is in Goose's keyring; "+
+			"export it as a variable and list its name in env_vars", key))
+	}
+	return s, notes
 }

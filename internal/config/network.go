@@ -68,7 +68,7 @@ func (n Network) Parse() (policy.Network, policy.Hosts, error) {
 }
 
 // WithoutEffect returns the keys that are set but ignored.
-func (n Network) WithoutEffect() []string { return slices.Sorted(keysFor(n, "none")) }
+func (n Network) WithoutEffect() []string { return slices.Sorted(slices.Values(keysFor(n, "none"))) }
 
 // Network returns what [sandbox_workspace_write] allows. Errors are *[NetworkError].
 func (w WorkspaceWrite) Network() (policy.Network, policy.Hosts, error) {

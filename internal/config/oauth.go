@@ -66,7 +66,7 @@ func (o MCPOAuth) check() (msg, hint string) {
 
 // WithoutEffect returns the keys, outside of the servers' tables, that are set but ignored.
 func (c *Config) WithoutEffect() []string {
-	keys := slices.Collect(keysFor(*c, "none"))
+	keys := keysFor(*c, "none")
 	if c.MCPOAuthCredentialsStore == "keyring" {
 		keys = append(keys, "mcp_oauth_credentials_store")
 	}

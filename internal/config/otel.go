@@ -53,8 +53,6 @@ func (o Otel) Traces() (e Exporter, ok bool, err error) {
 	return e, ok, err
 }
 
-const otlpHTTP = "otlp-http"
-
 // parseExporter reads one exporter setting.
 func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 	fault := func(format string, args ...any) (Exporter, bool, error) {
@@ -77,7 +75,7 @@ func parseExporter(key string, v any) (e Exporter, ok bool, err error) {
 		switch kind {
 		case "none":
 			return Exporter{}, false, nil
-		case otlpHTTP:
+		case "otlp-http":
 		case "otlp-grpc":
 			return fault("otlp-grpc is not supported; use otlp-http, which receivers accept as well")
 		default:

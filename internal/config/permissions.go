@@ -265,7 +265,6 @@ func (c *Config) checkPermissions(src source) error {
 			}
 		}
 		p.Extends = ""
-		alone := Permissions{profile: p}
 		for key, v := range p.Filesystem {
 			one := p
 			one.Filesystem = map[string]any{":root": "read", key: v}
@@ -277,7 +276,7 @@ func (c *Config) checkPermissions(src source) error {
 				return fault(key, err)
 			}
 		}
-		if _, err := alone.Resolve(profile); err != nil {
+		if _, err := (Permissions{profile: p}).Resolve(profile); err != nil {
 			return fault("", err)
 		}
 	}

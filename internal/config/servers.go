@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -179,8 +178,7 @@ func variable(v any) (string, bool) {
 	return "", false
 }
 
-// Confinement returns the sandbox mode, "none", or "" for the default, and the writable
-// folders.
+// Confinement returns the sandbox mode, "none", or "" for the default, and the writable folders.
 func (s MCPServer) Confinement() (word string, roots []string) {
 	word, roots, _ = s.parseSandbox()
 	return word, roots
@@ -220,7 +218,7 @@ func (s MCPServer) parseSandbox() (word string, roots []string, fault string) {
 
 // WithoutEffect returns the keys that are set but ignored.
 func (s MCPServer) WithoutEffect() []string {
-	keys := slices.Collect(keysFor(s, "none"))
+	keys := keysFor(s, "none")
 	if s.Auth != "" && s.Auth != "oauth" {
 		keys = append(keys, "auth")
 	}
@@ -229,15 +227,14 @@ func (s MCPServer) WithoutEffect() []string {
 }
 
 // keysFor returns the keys of a table that are set and have this word in the tag "use".
-func keysFor(table any, use string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for field, v := range reflect.ValueOf(table).Fields() {
-			uses := strings.Split(field.Tag.Get("use"), ",")
-			if !v.IsZero() && slices.Contains(uses, use) && !yield(field.Tag.Get("toml")) {
-				return
-			}
+func keysFor(table any, use string) (keys []string) {
+	for field, v := range reflect.ValueOf(table).Fields() {
+		uses := strings.Split(field.Tag.Get("use"), ",")
+		if !v.IsZero() && slices.Contains(uses, use) {
+			keys = append(keys, field.Tag.Get("toml"))
 		}
 	}
+	return keys
 }
 
 // checkServers validates the servers. Errors contain the line of the server's table.
@@ -301,12 +298,12 @@ func (s MCPServer) check(name string) (msg, hint string) {
 	case s.Command != "" && s.URL != "":
 		return "it has both command and url", "keep one of them"
 	case s.Command != "":
-		for key := range keysFor(s, "http") {
-			return key + " is not supported for stdio", "remove it, or set url in place of command"
+		if keys := keysFor(s, "http"); keys != nil {
+			return keys[0] + " is not supported for stdio", "remove it, or set url in place of command"
 		}
 	default:
-		for key := range keysFor(s, "stdio") {
-			return key + " is not supported for streamable_http", "remove it, or set command in place of url"
+		if keys := keysFor(s, "stdio"); keys != nil {
+			return keys[0] + " is not supported for streamable_http", "remove it, or set command in place of url"
 		}
 		if !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
 			return fmt.Sprintf("url %q is not an http or https address", s.URL), ""

@@ -39,7 +39,7 @@ func (c *Console) routes() {
 	}
 	api := func(pattern string, available bool, f sessionHandler) {
 		if !available {
-			f = unavailable
+			f = func(http.ResponseWriter, *http.Request, *browserSession) (any, error) { return nil, errUnavailable }
 		}
 		handle(pattern, c.authenticated(f))
 	}
@@ -103,22 +103,9 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 
 var errUnavailable = &failure{http.StatusNotFound, errors.New("not available in this console")}
 
-func unavailable(http.ResponseWriter, *http.Request, *browserSession) (any, error) {
-	return nil, errUnavailable
-}
-
 func (c *Console) about(_ http.ResponseWriter, _ *http.Request, v *browserSession) (any, error) {
-	return struct {
-		About
-		Until any      `json:"until"`
-		Views []string `json:"views"`
-	}{c.opts.About, v.until, c.views()}, nil
-}
-
-// views returns the names of the available views.
-func (c *Console) views() []string {
-	var list []string
-	for _, v := range []struct {
+	var views []string
+	for _, view := range []struct {
 		name  string
 		there bool
 	}{
@@ -128,11 +115,15 @@ func (c *Console) views() []string {
 		{"sessions", c.opts.Sessions != nil},
 		{"rules", c.opts.Rules != nil},
 	} {
-		if v.there {
-			list = append(list, v.name)
+		if view.there {
+			views = append(views, view.name)
 		}
 	}
-	return list
+	return struct {
+		About
+		Until any      `json:"until"`
+		Views []string `json:"views"`
+	}{c.opts.About, v.until, views}, nil
 }
 
 // isFullID reports whether id is a complete approval ID. The command line accepts a

@@ -17,12 +17,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"path"
@@ -144,7 +144,6 @@ type Console struct {
 	opts   Options
 	log    *slog.Logger
 	logins *logins
-	pages  map[string]page
 	secret []byte
 	mux    *http.ServeMux
 
@@ -155,12 +154,6 @@ type Console struct {
 
 //go:embed page
 var files embed.FS
-
-// A page is a static file.
-type page struct {
-	contentType string
-	body        []byte
-}
 
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
@@ -178,21 +171,11 @@ func New(o Options) *Console {
 		opts:   o,
 		log:    o.Log,
 		logins: newLogins(),
-		pages:  map[string]page{},
 		secret: make([]byte, 32),
 		mux:    http.NewServeMux(),
 	}
 	rand.Read(c.secret) // never fails
 	c.life, c.stop = context.WithCancel(context.Background())
-	names, _ := fs.Glob(files, "page/*")
-	for _, name := range names {
-		body, err := files.ReadFile(name)
-		if err != nil {
-			panic("console.New: " + err.Error()) // embedded in the binary
-		}
-		c.pages[path.Base(name)] = page{contentTypes[path.Ext(name)], body}
-	}
-	c.pages[""] = c.pages["index.html"]
 	c.routes()
 	return c
 }
@@ -239,11 +222,12 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // static serves the files of the page, which contain nothing secret.
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
-	p, ok := c.pages[strings.TrimPrefix(r.URL.Path, prefix+"/")]
-	if !ok {
+	name := cmp.Or(strings.TrimPrefix(r.URL.Path, prefix+"/"), "index.html")
+	body, err := files.ReadFile("page/" + name)
+	if err != nil {
 		fail(w, &failure{http.StatusNotFound, errors.New("not found")})
 		return
 	}
-	w.Header().Set("Content-Type", p.contentType)
-	w.Write(p.body)
+	w.Header().Set("Content-Type", contentTypes[path.Ext(name)])
+	w.Write(body)
 }
