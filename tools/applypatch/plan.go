@@ -368,8 +368,7 @@ func (f *file) stat() error {
 
 // readError returns err as a denial if the sandbox refused the access.
 func (f *file) readError(err error) error {
-	denied := tools.AsDenial(err, "read", f.written)
-	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+	if denied := tools.AsDenial(err, "read", f.written); denied != nil {
 		return denied
 	}
 	return fmt.Errorf("cannot be read: %w", tools.Reason(err))

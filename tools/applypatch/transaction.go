@@ -148,8 +148,7 @@ func modelError(err error, written string) error {
 	if d, ok := errors.AsType[*fallbackError](err); ok {
 		return &fallbackError{d.operation, modelError(d.err, written)}
 	}
-	denied := tools.AsDenial(err, "write", written)
-	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+	if denied := tools.AsDenial(err, "write", written); denied != nil {
 		return denied
 	}
 	return fmt.Errorf("%s: cannot be written: %w", written, reason)
