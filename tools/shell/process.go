@@ -22,7 +22,7 @@ import (
 
 // A process is a started command with its output and its child processes.
 type process struct {
-	refused func() []tools.Denial // what the sandbox refused; nil if not watched
+	refused func() []tools.Denial // what the sandbox refused, see [StartFunc]; never nil
 
 	host    *host
 	id      string // marks its child processes; cannot be guessed
@@ -55,9 +55,7 @@ type process struct {
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // hasEnded reports whether the command has ended and its output is complete.
-func (p *process) hasEnded() bool {
-	return isClosed(p.done)
-}
+func (p *process) hasEnded() bool { return isClosed(p.done) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
@@ -160,6 +158,9 @@ func (h *host) begin(p *process, ours *os.File) error {
 	p.started = time.Now()
 	if p.refused, err = h.start(p.cmd); err != nil {
 		return err
+	}
+	if p.refused == nil {
+		p.refused = func() []tools.Denial { return nil }
 	}
 	tracker.add(p)
 	h.options.Limits.apply(p.pid())

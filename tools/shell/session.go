@@ -136,17 +136,6 @@ func (t *table) take(s *session, finished bool) chunk {
 	return c
 }
 
-// evict ends a session that was removed from the table. s may be nil.
-func (h *host) evict(s *session) {
-	if s == nil {
-		return
-	}
-	h.ending.Go(func() { // ends with the command
-		h.end(s.process)
-		s.out.close()
-	})
-}
-
 // Session ids have 15 digits: too many to be guessed, and few enough to
 // survive a client that reads numbers as floating point.
 var (
