@@ -143,9 +143,6 @@ func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 			longest = i
 		}
 	}
-	if len(old) == 0 {
-		return 0, false
-	}
 	want := pairsOf(old[longest].Text)
 	best := least
 	for i := range t.lines[:min(len(t.lines), maxCompared)] {
@@ -206,5 +203,5 @@ func (t *text) endOf(old []Line, start int) int {
 			}
 		}
 	}
-	return min(len(t.lines), start+max(1, len(old)))
+	return min(len(t.lines), start+len(old))
 }
