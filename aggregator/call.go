@@ -64,7 +64,7 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 	}
 	out := gate.Outcome{}
 	out.Result, err = d.callTool(ctx, t, r, awaited)
-	out.Level = d.sandboxLevel()
+	out.Level = d.currentSession().level()
 	if err != nil {
 		return out, err
 	}
@@ -171,7 +171,7 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 		{Key: "text", Value: rawjson.Quote(string(text))},
 	}.Bytes()
 	result := rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}
-	return gate.Outcome{Result: result.Bytes(), Level: d.sandboxLevel()}, nil
+	return gate.Outcome{Result: result.Bytes(), Level: d.currentSession().level()}, nil
 }
 
 // find returns the published tool of a server by its raw name.
@@ -194,10 +194,9 @@ func (p *published) why(server, raw string) string {
 	return ""
 }
 
-// sandboxLevel returns the sandbox level of the server's process, "" when it
-// has none.
-func (d *Downstream) sandboxLevel() string {
-	s := d.currentSession()
+// level returns the sandbox level of the server's process, "" when it has none. s may be
+// nil.
+func (s *session) level() string {
 	if s == nil || s.proc == nil {
 		return ""
 	}

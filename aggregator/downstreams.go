@@ -307,10 +307,7 @@ func (s *Downstreams) Status() []Status {
 			st.Error = err.Error()
 		}
 		if d.session != nil {
-			st.Server = d.session.initial.Version
-			if d.session.proc != nil {
-				st.Level = d.session.proc.Level
-			}
+			st.Server, st.Level = d.session.initial.Version, d.session.level()
 		}
 		d.mu.Unlock()
 		for _, t := range p.tools {

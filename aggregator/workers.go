@@ -99,21 +99,10 @@ type worker struct {
 	retired bool            // to be stopped when idle
 }
 
-// Call runs the tool on the worker for caller and profile and returns the
-// CallToolResult's bytes and the sandbox level. If the worker has died before it got the
-// request, a new one is started; if it dies during the call, that is an error.
-func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
-	progress func(json.RawMessage)) (json.RawMessage, string, error) {
-	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
-	res, ran, wk, err := w.call(ctx, c, f)
-	if wk != nil {
-		w.release(wk)
-	}
-	return res, ran.Level, err
-}
-
-// call is Call. ran holds the level and the hosts. The caller must release wk, which is
-// nil with an error.
+// call runs a call on the worker for its caller and profile f and returns the
+// CallToolResult's bytes. If the worker has died before it got the request, a new one is
+// started; if it dies during the call, that is an error. ran holds the level and the hosts.
+// The caller must release wk, which is nil with an error.
 func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 	res json.RawMessage, ran gate.Outcome, wk *worker, err error,
 ) {
