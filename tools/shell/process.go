@@ -282,8 +282,8 @@ func exitCode(s *os.ProcessState) int {
 	if s == nil {
 		return -1
 	}
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && signalled(ws) > 0 {
-		return 128 + signalled(ws)
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
 	}
 	return s.ExitCode()
 }

@@ -14,9 +14,6 @@ import (
 // process that a command started is lost.
 var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
-
 // members returns the live processes of p, including p itself.
 func (f *processTracker) members(p *process) []member {
 	if noChildren() {
