@@ -295,11 +295,8 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 
 // headerText returns s as a header's value, encoded if necessary.
 func headerText(s string) string {
-	plain := s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?")
-	for _, c := range []byte(s) {
-		plain = plain && c >= ' ' && c < 0x7f
-	}
-	if plain {
+	special := func(r rune) bool { return r < ' ' || r >= 0x7f }
+	if s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?") && !strings.ContainsFunc(s, special) {
 		return s
 	}
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="

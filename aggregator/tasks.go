@@ -249,7 +249,7 @@ func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (jso
 		timeout:    call.timeout,
 		repeatable: true,
 	})
-	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
+	if _, late := errors.AsType[*timeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after ten seconds
 			ctx, cancel := context.WithTimeout(d.set.ctx, 10*time.Second)
 			defer cancel()

@@ -299,7 +299,9 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {
-			notes = append(notes, ambiguityNote(op.Path, p))
+			const format = "note: %s: the lines of a hunk are %s; the change was made at line %d"
+			where := occurrences(append([]int{p.start}, p.others...))
+			notes = append(notes, fmt.Sprintf(format, op.Path, where, p.start+1))
 		}
 	}
 	if out, err = edited.bytes(); err != nil {

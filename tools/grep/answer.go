@@ -97,7 +97,7 @@ func filesLeft(shown int, q query, found *results) string {
 }
 
 func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
-	r := newReport(ctx, q)
+	r := &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
 	files := 0
 	full := false
 	for _, f := range found.newest() {

@@ -37,10 +37,6 @@ type report struct {
 	tail  []string // the last lines before the current block
 }
 
-func newReport(ctx context.Context, q query) *report {
-	return &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
-}
-
 // file adds the matching lines of the file at path. It returns errFull if they do not
 // all fit.
 func (r *report) file(ctx context.Context, path, shown string, named bool) error {
