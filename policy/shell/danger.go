@@ -256,7 +256,8 @@ func flag(short, long string) condition {
 			}
 			// GNU programs accept abbreviated long options.
 			name, _, _ := strings.Cut(a[2:], "=")
-			return len(name) >= 3 && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name) })
+			abbreviated := func(full string) bool { return strings.HasPrefix(full, name) }
+			return len(name) >= 3 && slices.ContainsFunc(names, abbreviated)
 		})
 	}
 }
