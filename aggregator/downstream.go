@@ -560,8 +560,9 @@ func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error
 		if try == 0 && (r.repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}
-		return nil, fmt.Errorf("the server %s ended while it worked on this (%w); what it had done by then is unknown; "+
-			"check before you repeat it, the server is being started again", d.spec.Name, err)
+		const format = "the server %s ended while it worked on this (%w); what it had done by then is unknown; " +
+			"check before you repeat it, the server is being started again"
+		return nil, fmt.Errorf(format, d.spec.Name, err)
 	}
 }
 

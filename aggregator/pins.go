@@ -165,20 +165,6 @@ func savedCatalog(stateDir, server string) (*Catalog, error) {
 	return parseCatalog(b)
 }
 
-// AcceptServer pins all tools in the server's saved catalog. A running toolgate
-// publishes them after [Downstreams.ReloadPins].
-func AcceptServer(stateDir, server string) error {
-	c, err := savedCatalog(stateDir, server)
-	if err != nil {
-		return err
-	}
-	pins := map[string]pinnedDefinition{}
-	for name, def := range c.namedTools() {
-		pins[name] = pin(def)
-	}
-	return savePins(pinFile(stateDir, server), pins)
-}
-
 // ReloadPins publishes the tools again, after the user has accepted some.
 func (s *Downstreams) ReloadPins() {
 	s.mu.Lock()

@@ -89,13 +89,6 @@ func (b *taskRegistry) find(match func(*task) bool) *task {
 	return nil
 }
 
-// ofCaller returns the caller's task with this id, nil when there is none.
-func (b *taskRegistry) ofCaller(caller, id string, stateless bool) *task {
-	return b.find(func(t *task) bool {
-		return t.isFor(caller, stateless) && t.id == id
-	})
-}
-
 // ofServer returns the task with the server's id raw, nil when there is none.
 func (b *taskRegistry) ofServer(server, raw string) *task {
 	return b.find(func(t *task) bool { return t.server == server && t.raw == raw })
@@ -329,7 +322,8 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	if f.Method == "tasks/list" {
 		return s.listTasks(ctx, f.Caller, body.Text("cursor"))
 	}
-	k := s.tasks.ofCaller(f.Caller, body.Text("taskId"), f.Stateless)
+	id := body.Text("taskId")
+	k := s.tasks.find(func(t *task) bool { return t.isFor(f.Caller, f.Stateless) && t.id == id })
 	if k == nil {
 		return nil, errUnknownTask
 	}
