@@ -19,7 +19,9 @@ func (f *processTracker) members(p *process) []member {
 	if noChildren() {
 		return nil
 	}
-	children, running := f.children()
+	f.starting.Lock()
+	children, running := childrenOf(os.Getpid()), f.running()
+	f.starting.Unlock()
 	var pids []int
 	add := func(more ...int) {
 		for _, pid := range more {
@@ -74,13 +76,6 @@ func (f *processTracker) reap() {
 
 func hasPid(running []*process, pid int) bool {
 	return slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid })
-}
-
-// children returns this process's children and the commands among them.
-func (f *processTracker) children() (children []int, running []*process) {
-	f.starting.Lock()
-	defer f.starting.Unlock()
-	return childrenOf(os.Getpid()), f.running()
 }
 
 // noChildren reports whether this process has no child at all, so that no process
