@@ -56,15 +56,11 @@ func fromWorkingFolder(path string) string {
 // ended returns nil if the search is complete or timed out, and otherwise the cause of
 // its cancellation.
 func ended(ctx context.Context, found *results) error {
-	err := ctx.Err()
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		found.stopped = true
 		return nil
 	}
-	if err != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // A walk traverses a tree with several workers, depth first to keep the number of
