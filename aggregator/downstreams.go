@@ -82,9 +82,7 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Grace == 0 {
-		o.Grace = 2 * time.Second
-	}
+	o.Grace = cmp.Or(o.Grace, exitGrace)
 	if o.Roots == nil {
 		o.Roots = json.RawMessage(`{"roots":[]}`)
 	}

@@ -34,6 +34,9 @@ type Process struct {
 	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
 }
 
+// exitGrace is the usual time between the steps of stopping a process.
+const exitGrace = 2 * time.Second
+
 // end closes the process's stdin and takes the steps, each after grace, until it has
 // exited. It returns when it has.
 func (p *Process) end(exited <-chan struct{}, grace time.Duration, steps ...func() error) {
@@ -60,7 +63,6 @@ type LaunchFunc func(policy.Profile) (*Process, error)
 type Workers struct {
 	launch LaunchFunc
 	log    *slog.Logger
-	grace  time.Duration // between closing a worker's stdin and killing it
 
 	mu       sync.Mutex
 	running  map[string]*worker
@@ -75,7 +77,6 @@ func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
 	return &Workers{
 		launch:   launch,
 		log:      log,
-		grace:    2 * time.Second,
 		running:  map[string]*worker{},
 		sessions: map[string]*worker{},
 	}
@@ -254,14 +255,14 @@ func (w *Workers) Close() {
 	all := append(slices.Collect(maps.Values(w.running)), w.retired...)
 	w.mu.Unlock()
 	for _, wk := range all {
-		w.ending.Go(func() { wk.end(w.grace) })
+		w.ending.Go(wk.end)
 	}
 	w.ending.Wait()
 }
 
-func (wk *worker) end(grace time.Duration) {
+func (wk *worker) end() {
 	<-wk.ready
 	if wk.link != nil {
-		wk.proc.end(wk.ended, grace, wk.proc.Kill)
+		wk.proc.end(wk.ended, exitGrace, wk.proc.Kill)
 	}
 }

@@ -301,8 +301,8 @@ func command(l launch) (*exec.Cmd, error) {
 		}
 	}
 	path, err := lookup(l.argv[0], l.env)
-	if err != nil && patchNames[l.argv[0]] {
-		return nil, errPatch
+	if err != nil && slices.Contains([]string{"apply_patch", "applypatch"}, l.argv[0]) {
+		return nil, errPatch // models expect such a program
 	}
 	if err != nil {
 		return nil, err
