@@ -49,8 +49,8 @@ func (s *Downstreams) Run(ctx context.Context, c gate.Call, _ policy.Profile) (g
 }
 
 func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (gate.Outcome, error) {
-	t, ok := s.view().find(d.spec.Name, c.Action.Tool)
-	if !ok {
+	t := s.view().find(d.spec.Name, c.Action.Tool)
+	if t == nil {
 		why := s.view().why(d.spec.Name, c.Action.Tool)
 		return gate.Outcome{}, fmt.Errorf("the server %s does not offer this tool%s", d.spec.Name, why)
 	}
@@ -64,7 +64,7 @@ func (s *Downstreams) runTool(ctx context.Context, c gate.Call, d *Downstream) (
 	}
 	out := gate.Outcome{}
 	out.Result, err = d.callTool(ctx, t, r, awaited)
-	out.Level = d.sandboxLevel()
+	out.Level = d.currentSession().level()
 	if err != nil {
 		return out, err
 	}
@@ -171,17 +171,17 @@ func (s *Downstreams) runRead(ctx context.Context, c gate.Call, d *Downstream) (
 		{Key: "text", Value: rawjson.Quote(string(text))},
 	}.Bytes()
 	result := rawjson.Object{{Key: "content", Value: rawjson.Array([]json.RawMessage{item})}}
-	return gate.Outcome{Result: result.Bytes(), Level: d.sandboxLevel()}, nil
+	return gate.Outcome{Result: result.Bytes(), Level: d.currentSession().level()}, nil
 }
 
-// find returns the published tool of a server by its raw name.
-func (p *published) find(server, raw string) (*Tool, bool) {
+// find returns the published tool of a server by its raw name, nil when there is none.
+func (p *published) find(server, raw string) *Tool {
 	for i := range p.tools {
 		if p.tools[i].Server == server && p.tools[i].Raw == raw {
-			return &p.tools[i], true
+			return &p.tools[i]
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // why returns the reason why a tool is not published, "" when there is none.
@@ -194,10 +194,9 @@ func (p *published) why(server, raw string) string {
 	return ""
 }
 
-// sandboxLevel returns the sandbox level of the server's process, "" when it
-// has none.
-func (d *Downstream) sandboxLevel() string {
-	s := d.currentSession()
+// level returns the sandbox level of the server's process, "" when it has none. s may be
+// nil.
+func (s *session) level() string {
 	if s == nil || s.proc == nil {
 		return ""
 	}

@@ -29,8 +29,8 @@ import (
 // A stdioLink is a connection over two streams, one message per line. Nothing is
 // decoded but the envelope. Close ends it; it does not close the streams.
 type stdioLink struct {
-	out    io.Writer
-	handle handler // nil: drop what comes unasked
+	out     io.Writer
+	session *session // receives what comes unasked; nil: drop it
 
 	mu      sync.Mutex
 	last    int64
@@ -56,19 +56,6 @@ type response struct {
 type outgoing struct {
 	line []byte
 	sent chan error // holds one: how it went
-}
-
-// A handler takes what the other side sends unasked. None of its methods may block.
-type handler interface {
-	// onNotify receives notifications, and requests that nobody answers. cause is the
-	// request on whose behalf one came, nil if the transport does not tell.
-	onNotify(cause *request, method string, params json.RawMessage)
-
-	// onRequest receives requests and reports whether it will call reply, once.
-	onRequest(cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError)) bool
-
-	// onInvalidLine receives lines that are no messages.
-	onInvalidLine(*stdio.LineError)
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -127,26 +114,27 @@ func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
 	return m, true
 }
 
-// handleUnasked handles a message that is no answer. cause is the request on whose
-// behalf it came, if the transport tells; send sends the reply to a request.
-func handleUnasked(h handler, cause *request, m envelope, send func(envelope) error) {
+// handleUnasked handles a message that is no answer, for a session that may be nil. cause
+// is the request on whose behalf it came, if the transport tells; send sends the reply to
+// a request.
+func (s *session) handleUnasked(cause *request, m envelope, send func(envelope) error) {
 	if len(m.ID) > 0 && string(m.ID) != "null" {
 		reply := func(result json.RawMessage, err *RPCError) {
 			send(envelope{ID: m.ID, Result: result, Error: err})
 		}
-		if h != nil && h.onRequest(cause, m.Method, m.Params, reply) {
+		if s != nil && s.onRequest(cause, m.Method, m.Params, reply) {
 			return
 		}
 		go reply(nil, &RPCError{Code: -32601, Message: m.Method + " is not supported here"}) // ends when it is written
 	}
-	if h != nil {
-		h.onNotify(cause, m.Method, m.Params)
+	if s != nil {
+		s.onNotify(cause, m.Method, m.Params)
 	}
 }
 
 // newStdioLink returns a connection that reads in until it ends and writes to out.
-func newStdioLink(in io.Reader, out io.Writer, h handler) *stdioLink {
-	c := &stdioLink{out: out, handle: h, pending: map[string]*pendingCall{}, done: make(chan struct{})}
+func newStdioLink(in io.Reader, out io.Writer, s *session) *stdioLink {
+	c := &stdioLink{out: out, session: s, pending: map[string]*pendingCall{}, done: make(chan struct{})}
 	c.queued.L = &c.mu
 	go c.writeLoop()                                                   // ends with Close, as readLoop calls it
 	go c.readLoop(stdio.NewReader(in, stdio.Limits{Line: maxMessage})) // ends when in ends
@@ -181,9 +169,7 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 	for {
 		_, err := r.Next()
 		if bad, ok := errors.AsType[*stdio.LineError](err); ok {
-			if c.handle != nil { // such as a banner or a stack trace
-				c.handle.onInvalidLine(bad)
-			}
+			c.session.onInvalidLine(bad) // such as a banner or a stack trace
 			c.onBadAnswer(bad)
 			continue
 		}
@@ -200,7 +186,7 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 		case m.Method == "notifications/progress":
 			c.onProgress(m.Params)
 		case m.Method != "":
-			handleUnasked(c.handle, nil, m, c.send)
+			c.session.handleUnasked(nil, m, c.send)
 		default:
 			id := string(bytes.Trim(m.ID, `"`)) // some servers answer to a number with a string
 			if call := c.remove(id); call != nil {

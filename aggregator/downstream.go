@@ -529,31 +529,9 @@ func (d *Downstream) release() {
 	d.lastUse = time.Now()
 }
 
-// A LostError reports that a downstream server ended while it processed a
-// request. How much of the request it carried out is unknown.
-type LostError struct {
-	Server string
-	Cause  error
-}
-
-func (e *LostError) Error() string {
-	return fmt.Sprintf("the server %s ended while it worked on this (%v); what it had done by then is unknown; "+
-		"check before you repeat it, the server is being started again", e.Server, e.Cause)
-}
-
-func (e *LostError) Unwrap() error { return e.Cause }
-
-// A TimeoutError reports that a downstream server made no progress on a request
+// A timeoutError reports that a downstream server made no progress on a request
 // within the timeout.
-type TimeoutError struct {
-	Server string
-	After  time.Duration
-}
-
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("the server %s gave no answer within %v; it was told to stop, but what it has done is unknown",
-		e.Server, e.After)
-}
+type timeoutError struct{ error }
 
 // do sends r and returns the result. If the session ends meanwhile, it repeats the
 // request once in a new session, provided that the server cannot have received it
@@ -582,7 +560,9 @@ func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error
 		if try == 0 && (r.repeatable || errors.Is(err, errNotSent)) {
 			continue
 		}
-		return nil, &LostError{Server: d.spec.Name, Cause: err}
+		const format = "the server %s ended while it worked on this (%w); what it had done by then is unknown; " +
+			"check before you repeat it, the server is being started again"
+		return nil, fmt.Errorf(format, d.spec.Name, err)
 	}
 }
 
@@ -597,7 +577,8 @@ func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request
 	if r.timeout <= 0 {
 		return s.call(ctx, r)
 	}
-	late := &TimeoutError{Server: d.spec.Name, After: r.timeout}
+	const format = "the server %s gave no answer within %v; it was told to stop, but what it has done is unknown"
+	late := &timeoutError{fmt.Errorf(format, d.spec.Name, r.timeout)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := newIdleTimer(r.timeout, func() { cancel(late) })

@@ -82,9 +82,7 @@ func NewDownstreams(o DownstreamOptions) *Downstreams {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Grace == 0 {
-		o.Grace = 2 * time.Second
-	}
+	o.Grace = cmp.Or(o.Grace, exitGrace)
 	if o.Roots == nil {
 		o.Roots = json.RawMessage(`{"roots":[]}`)
 	}
@@ -307,10 +305,7 @@ func (s *Downstreams) Status() []Status {
 			st.Error = err.Error()
 		}
 		if d.session != nil {
-			st.Server = d.session.initial.Version
-			if d.session.proc != nil {
-				st.Level = d.session.proc.Level
-			}
+			st.Server, st.Level = d.session.initial.Version, d.session.level()
 		}
 		d.mu.Unlock()
 		for _, t := range p.tools {

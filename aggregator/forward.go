@@ -158,7 +158,7 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 	}
 	if c.Action.Tool == Subscribe {
 		err := s.subscribe(ctx, subscription{d.spec.Name, body.Text("uri")})
-		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.sandboxLevel()}, err
+		return gate.Outcome{Result: json.RawMessage("{}"), Level: d.currentSession().level()}, err
 	}
 	res, err := s.send(ctx, d, newRequest(c, c.Action.Tool, body))
 	if err == nil && rawjson.Kind(res) != '{' {
@@ -167,7 +167,7 @@ func (s *Downstreams) runRequest(ctx context.Context, c gate.Call, d *Downstream
 	if err != nil {
 		return gate.Outcome{}, err
 	}
-	return gate.Outcome{Result: res, Level: d.sandboxLevel()}, nil
+	return gate.Outcome{Result: res, Level: d.currentSession().level()}, nil
 }
 
 // send sends r to d and returns the result in the form that r's client understands.

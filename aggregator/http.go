@@ -170,8 +170,8 @@ func hopeless(ctx context.Context, err error) error {
 // An httpLink is a connection over streamable HTTP, session-based or stateless.
 // Each request is a POST of its own, whose answer is a JSON body or a stream.
 type httpLink struct {
-	how    *HTTP
-	handle handler // nil: drop what comes unasked
+	how     *HTTP
+	session *session // receives what comes unasked; nil: drop it
 
 	life context.Context
 	stop context.CancelCauseFunc
@@ -191,8 +191,8 @@ type openRequest struct {
 	leave  func()    // ends the request's own stream
 }
 
-func newHTTPLink(how *HTTP, h handler) *httpLink {
-	l := &httpLink{how: how, handle: h, open: map[string]*openRequest{}}
+func newHTTPLink(how *HTTP, s *session) *httpLink {
+	l := &httpLink{how: how, session: s, open: map[string]*openRequest{}}
 	l.life, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -295,11 +295,8 @@ func (l *httpLink) request(ctx context.Context, method string, body []byte, r *r
 
 // headerText returns s as a header's value, encoded if necessary.
 func headerText(s string) string {
-	plain := s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?")
-	for _, c := range []byte(s) {
-		plain = plain && c >= ' ' && c < 0x7f
-	}
-	if plain {
+	special := func(r rune) bool { return r < ' ' || r >= 0x7f }
+	if s == strings.TrimSpace(s) && !strings.HasPrefix(s, "=?") && !strings.ContainsFunc(s, special) {
 		return s
 	}
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
@@ -550,9 +547,9 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 		}
 		var m envelope
 		if err := json.Unmarshal(ev.Data, &m); err != nil {
-			if l.handle != nil && len(bytes.TrimSpace(ev.Data)) > 0 {
+			if len(bytes.TrimSpace(ev.Data)) > 0 {
 				text := string(ev.Data[:min(len(ev.Data), 200)])
-				l.handle.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: text})
+				l.session.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: text})
 			}
 			continue
 		}
@@ -562,7 +559,7 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 		case m.Method == "notifications/progress" && r != nil && r.Progress != nil:
 			r.Progress(m.Params) // no other request is answered on this stream
 		case m.Method != "":
-			handleUnasked(l.handle, r, m, l.send)
+			l.session.handleUnasked(r, m, l.send)
 		case len(m.ID) > 0:
 			l.takeElsewhere(m)
 		}

@@ -20,10 +20,7 @@ type idleTimer struct {
 
 // newIdleTimer returns a running timer. The caller must call stop.
 func newIdleTimer(d time.Duration, late func()) *idleTimer {
-	t := &idleTimer{d: d, late: late}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end = time.Now().Add(d)
+	t := &idleTimer{d: d, late: late, end: time.Now().Add(d)}
 	t.timer = time.AfterFunc(d, t.expire)
 	return t
 }

@@ -113,10 +113,18 @@ type Review struct {
 	Now     json.RawMessage `json:"now"`
 }
 
-// ReviewServer returns the tools in a server's saved catalog, each compared with its
-// pinned definition. The error is [ErrNeverStarted] when there is no catalog.
+// ReviewServer returns the tools in a server's saved catalog, whatever config it was saved
+// under, each compared with its pinned definition. The error is [ErrNeverStarted] when
+// there is no catalog.
 func ReviewServer(stateDir, server string) ([]Review, error) {
-	c, err := savedCatalog(stateDir, server)
+	b, err := os.ReadFile(catalogFile(stateDir, server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNeverStarted
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseCatalog(b)
 	if err != nil {
 		return nil, err
 	}
@@ -152,32 +160,6 @@ func AcceptReview(stateDir, server string, list []Review) error {
 
 // ErrNeverStarted is the error for a server without a saved catalog.
 var ErrNeverStarted = errors.New("this server was never started, so its tools are unknown")
-
-// savedCatalog reads the server's catalog, whatever config it was saved under.
-func savedCatalog(stateDir, server string) (*Catalog, error) {
-	b, err := os.ReadFile(catalogFile(stateDir, server))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNeverStarted
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseCatalog(b)
-}
-
-// AcceptServer pins all tools in the server's saved catalog. A running toolgate
-// publishes them after [Downstreams.ReloadPins].
-func AcceptServer(stateDir, server string) error {
-	c, err := savedCatalog(stateDir, server)
-	if err != nil {
-		return err
-	}
-	pins := map[string]pinnedDefinition{}
-	for name, def := range c.namedTools() {
-		pins[name] = pin(def)
-	}
-	return savePins(pinFile(stateDir, server), pins)
-}
 
 // ReloadPins publishes the tools again, after the user has accepted some.
 func (s *Downstreams) ReloadPins() {

@@ -51,7 +51,7 @@ func TestChangedToolsAreHeldBack(t *testing.T) {
 			require.False(t, list[1].Changed)
 			require.Empty(t, list[1].Flags)
 
-			require.NoError(t, aggregator.AcceptServer(dir, "raw"))
+			require.NoError(t, aggregator.AcceptReview(dir, "raw", list))
 			s.ReloadPins()
 			require.Equal(t, []string{"mcp__raw__a", "mcp__raw__b", "mcp__raw__c"}, names(s))
 			s.Close()
@@ -113,7 +113,7 @@ func TestTheSameToolIsNotChanged(t *testing.T) {
 		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the saved catalog")
 		synctest.Wait()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s), "from the server")
-		require.NoError(t, aggregator.AcceptServer(dir, "raw"))
+		require.NoError(t, aggregator.AcceptReview(dir, "raw", list))
 		s.ReloadPins()
 		require.Equal(t, []string{"mcp__raw__a"}, names(s))
 		require.NoError(t, aggregator.AcceptReview(dir, "raw", list))

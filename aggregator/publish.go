@@ -83,7 +83,7 @@ func publishAll(servers []*Downstream, reserved []string) *published {
 	for i := range p.tools {
 		p.byName[p.tools[i].Name] = &p.tools[i]
 	}
-	p.prompts = distinct(p, p.prompts, "prompt")
+	p.prompts = p.distinctPrompts(p.prompts)
 	p.resources = mapURIs(p.resources, "uri", servers)
 	p.templates = mapURIs(p.templates, "uriTemplate", servers)
 	return p
@@ -289,15 +289,15 @@ func (d *Downstream) named(defs []json.RawMessage, key string) []Named {
 	return list
 }
 
-// distinct removes entries whose name another server has published before, and sorts
-// the rest.
-func distinct(p *published, list []Named, what string) []Named {
+// distinctPrompts removes prompts whose name another server has published before, and
+// sorts the rest.
+func (p *published) distinctPrompts(list []Named) []Named {
 	taken := map[string]string{}
 	var out []Named
 	for _, n := range list {
 		if other, ok := taken[n.Key]; ok {
-			p.fault(n.Server, "the %s %s is left out: the server %s has one of that name too; set another prefix",
-				what, n.Key, other)
+			p.fault(n.Server, "the prompt %s is left out: the server %s has one of that name too; set another prefix",
+				n.Key, other)
 			continue
 		}
 		taken[n.Key] = n.Server

@@ -262,8 +262,8 @@ func (s *session) askInputs(ctx context.Context, r *request, requests json.RawMe
 	return answers.Bytes(), nil
 }
 
-// onRequest handles the server's own requests. Only the client whose call caused a
-// request answers it.
+// onRequest handles the server's own requests and reports whether it will call reply,
+// once. It does not block. Only the client whose call caused a request answers it.
 func (s *session) onRequest(
 	cause *request, method string, params json.RawMessage, reply func(json.RawMessage, *RPCError),
 ) bool {
@@ -367,7 +367,9 @@ func (s *session) withoutClient(method string) (json.RawMessage, *RPCError) {
 	return nil, &RPCError{Code: -32601, Message: "the client does not support " + method}
 }
 
-// onNotify handles the server's notifications. It does not block.
+// onNotify handles the server's notifications, and requests that nobody answers. cause is
+// the request on whose behalf one came, nil if the transport does not tell. It does not
+// block.
 func (s *session) onNotify(cause *request, method string, params json.RawMessage) {
 	switch method {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed",
@@ -406,9 +408,11 @@ func (s *session) callers() []string {
 	return list
 }
 
-// onInvalidLine logs a line on stdout that is not a message.
+// onInvalidLine logs a line on stdout that is not a message. s may be nil.
 func (s *session) onInvalidLine(bad *stdio.LineError) {
-	s.d.log.Info("invalid line on stdout", "why", bad.Msg, "line", bad.Text)
+	if s != nil {
+		s.d.log.Info("invalid line on stdout", "why", bad.Msg, "line", bad.Text)
+	}
 }
 
 // maxPages limits the pages of one listing.
@@ -417,7 +421,7 @@ const maxPages = 1000
 // list returns the elements of all pages of a list method, and the ttl of the last
 // page that has one, 0 for none.
 func (s *session) list(ctx context.Context, method, key string) ([]json.RawMessage, time.Duration, error) {
-	all := []json.RawMessage{}
+	var all []json.RawMessage
 	var ttl time.Duration
 	seen := map[string]bool{}
 	for cursor, page := "", 0; page < maxPages; page++ {
@@ -480,9 +484,6 @@ func (s *session) catalog(ctx context.Context) (*Catalog, time.Duration, error) 
 		if t > 0 && (ttl == 0 || t < ttl) {
 			ttl = t
 		}
-	}
-	if c.Tools == nil {
-		c.Tools = []json.RawMessage{}
 	}
 	return &c, ttl, nil
 }

@@ -89,13 +89,6 @@ func (b *taskRegistry) find(match func(*task) bool) *task {
 	return nil
 }
 
-// ofCaller returns the caller's task with this id, nil when there is none.
-func (b *taskRegistry) ofCaller(caller, id string, stateless bool) *task {
-	return b.find(func(t *task) bool {
-		return t.isFor(caller, stateless) && t.id == id
-	})
-}
-
 // ofServer returns the task with the server's id raw, nil when there is none.
 func (b *taskRegistry) ofServer(server, raw string) *task {
 	return b.find(func(t *task) bool { return t.server == server && t.raw == raw })
@@ -249,7 +242,7 @@ func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (jso
 		timeout:    call.timeout,
 		repeatable: true,
 	})
-	if _, late := errors.AsType[*TimeoutError](err); late || ctx.Err() != nil {
+	if _, late := errors.AsType[*timeoutError](err); late || ctx.Err() != nil {
 		go func() { // ends with the answer, at the latest after ten seconds
 			ctx, cancel := context.WithTimeout(d.set.ctx, 10*time.Second)
 			defer cancel()
@@ -329,7 +322,8 @@ func (s *Downstreams) Forward(ctx context.Context, f Forward) (json.RawMessage, 
 	if f.Method == "tasks/list" {
 		return s.listTasks(ctx, f.Caller, body.Text("cursor"))
 	}
-	k := s.tasks.ofCaller(f.Caller, body.Text("taskId"), f.Stateless)
+	id := body.Text("taskId")
+	k := s.tasks.find(func(t *task) bool { return t.isFor(f.Caller, f.Stateless) && t.id == id })
 	if k == nil {
 		return nil, errUnknownTask
 	}

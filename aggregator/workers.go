@@ -34,6 +34,9 @@ type Process struct {
 	Enter func(context.Context, gate.Call) (leave func() []policy.HostUse)
 }
 
+// exitGrace is the usual time between the steps of stopping a process.
+const exitGrace = 2 * time.Second
+
 // end closes the process's stdin and takes the steps, each after grace, until it has
 // exited. It returns when it has.
 func (p *Process) end(exited <-chan struct{}, grace time.Duration, steps ...func() error) {
@@ -60,7 +63,6 @@ type LaunchFunc func(policy.Profile) (*Process, error)
 type Workers struct {
 	launch LaunchFunc
 	log    *slog.Logger
-	grace  time.Duration // between closing a worker's stdin and killing it
 
 	mu       sync.Mutex
 	running  map[string]*worker
@@ -75,7 +77,6 @@ func NewWorkers(launch LaunchFunc, log *slog.Logger) *Workers {
 	return &Workers{
 		launch:   launch,
 		log:      log,
-		grace:    2 * time.Second,
 		running:  map[string]*worker{},
 		sessions: map[string]*worker{},
 	}
@@ -99,21 +100,10 @@ type worker struct {
 	retired bool            // to be stopped when idle
 }
 
-// Call runs the tool on the worker for caller and profile and returns the
-// CallToolResult's bytes and the sandbox level. If the worker has died before it got the
-// request, a new one is started; if it dies during the call, that is an error.
-func (w *Workers) Call(ctx context.Context, caller string, f policy.Profile, tool string, args json.RawMessage,
-	progress func(json.RawMessage)) (json.RawMessage, string, error) {
-	c := gate.Call{Caller: caller, Action: policy.Action{Tool: tool}, Arguments: args, Progress: progress}
-	res, ran, wk, err := w.call(ctx, c, f)
-	if wk != nil {
-		w.release(wk)
-	}
-	return res, ran.Level, err
-}
-
-// call is Call. ran holds the level and the hosts. The caller must release wk, which is
-// nil with an error.
+// call runs a call on the worker for its caller and profile f and returns the
+// CallToolResult's bytes. If the worker has died before it got the request, a new one is
+// started; if it dies during the call, that is an error. ran holds the level and the hosts.
+// The caller must release wk, which is nil with an error.
 func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 	res json.RawMessage, ran gate.Outcome, wk *worker, err error,
 ) {
@@ -265,14 +255,14 @@ func (w *Workers) Close() {
 	all := append(slices.Collect(maps.Values(w.running)), w.retired...)
 	w.mu.Unlock()
 	for _, wk := range all {
-		w.ending.Go(func() { wk.end(w.grace) })
+		w.ending.Go(wk.end)
 	}
 	w.ending.Wait()
 }
 
-func (wk *worker) end(grace time.Duration) {
+func (wk *worker) end() {
 	<-wk.ready
 	if wk.link != nil {
-		wk.proc.end(wk.ended, grace, wk.proc.Kill)
+		wk.proc.end(wk.ended, exitGrace, wk.proc.Kill)
 	}
 }

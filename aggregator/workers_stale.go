@@ -99,7 +99,7 @@ func (w *Workers) endIfIdle(wk *worker) {
 		return
 	}
 	w.retired = slices.DeleteFunc(w.retired, func(r *worker) bool { return r == wk })
-	w.ending.Go(func() { wk.end(w.grace) }) // waited for by Close
+	w.ending.Go(wk.end) // waited for by Close
 }
 
 // recordSession records the session that call c left running, "" for none.

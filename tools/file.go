@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"unicode"
 	"unicode/utf8"
@@ -31,11 +32,7 @@ func Reason(err error) error {
 // OneLine returns name, quoted if it contains newlines or other control characters, so
 // that it cannot look like several names.
 func OneLine(name string) string {
-	plain := utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && !unicode.IsControl(r)
-	}
-	if plain {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl) {
 		return name
 	}
 	return strconv.Quote(name)

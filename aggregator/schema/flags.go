@@ -16,33 +16,18 @@ var suspicious = []struct {
 	what string
 	re   *lazyregexp.Regexp
 }{
-	{
-		"tells to disregard instructions",
-		lazyregexp.New(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}` +
-			`\b(instructions?|rules?|prompts?|above)\b`),
-	},
-	{
-		"tells to hide something from the user",
-		lazyregexp.New(`(?i)\b(do not|don't|never|without)\b.{0,30}` +
-			`\b(tell|telling|inform|mention|notify|show|reveal)`),
-	},
-	{
-		"demands to be called before other tools",
-		lazyregexp.New(`(?i)\b(before|prior to)\b.{0,30}\b(any|every|all|other)\b.{0,20}\btools?\b` +
-			`|\balways (call|use|run) this\b`),
-	},
-	{
-		"speaks as the system",
-		lazyregexp.New(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>|\bsystem prompt\b`),
-	},
-	{
-		"names places where credentials are kept",
-		lazyregexp.New(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b|mcp\.json|api[_ -]?keys? from`),
-	},
-	{
-		"asks for the conversation",
-		lazyregexp.New(`(?i)\b(entire|full|whole|previous)\b.{0,20}\b(conversation|chat|message) (history|log)?`),
-	},
+	{"tells to disregard instructions", lazyregexp.New(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}` +
+		`\b(instructions?|rules?|prompts?|above)\b`)},
+	{"tells to hide something from the user", lazyregexp.New(`(?i)\b(do not|don't|never|without)\b.{0,30}` +
+		`\b(tell|telling|inform|mention|notify|show|reveal)`)},
+	{"demands to be called before other tools", lazyregexp.New(`(?i)\b(before|prior to)\b.{0,30}` +
+		`\b(any|every|all|other)\b.{0,20}\btools?\b|\balways (call|use|run) this\b`)},
+	{"speaks as the system", lazyregexp.New(`(?i)<\s*/?\s*(important|system|instructions?|secret)\s*>` +
+		`|\bsystem prompt\b`)},
+	{"names places where credentials are kept", lazyregexp.New(`(?i)\.ssh\b|id_rsa|\.aws/credentials|\.netrc|\.env\b` +
+		`|mcp\.json|api[_ -]?keys? from`)},
+	{"asks for the conversation", lazyregexp.New(`(?i)\b(entire|full|whole|previous)\b.{0,20}` +
+		`\b(conversation|chat|message) (history|log)?`)},
 }
 
 // Flags returns what a reviewer should look at in a tool definition, such as text that

@@ -28,19 +28,12 @@ const (
 
 // ProfileFor returns the profile for the client that calls itself client.
 func ProfileFor(client string) Profile {
-	client = strings.ToLower(client)
-	for _, known := range []struct {
-		part    string
-		profile Profile
-	}{
-		{"gemini", Gemini}, // gemini-cli-mcp-client
-		{"antigravity", Gemini},
-		{"kimi", Strict},
-		{"moonshot", Strict},
-	} {
-		if strings.Contains(client, known.part) {
-			return known.profile
-		}
+	is := func(part string) bool { return strings.Contains(strings.ToLower(client), part) }
+	switch {
+	case is("gemini"), is("antigravity"): // gemini-cli-mcp-client
+		return Gemini
+	case is("kimi"), is("moonshot"):
+		return Strict
 	}
 	return Plain
 }

@@ -76,18 +76,7 @@ func Sanitize(schema json.RawMessage) (clean json.RawMessage, renamed map[string
 type sanitizer struct {
 	source json.RawMessage // unchanged, to resolve references
 
-	// Totals of flattenRoot, see count.
-	branches, bytes int
-}
-
-// count counts a branch of the root. It returns an error beyond the limits.
-func (c *sanitizer) count(branch json.RawMessage, depth int) error {
-	c.branches++
-	c.bytes += len(branch)
-	if depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
-		return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
-	}
-	return nil
+	branches, bytes int // totals of the branches of the root
 }
 
 // flattenRoot resolves a reference at the root and merges the branches of allOf, anyOf
@@ -134,8 +123,10 @@ func (c *sanitizer) mergeBranches(root *rawjson.Object, branches []json.RawMessa
 	required := rawjson.Strings(root.Get("required"))
 	var common []string
 	for i, b := range branches {
-		if err := c.count(b, depth); err != nil {
-			return err
+		c.branches++
+		c.bytes += len(b)
+		if depth > maxDepth || c.branches > maxBranches || c.bytes > maxBranchBytes {
+			return errors.New("inputSchema has too many branches at its root, or they refer to themselves")
 		}
 		branch, err := rawjson.Parse(b)
 		if err != nil {

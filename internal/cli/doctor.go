@@ -16,6 +16,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/app"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/policy/rules"
 	"toolgate/sandbox"
@@ -136,7 +137,12 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	}
 	d.Unenforced = plan.Unenforced
 	start := time.Now()
-	_, _, err = a.Workers.Call(ctx, "doctor", prof, "list_dir", json.RawMessage(`{"dir_path":"."}`), nil)
+	list := gate.Call{
+		Caller:    "doctor",
+		Action:    policy.Action{Tool: "list_dir"},
+		Arguments: json.RawMessage(`{"dir_path":"."}`),
+	}
+	_, err = a.Workers.Run(ctx, list, prof)
 	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
 	if err != nil {
 		d.problem("the worker does not start: %v", err)

@@ -446,7 +446,7 @@ tries to tell the model what to do beyond the tool are marked.`,
 			if err != nil || !accept {
 				return err
 			}
-			return aggregator.AcceptServer(state, args[0])
+			return aggregator.AcceptReview(state, args[0], tools)
 		},
 	}
 	cmd.Flags().BoolVar(&accept, "accept", false, "accept the tools as they are now")

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/gate"
+	"toolgate/policy"
 	"toolgate/sandbox"
 )
 
@@ -337,11 +339,12 @@ func TestKernelRefusesWhatThePolicyWouldAskAbout(t *testing.T) {
 	for _, path := range []string{".git/hooks/x", "../outside/x", "out/x", filepath.Join(outside, "x")} {
 		args, err := json.Marshal(map[string]string{"input": "*** Begin Patch\n*** Add File: " + path + "\n+bad\n*** End Patch\n"})
 		require.NoError(t, err)
-		res, level, err := a.Workers.Call(t.Context(), "test", a.Policy.Profile(), "apply_patch", args, nil)
+		c := gate.Call{Caller: "test", Action: policy.Action{Tool: "apply_patch"}, Arguments: args}
+		out, err := a.Workers.Run(t.Context(), c, a.Policy.Profile())
 		require.NoError(t, err)
-		require.Equal(t, "full", level)
-		require.Contains(t, string(res), "denied by the sandbox", path)
-		require.Contains(t, string(res), `"isError":true`, path)
+		require.Equal(t, "full", out.Level)
+		require.Contains(t, string(out.Result), "denied by the sandbox", path)
+		require.Contains(t, string(out.Result), `"isError":true`, path)
 	}
 	for _, dir := range []string{outside, filepath.Join(ws, ".git", "hooks")} {
 		left, err := os.ReadDir(dir)

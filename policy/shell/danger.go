@@ -175,7 +175,7 @@ var gitDangers = sync.OnceValue(func() map[string][]danger {
 // pushDanger returns why a git push loses work, judging by the first argument that
 // does, or "".
 func pushDanger(args []string) string {
-	if hasFlag(args, "n", "dry-run") {
+	if flag("n", "dry-run")(args) {
 		return ""
 	}
 	if forced(args) {
@@ -199,7 +199,7 @@ type condition func(args []string) bool
 
 func always([]string) bool { return true }
 
-func forced(args []string) bool { return hasFlag(args, "f", "force") }
+var forced = flag("f", "force")
 
 // givesPaths reports whether the arguments of git checkout name files.
 func givesPaths(args []string) bool {
@@ -242,33 +242,24 @@ func hasPrefix(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// flag is the condition of [hasFlag].
+// flag holds if an argument is one of the short flags, alone or in a cluster, or one of
+// the long ones, before any --.
 func flag(short, long string) condition {
-	return func(args []string) bool { return hasFlag(args, short, long) }
-}
-
-// hasFlag reports whether args contain one of the short flags, alone or in a cluster,
-// or one of the long ones, before any --.
-func hasFlag(args []string, short, long string) bool {
-	for _, a := range args {
-		if a == "--" {
-			return false
+	names := strings.Fields(long)
+	return func(args []string) bool {
+		if end := slices.Index(args, "--"); end >= 0 {
+			args = args[:end]
 		}
-		if !strings.HasPrefix(a, "--") {
-			if strings.HasPrefix(a, "-") && strings.ContainsAny(a[1:], short) {
-				return true
+		return slices.ContainsFunc(args, func(a string) bool {
+			if !strings.HasPrefix(a, "--") {
+				return strings.HasPrefix(a, "-") && strings.ContainsAny(a[1:], short)
 			}
-			continue
-		}
-		// GNU programs accept abbreviated long options.
-		name, _, _ := strings.Cut(a[2:], "=")
-		for l := range strings.FieldsSeq(long) {
-			if len(name) >= 3 && strings.HasPrefix(l, name) {
-				return true
-			}
-		}
+			// GNU programs accept abbreviated long options.
+			name, _, _ := strings.Cut(a[2:], "=")
+			abbreviated := func(full string) bool { return strings.HasPrefix(full, name) }
+			return len(name) >= 3 && slices.ContainsFunc(names, abbreviated)
+		})
 	}
-	return false
 }
 
 // anyOf holds if an argument is one of the words.

@@ -60,12 +60,9 @@ func ansiC(s string) string {
 		}
 		n := 0
 		switch s[i] {
-		case 'x':
-			n = number(&b, s[i+1:], 16, 2, false)
-		case 'u':
-			n = number(&b, s[i+1:], 16, 4, true)
-		case 'U':
-			n = number(&b, s[i+1:], 16, 8, true)
+		case 'x', 'u', 'U':
+			most := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[i]]
+			n = number(&b, s[i+1:], 16, most, s[i] != 'x')
 		case 'c':
 			if i+1 < len(s) {
 				b.WriteByte(s[i+1] & 0x1f)

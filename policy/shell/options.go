@@ -169,7 +169,7 @@ func (g wrapper) parse(args []word) options {
 			args = g.longOption(&o, args)
 		case strings.HasPrefix(start, "-") && (len(start) > 1 || w.hole):
 			args = g.shortOptions(&o, args)
-		case g.permute && start != "" && len(args) > 0:
+		case g.permute && start != "":
 			operands = append(operands, w)
 			args = args[1:]
 		default:

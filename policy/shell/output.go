@@ -31,12 +31,10 @@ func (f *finder) output(sc scope, s *syntax.Stmt) input {
 		return input{kind: inputText, word: echoOutput(words[1:])}
 	case "printf":
 		return input{kind: inputText, word: printfOutput(words[1:])}
-	case "cat", "tee":
-		if len(words) == 1 || name == "cat" && len(words) == 2 && words[1].text == "-" {
-			if sc.stdin.kind == inputText {
-				return sc.stdin
-			}
-		}
+	}
+	passesOn := len(words) == 1 || name == "cat" && len(words) == 2 && words[1].text == "-"
+	if passesOn && sc.stdin.kind == inputText {
+		return sc.stdin
 	}
 	return pipe
 }

@@ -48,7 +48,7 @@ var readOnlyIf = map[string]condition{
 		return len(args) > 1 && (args[0] == "-v" || args[0] == "-V")
 	},
 	"date": func(args []string) bool {
-		return !hasFlag(args, "s", "set") &&
+		return !flag("s", "set")(args) &&
 			!slices.ContainsFunc(args, func(a string) bool { return a != "" && strings.Trim(a, "0123456789.") == "" })
 	},
 	"diff":   not(anyPrefix("--output")),

@@ -34,7 +34,12 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	case syntax.WordHdoc:
 		in = input{kind: inputText, word: w}
 	case syntax.RdrIn:
-		in = f.fileInput(*sc, w)
+		in = input{kind: inputFile}
+		if w.proc != nil {
+			in = f.outputOf(*sc, w.proc.Stmts)
+		} else if text, ok := f.fileText(w); ok {
+			in = input{kind: inputText, word: text}
+		}
 	case syntax.DplIn:
 		if in.kind == inputNone { // <&3 reads from a descriptor opened elsewhere
 			in = input{kind: inputPipe, from: []string{"<&" + w.text}}
@@ -51,17 +56,6 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	if r.N == nil || r.N.Value == "0" {
 		sc.stdin = in
 	}
-}
-
-// fileInput returns the input of `< file`.
-func (f *finder) fileInput(sc scope, w word) input {
-	if w.proc != nil {
-		return f.outputOf(sc, w.proc.Stmts)
-	}
-	if text, ok := f.fileText(w); ok {
-		return input{kind: inputText, word: text}
-	}
-	return input{kind: inputFile}
 }
 
 // writesText remembers the text that a statement such as cat > file <<EOF writes.

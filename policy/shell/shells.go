@@ -66,7 +66,7 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 	o := shellOptions{plain: true, rest: words[1:]}
 	for len(o.rest) > 0 {
 		w := o.rest[0]
-		if !o.inline && mayBeOption(w) {
+		if !o.inline && w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-') { // it may be an option
 			f.opaque(sc, texts(words), "the options of %s are not known before it runs", name)
 			o.plain = false
 			if w.prefix == "" {
@@ -96,11 +96,6 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 		}
 	}
 	return o
-}
-
-// mayBeOption reports whether a hole may be an option.
-func mayBeOption(w word) bool {
-	return w.hole && w.proc == nil && (w.prefix == "" || w.prefix[0] == '-')
 }
 
 // procScript analyzes a script that is a process substitution, if w is one.

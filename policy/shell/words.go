@@ -109,8 +109,8 @@ func (b *builder) word(w *syntax.Word) {
 		}
 	}
 	for i, p := range w.Parts {
-		if i > 0 {
-			p = b.longerName(w.Parts[i-1], p)
+		if i > 0 && joinsName(w.Parts[i-1], p) {
+			b.addHole("", true)
 		}
 		b.part(p)
 	}
@@ -120,17 +120,13 @@ func (b *builder) word(w *syntax.Word) {
 	b.end()
 }
 
-// longerName returns p, unless brace expansion makes it part of the name of the
-// variable before it: $x{a,b} is $xa $xb.
-func (b *builder) longerName(before, p syntax.WordPart) syntax.WordPart {
+// joinsName reports whether brace expansion makes p part of the name of the variable
+// before it: $x{a,b} is $xa $xb.
+func joinsName(before, p syntax.WordPart) bool {
 	v, ok := before.(*syntax.ParamExp)
 	lit, ok2 := p.(*syntax.Lit)
-	if !ok || !ok2 || !v.Short || !syntax.ValidName(v.Param.Value) || lit.Value == "" ||
-		!syntax.ValidName("_"+lit.Value[:1]) {
-		return p
-	}
-	b.addHole("", true)
-	return p
+	return ok && ok2 && v.Short && syntax.ValidName(v.Param.Value) && lit.Value != "" &&
+		syntax.ValidName("_"+lit.Value[:1])
 }
 
 // end ends the current field.
@@ -172,7 +168,9 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 		source = "…"
 	}
 	if !b.cur.hole {
-		b.guesses = []string{b.text.String()}
+		b.cur.hole = true
+		b.cur.prefix = b.text.String()
+		b.guesses = []string{b.cur.prefix}
 	}
 	var all []string
 	for _, before := range b.guesses {
@@ -183,10 +181,6 @@ func (b *builder) addHole(source string, many bool, guesses ...string) {
 		}
 	}
 	b.guesses = all
-	if !b.cur.hole {
-		b.cur.hole = true
-		b.cur.prefix = b.text.String()
-	}
 	b.cur.many = b.cur.many || many
 	b.text.WriteString(cut(source))
 	b.code.WriteString(unknownVar)

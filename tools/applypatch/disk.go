@@ -77,19 +77,6 @@ func (d *disk) write(f *os.File, data []byte) error {
 	return nil
 }
 
-// renameNew renames from to to and fails if to exists. Without support of the system, the
-// check and the rename are not atomic.
-func renameNew(from, to string) error {
-	err := renameNoReplace(from, to)
-	switch {
-	case !errors.Is(err, errors.ErrUnsupported):
-		return err
-	case exists(to):
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
-	}
-	return os.Rename(from, to)
-}
-
 func (d *disk) symlink(target, path string) error {
 	return d.try("symlink", path, func() error { return os.Symlink(target, path) })
 }
@@ -111,9 +98,19 @@ func (d *disk) rename(from, to string) error {
 	return d.try("rename", to, func() error { return os.Rename(from, to) })
 }
 
-// renameNew renames from to to, which must not exist.
+// renameNew renames from to to and fails if to exists. Without support of the system, the
+// check and the rename are not atomic.
 func (d *disk) renameNew(from, to string) error {
-	return d.try("rename", to, func() error { return renameNew(from, to) })
+	return d.try("rename", to, func() error {
+		err := renameNoReplace(from, to)
+		switch {
+		case !errors.Is(err, errors.ErrUnsupported):
+			return err
+		case exists(to):
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
+		}
+		return os.Rename(from, to)
+	})
 }
 
 // exchange exchanges the files at a and b atomically. The error is

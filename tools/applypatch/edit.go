@@ -93,7 +93,7 @@ func (t *text) withoutBOM(hunks []Hunk) []Hunk {
 	out := make([]Hunk, len(hunks))
 	for i, h := range hunks {
 		out[i] = h
-		old, lines := h.oldLines(), h.newLines()
+		old, lines := h.oldLines(), without(h.Lines, '-')
 		if len(old) == 0 || !strings.HasPrefix(old[0].Text, byteOrderMark) {
 			continue
 		}

@@ -21,12 +21,6 @@ func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	return s
 }
 
-// ambiguityNote reports that the lines of a hunk occur more than once.
-func ambiguityNote(path string, p place) string {
-	return fmt.Sprintf("note: %s: the lines of a hunk are %s; the change was made at line %d",
-		path, occurrences(append([]int{p.start}, p.others...)), p.start+1)
-}
-
 // occurrences returns the number of places and where they are.
 func occurrences(places []int) string {
 	times := fmt.Sprint(len(places))
@@ -143,9 +137,6 @@ func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 			longest = i
 		}
 	}
-	if len(old) == 0 {
-		return 0, false
-	}
 	want := pairsOf(old[longest].Text)
 	best := least
 	for i := range t.lines[:min(len(t.lines), maxCompared)] {
@@ -206,5 +197,5 @@ func (t *text) endOf(old []Line, start int) int {
 			}
 		}
 	}
-	return min(len(t.lines), start+max(1, len(old)))
+	return min(len(t.lines), start+len(old))
 }

@@ -121,9 +121,6 @@ func emptyHunk(h *Hunk) error {
 // oldLines returns the lines that the hunk expects in the file.
 func (h *Hunk) oldLines() []Line { return without(h.Lines, '+') }
 
-// newLines returns the lines that replace them.
-func (h *Hunk) newLines() []Line { return without(h.Lines, '-') }
-
 func without(lines []Line, op byte) []Line {
 	return slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Op == op })
 }

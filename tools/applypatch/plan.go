@@ -299,7 +299,9 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {
-			notes = append(notes, ambiguityNote(op.Path, p))
+			const format = "note: %s: the lines of a hunk are %s; the change was made at line %d"
+			where := occurrences(append([]int{p.start}, p.others...))
+			notes = append(notes, fmt.Sprintf(format, op.Path, where, p.start+1))
 		}
 	}
 	if out, err = edited.bytes(); err != nil {
@@ -368,8 +370,7 @@ func (f *file) stat() error {
 
 // readError returns err as a denial if the sandbox refused the access.
 func (f *file) readError(err error) error {
-	denied := tools.AsDenial(err, "read", f.written)
-	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+	if denied := tools.AsDenial(err, "read", f.written); denied != nil {
 		return denied
 	}
 	return fmt.Errorf("cannot be read: %w", tools.Reason(err))

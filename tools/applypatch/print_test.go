@@ -109,7 +109,7 @@ func (h *Hunk) printUnified(b *strings.Builder) {
 	if h.OldStart == 0 && h.NewStart == 0 && !h.onlyAdds() {
 		b.WriteString("@@ @@\n")
 	} else {
-		fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n", h.OldStart, len(h.oldLines()), h.NewStart, len(h.newLines()))
+		fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n", h.OldStart, len(h.oldLines()), h.NewStart, len(without(h.Lines, '-')))
 	}
 	for _, l := range h.Lines {
 		end := "\n"

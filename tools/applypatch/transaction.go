@@ -118,8 +118,10 @@ func (e *rollBackError) Unwrap() []error { return []error{e.why, e.back} }
 func (t *transaction) run(d *disk) (leftovers []string, err error) {
 	slices.SortStableFunc(t.Actions, func(a, b *action) int { return a.Kind.rank() - b.Kind.rank() })
 	err = t.stage(d)
-	if err == nil {
-		err = t.check()
+	for _, a := range t.Actions {
+		if err == nil && !a.isFresh() {
+			err = staleError(a.written)
+		}
 	}
 	for _, a := range t.Actions {
 		if err == nil {
@@ -148,8 +150,7 @@ func modelError(err error, written string) error {
 	if d, ok := errors.AsType[*fallbackError](err); ok {
 		return &fallbackError{d.operation, modelError(d.err, written)}
 	}
-	denied := tools.AsDenial(err, "write", written)
-	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+	if denied := tools.AsDenial(err, "write", written); denied != nil {
 		return denied
 	}
 	return fmt.Errorf("%s: cannot be written: %w", written, reason)
@@ -241,16 +242,6 @@ func (a *action) copyMetadata(d *disk) error {
 		return nil
 	}
 	return d.chmod(a.Stage, a.After.Mode)
-}
-
-// check returns an error if a file changed after it was read.
-func (t *transaction) check() error {
-	for _, a := range t.Actions {
-		if !a.isFresh() {
-			return staleError(a.written)
-		}
-	}
-	return nil
 }
 
 // isFresh reports whether the file is still as it was when the action was created.

@@ -36,7 +36,7 @@ func readAction(arg, path, hint string) (policy.Action, error) {
 // explain returns an error of the file system in a form for the model. path is the
 // one in the call.
 func explain(path string, err error, hint string) error {
-	if denied := tools.AsDenial(err, "read", path); isDenial(denied) {
+	if denied := tools.AsDenial(err, "read", path); denied != nil {
 		return denied
 	}
 	switch {
@@ -46,11 +46,6 @@ func explain(path string, err error, hint string) error {
 		return fmt.Errorf("%s: permission denied by the file's owner and mode; choose another file", path)
 	}
 	return fmt.Errorf("%s: %w", path, tools.Reason(err))
-}
-
-func isDenial(err error) bool {
-	_, ok := errors.AsType[*tools.Denial](err)
-	return ok
 }
 
 // counts reads optional arguments that are at least 1.

@@ -118,20 +118,14 @@ type folder struct {
 	rules *ignore.Dir // nil lists everything
 }
 
-// An entry is an entry of a folder.
-type entry struct {
-	name string
-	mode fs.FileMode
-}
-
-func byName(a, b entry) int { return strings.Compare(a.name, b.name) }
+func byName(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }
 
 // folder lists what is in f. It keeps only as many of the entries as may precede the end
 // of the page.
 func (l *lister) folder(f folder) error {
 	most := max(l.skip-l.seen, 0) + l.limit + 1
-	var entries []entry
-	err := l.scan(f, func(e entry) {
+	var entries []fs.DirEntry
+	err := l.scan(f, func(e fs.DirEntry) {
 		if entries = append(entries, e); len(entries) >= 2*most {
 			slices.SortFunc(entries, byName)
 			entries = entries[:most]
@@ -150,7 +144,7 @@ func (l *lister) folder(f folder) error {
 }
 
 // scan calls do for each entry of f to list, in any order.
-func (l *lister) scan(f folder, do func(entry)) error {
+func (l *lister) scan(f folder, do func(fs.DirEntry)) error {
 	dir, err := os.Open(f.path)
 	if err != nil {
 		return err
@@ -165,7 +159,7 @@ func (l *lister) scan(f folder, do func(entry)) error {
 			if f.rules != nil && (e.Name() == ".git" || f.rules.Match(e.Name(), e.IsDir()) == ignore.Ignored) {
 				continue
 			}
-			do(entry{e.Name(), e.Type()})
+			do(e)
 		}
 		if err == io.EOF {
 			return nil
@@ -177,19 +171,18 @@ func (l *lister) scan(f folder, do func(entry)) error {
 }
 
 // entry lists e and, if it is a folder, its contents.
-func (l *lister) entry(f folder, e entry) error {
+func (l *lister) entry(f folder, e fs.DirEntry) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	path := filepath.Join(f.path, e.name)
 	l.seen++
 	if l.seen > l.skip {
 		if l.listed == l.limit {
 			l.more = true
 			return errPageFull
 		}
-		name := tools.Cut(tools.OneLine(e.name), maxColumn)
-		s := strings.Repeat("  ", f.level) + name + suffix(e.mode) + l.size(path, e) + "\n"
+		name := tools.Cut(tools.OneLine(e.Name()), maxColumn)
+		s := strings.Repeat("  ", f.level) + name + suffix(e.Type()) + l.size(e) + "\n"
 		if l.text.Len()+len(s) > maxOutput {
 			l.more = true
 			return errPageFull
@@ -197,12 +190,12 @@ func (l *lister) entry(f folder, e entry) error {
 		l.text.WriteString(s)
 		l.listed++
 	}
-	if !e.mode.IsDir() || f.level+1 >= l.levels {
+	if !e.IsDir() || f.level+1 >= l.levels {
 		return nil
 	}
-	below := folder{path: path, level: f.level + 1}
+	below := folder{path: filepath.Join(f.path, e.Name()), level: f.level + 1}
 	if f.rules != nil {
-		below.rules = f.rules.Enter(e.name, nil)
+		below.rules = f.rules.Enter(e.Name(), nil)
 	}
 	err := l.folder(below)
 	if err == nil || errors.Is(err, errPageFull) || l.ctx.Err() != nil {
@@ -212,11 +205,11 @@ func (l *lister) entry(f folder, e entry) error {
 }
 
 // size returns the size of a file as shown in the listing, or "".
-func (l *lister) size(path string, e entry) string {
-	if !l.sizes || !e.mode.IsRegular() {
+func (l *lister) size(e fs.DirEntry) string {
+	if !l.sizes || !e.Type().IsRegular() {
 		return ""
 	}
-	info, err := os.Lstat(path)
+	info, err := e.Info()
 	if err != nil {
 		return ""
 	}

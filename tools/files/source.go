@@ -70,11 +70,8 @@ func newSource(ctx context.Context, r io.Reader, path string, size int64) (*sour
 // textual reports whether a file of this content type without NUL bytes can be text in
 // an 8-bit encoding.
 func textual(contentType string) bool {
-	switch contentType {
-	case "application/octet-stream", "application/postscript":
-		return true
-	}
-	return strings.HasPrefix(contentType, "text/")
+	return strings.HasPrefix(contentType, "text/") || contentType == "application/octet-stream" ||
+		contentType == "application/postscript"
 }
 
 func (s *source) transcode(name string, e encoding.Encoding) {

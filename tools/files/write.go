@@ -188,7 +188,7 @@ func overwrite(target string, content []byte) error {
 
 // explainWrite returns a write error in a form for the model.
 func explainWrite(path string, err error) error {
-	if denied := tools.AsDenial(err, "write", path); isDenial(denied) {
+	if denied := tools.AsDenial(err, "write", path); denied != nil {
 		return denied
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -46,23 +46,17 @@ func notesOf(found *results) []string {
 		const format = "stopped after %d seconds, so files are missing here; search a smaller path or use include"
 		notes = append(notes, fmt.Sprintf(format, int(maxTime.Seconds())))
 	}
-	for _, c := range []struct {
-		n         int64
-		one, many string
-	}{
-		{found.unreadable.Load(), "1 file or folder could not be read", "%d files or folders could not be read"},
-		{
-			found.tooLong.Load(), "1 file was not searched to its end, it is too long or has a line that is",
-			"%d files were not searched to their end, they are too long or have a line that is",
-		},
-	} {
+	add := func(n int64, one, many string) {
 		switch {
-		case c.n == 1:
-			notes = append(notes, c.one)
-		case c.n > 1:
-			notes = append(notes, fmt.Sprintf(c.many, c.n))
+		case n == 1:
+			notes = append(notes, one)
+		case n > 1:
+			notes = append(notes, fmt.Sprintf(many, n))
 		}
 	}
+	add(found.unreadable.Load(), "1 file or folder could not be read", "%d files or folders could not be read")
+	add(found.tooLong.Load(), "1 file was not searched to its end, it is too long or has a line that is",
+		"%d files were not searched to their end, they are too long or have a line that is")
 	return notes
 }
 
@@ -97,7 +91,7 @@ func filesLeft(shown int, q query, found *results) string {
 }
 
 func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
-	r := newReport(ctx, q)
+	r := &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
 	files := 0
 	full := false
 	for _, f := range found.newest() {

@@ -37,30 +37,18 @@ type report struct {
 	tail  []string // the last lines before the current block
 }
 
-func newReport(ctx context.Context, q query) *report {
-	return &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
-}
-
 // file adds the matching lines of the file at path. It returns errFull if they do not
 // all fit.
 func (r *report) file(ctx context.Context, path, shown string, named bool) error {
 	r.path, r.begun, r.last, r.after, r.tail = shown, false, 0, 0, nil
-	f, err := tools.OpenNonblocking(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+	lines := r.searcher.lines
 	if r.searcher.spans != nil {
-		text, err := r.searcher.whole(f, named)
-		if err != nil {
-			return err
-		}
-		return r.block(text, 0, r.spanLines(text))
+		lines = r.spanLines
 	}
 	number := 0 // number of lines before the block
 	var full error
-	err = r.searcher.blocks(ctx, f, named, func(block []byte) bool {
-		full = r.block(block, number, r.searcher.lines(block))
+	err := r.searcher.read(ctx, path, named, func(block []byte) bool {
+		full = r.block(block, number, lines(block))
 		number += tools.CountLines(block)
 		return full == nil
 	})
@@ -215,22 +203,12 @@ func cutLine(l []byte) string {
 // countFile returns the number of matching lines in the file at path or, in multiline
 // mode, the number of matches.
 func (s *searcher) countFile(ctx context.Context, path string, named bool) (n int, err error) {
-	f, err := tools.OpenNonblocking(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
+	matches := s.lines
 	if s.spans != nil {
-		text, err := s.whole(f, named)
-		if err == nil {
-			for range s.spans.all(text) {
-				n++
-			}
-		}
-		return n, err
+		matches = s.spans.all
 	}
-	err = s.blocks(ctx, f, named, func(block []byte) bool {
-		for range s.lines(block) {
+	err = s.read(ctx, path, named, func(block []byte) bool {
+		for range matches(block) {
 			n++
 		}
 		return true

@@ -148,8 +148,7 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 
 // explain returns an error of the file system in a form for the model.
 func explain(path string, err error) error {
-	denied := tools.AsDenial(err, "read", path)
-	if _, ok := errors.AsType[*tools.Denial](denied); ok {
+	if denied := tools.AsDenial(err, "read", path); denied != nil {
 		return denied
 	}
 	switch {

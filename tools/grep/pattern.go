@@ -53,9 +53,7 @@ func compile(expr string, letters letterCase, multiline bool) (*pattern, error) 
 		}
 		return nil, syntaxError(err)
 	}
-	if multiline && !mentions(tree, matchesNewline) && !mentions(tree, isTextAnchor) {
-		multiline = false // it would make no difference
-	}
+	multiline = multiline && crossesLines(tree) // otherwise it would make no difference
 	if !multiline {
 		if tree, err = withinLine(tree); err != nil {
 			return nil, err
@@ -98,23 +96,18 @@ func syntaxError(err error) error {
 	return fmt.Errorf("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)
 }
 
-// mentions reports whether such is true for re or any part of it.
-func mentions(re *syntax.Regexp, such func(*syntax.Regexp) bool) bool {
-	return such(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return mentions(sub, such) })
-}
-
-func matchesNewline(re *syntax.Regexp) bool {
+// crossesLines reports whether a part of re can match a newline, or the start or end of
+// the whole text.
+func crossesLines(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return slices.Contains(re.Rune, '\n')
 	case syntax.OpCharClass:
 		return inClass(re.Rune, '\n')
+	case syntax.OpAnyChar, syntax.OpBeginText, syntax.OpEndText:
+		return true
 	}
-	return re.Op == syntax.OpAnyChar
-}
-
-func isTextAnchor(re *syntax.Regexp) bool {
-	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText
+	return slices.ContainsFunc(re.Sub, crossesLines)
 }
 
 // withinLine changes re so that it never matches a newline.

@@ -1,6 +1,7 @@
 package grep
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -18,10 +19,7 @@ type match struct {
 
 // before compares matches in the order of the result: newest first, then by path.
 func before(a, b match) int {
-	if c := b.modified.Compare(a.modified); c != 0 {
-		return c
-	}
-	return strings.Compare(a.shown, b.shown)
+	return cmp.Or(b.modified.Compare(a.modified), strings.Compare(a.shown, b.shown))
 }
 
 // results keeps the newest of the added files, at most limit. It may be used

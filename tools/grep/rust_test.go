@@ -12,7 +12,7 @@ import (
 // rust returns the pattern in the syntax of ripgrep's regular expressions. Ok is
 // false for one that they cannot express.
 func (p *pattern) rust() (expr string, ok bool) {
-	if p.multiline && !mentions(p.tree, matchesNewline) {
+	if p.multiline && !matchesNewline(p.tree) {
 		// Ripgrep would search line by line, and take the start of each for
 		// that of the text.
 		return "", false
@@ -20,6 +20,17 @@ func (p *pattern) rust() (expr string, ok bool) {
 	w := rustWriter{newline: p.multiline}
 	ok = w.write(p.tree)
 	return w.String(), ok
+}
+
+// matchesNewline is crossesLines, regardless of the start and end of the text.
+func matchesNewline(re *syntax.Regexp) bool {
+	if re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText {
+		return false
+	}
+	if len(re.Sub) > 0 {
+		return slices.ContainsFunc(re.Sub, matchesNewline)
+	}
+	return crossesLines(re)
 }
 
 type rustWriter struct {

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+
+	"toolgate/tools"
 )
 
 // A searcher searches files one at a time and reuses its buffer. It is for one
@@ -45,18 +47,35 @@ func newSearcher(ctx context.Context, p *pattern) *searcher {
 	return s
 }
 
-func (s *searcher) matches(ctx context.Context, r io.Reader, named bool) (bool, error) {
-	if s.pattern.multiline {
-		text, err := s.whole(r, named)
-		return err == nil && s.inText(text), err
-	}
-	found := false
-	err := s.blocks(ctx, r, named, func(block []byte) bool {
-		start, _ := s.line(block, 0)
-		found = start >= 0
+func (s *searcher) matches(ctx context.Context, path string, named bool) (found bool, err error) {
+	err = s.read(ctx, path, named, func(block []byte) bool {
+		if s.pattern.multiline {
+			found = s.inText(block)
+		} else {
+			start, _ := s.line(block, 0)
+			found = start >= 0
+		}
 		return !found
 	})
 	return found, err
+}
+
+// read calls f with all of the text in the file at path in multiline mode, and
+// otherwise with blocks of whole lines until f returns false.
+func (s *searcher) read(ctx context.Context, path string, named bool, f func(block []byte) bool) error {
+	file, err := tools.OpenNonblocking(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if !s.pattern.multiline {
+		return s.blocks(ctx, file, named, f)
+	}
+	text, err := s.whole(file, named)
+	if err == nil {
+		f(text)
+	}
+	return err
 }
 
 // blocks reads r and calls f with each block of whole lines until f returns false.

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"toolgate/internal/ignore"
-	"toolgate/tools"
 )
 
 func search(ctx context.Context, q query, folder bool) (*results, error) {
@@ -57,15 +56,11 @@ func fromWorkingFolder(path string) string {
 // ended returns nil if the search is complete or timed out, and otherwise the cause of
 // its cancellation.
 func ended(ctx context.Context, found *results) error {
-	err := ctx.Err()
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		found.stopped = true
 		return nil
 	}
-	if err != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // A walk traverses a tree with several workers, depth first to keep the number of
@@ -193,13 +188,7 @@ func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool
 // searchFile adds the file at path to found if it matches. A binary file does not
 // match unless the caller named it.
 func searchFile(ctx context.Context, s *searcher, found *results, path, shown string, named bool) {
-	f, err := tools.OpenNonblocking(path)
-	if err != nil {
-		found.unreadable.Add(1)
-		return
-	}
-	defer f.Close()
-	ok, err := s.matches(ctx, f, named)
+	ok, err := s.matches(ctx, path, named)
 	switch {
 	case errors.Is(err, errTooLong):
 		found.tooLong.Add(1)

@@ -33,10 +33,15 @@ func (h *host) page(p *process, s *session, budget int) page {
 	g.chunk = chunk{0, total, lines}
 	if s == nil && (!g.finished || total > int64(limit)) {
 		var out *session
-		if g.session, out = h.sessions.keep(p); out != nil && !out.hasEnded() {
-			g.ended = out
+		if g.session, out = h.sessions.keep(p); out != nil {
+			if !out.hasEnded() {
+				g.ended = out
+			}
+			h.ending.Go(func() { // ends with the command
+				h.end(out.process)
+				out.out.close()
+			})
 		}
-		h.evict(out)
 	}
 	if g.session != nil {
 		g.chunk = h.sessions.take(g.session, g.finished)
@@ -45,7 +50,7 @@ func (h *host) page(p *process, s *session, budget int) page {
 	if g.finished {
 		g.denied, g.hosts = h.denied(p, g.text)
 	} else {
-		g.hosts = p.refusedHosts()
+		g.hosts = p.unreportedHosts(p.refused())
 	}
 	if g.session == nil {
 		p.out.close()
@@ -100,13 +105,6 @@ func appendLine(b *strings.Builder, line string) {
 		b.WriteByte('\n')
 	}
 	b.WriteString(line)
-}
-
-// shellAnswer returns the answer about an ended command in the format of Codex's
-// shell.
-func (h *host) shellAnswer(p *process, note string) *mcp.CallToolResult {
-	g := h.page(p, nil, h.options.budget())
-	return g.result(fmt.Sprintf("Exit code: %d\nWall time: %.1f seconds\n", p.code, p.wall.Seconds()), note)
 }
 
 // sessionAnswer returns the answer about a command that may still be running, in the

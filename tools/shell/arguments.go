@@ -165,12 +165,9 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 	return a, nil
 }
 
-// patchNames are names of programs that models expect but that are tools here.
-var patchNames = map[string]bool{"apply_patch": true, "applypatch": true}
-
 var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")
 
-// patchMissing matches the error of a shell that did not find such a program.
+// patchMissing matches the error of a shell that did not find apply_patch.
 var patchMissing = lazyregexp.New(`(?m)\bapply_?patch: (command )?not found`)
 
 // patchLine returns a hint for a model whose script runs a program that is a tool

@@ -42,10 +42,7 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 	if !h.confined {
 		return nil, nil
 	}
-	var seen []tools.Denial
-	if p.refused != nil {
-		seen = p.refused()
-	}
+	seen := p.refused()
 	hosts = p.unreportedHosts(seen)
 	switch {
 	case p.code == 0 || p.stopped.Load():
@@ -54,18 +51,11 @@ func (h *host) denied(p *process, text string) (denied *tools.Denial, hosts []to
 		return &seen[len(seen)-1], hosts // the last one is the likely cause
 	}
 	if denied = denial(text, p.cmd.Dir); denied == nil {
-		denied = denialOfNetwork(text, isProxied(p.cmd.Env), seen != nil)
+		// With such an environment, the command can reach hosts only through the proxy.
+		proxied := strings.HasSuffix(variable(p.cmd.Env, "HTTPS_PROXY"), "@"+policy.ProxyAddress)
+		denied = denialOfNetwork(text, proxied, seen != nil)
 	}
 	return denied, nil
-}
-
-// refusedHosts returns the hosts that were refused to p, which is still running,
-// since the last call.
-func (p *process) refusedHosts() []tools.Denial {
-	if p.refused == nil {
-		return nil
-	}
-	return p.unreportedHosts(p.refused())
 }
 
 // unreportedHosts returns the hosts in denials that no answer has reported, and marks
@@ -100,12 +90,6 @@ func hostLines(hosts []tools.Denial, denied *tools.Denial) string {
 		fmt.Fprintf(&b, "While it ran, the sandbox refused the host %s: %s\n", d.Path, d.Why)
 	}
 	return b.String()
-}
-
-// isProxied reports whether a command with the environment env can reach hosts only
-// through the proxy.
-func isProxied(env []string) bool {
-	return strings.HasSuffix(variable(env, "HTTPS_PROXY"), "@"+policy.ProxyAddress)
 }
 
 // denialOfNetwork returns a denial if output shows that a command had no network.
@@ -171,7 +155,6 @@ func refused(path, dir string, errno syscall.Errno) *tools.Denial {
 	for _, op := range []string{"write", "read"} {
 		err := tools.AsDenial(&fs.PathError{Op: "open", Path: full, Err: errno}, op, path)
 		if d, ok := errors.AsType[*tools.Denial](err); ok && refusedHere(full, op) {
-			d.Path = path
 			return d
 		}
 	}

@@ -83,13 +83,8 @@ func (e Environment) Apply(inherited []string, terminal bool) []string {
 }
 
 func (e Environment) inherits(name string) bool {
-	switch e.Inherit {
-	case "none":
+	if e.Inherit == "none" || e.Inherit == "core" && !containsFold(coreNames, name) {
 		return false
-	case "core":
-		if !containsFold(coreNames, name) {
-			return false
-		}
 	}
 	isSecret := !e.IgnoreDefaultExcludes && !containsFold(e.Keep, name) && matchesAny(secretWords, name)
 	return !isSecret && !matchesAny(e.Exclude, name)

@@ -8,23 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// keyCodes maps names of keys to what a terminal sends, except for ctrl-LETTER and
-// alt-KEY.
+// keyCodes maps names of keys, and other names that models use for them, to what a
+// terminal sends, except for ctrl-LETTER and alt-KEY.
 var keyCodes = map[string]string{
-	"enter": "\r", "tab": "\t", "escape": "\x1b", "space": " ", "backspace": "\x7f",
+	"enter": "\r", "return": "\r", "tab": "\t", "escape": "\x1b", "esc": "\x1b", "space": " ",
+	"backspace": "\x7f", "bs": "\x7f",
 	"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D",
-	"home": "\x1b[H", "end": "\x1b[F", "insert": "\x1b[2~", "delete": "\x1b[3~",
-	"page-up": "\x1b[5~", "page-down": "\x1b[6~", "shift-tab": "\x1b[Z",
+	"home": "\x1b[H", "end": "\x1b[F", "insert": "\x1b[2~", "delete": "\x1b[3~", "del": "\x1b[3~",
+	"page-up": "\x1b[5~", "pageup": "\x1b[5~", "page-down": "\x1b[6~", "pagedown": "\x1b[6~", "shift-tab": "\x1b[Z",
 	"f1": "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~",
 	"f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~",
 	"f10": "\x1b[21~", "f11": "\x1b[23~", "f12": "\x1b[24~",
 	"ctrl-space": "\x00", "ctrl-[": "\x1b", "ctrl-\\": "\x1c", "ctrl-]": "\x1d", "ctrl-^": "\x1e", "ctrl-_": "\x1f",
-}
-
-// keyAliases are other names that models use for keys.
-var keyAliases = map[string]string{
-	"return": "enter", "esc": "escape", "del": "delete", "bs": "backspace",
-	"pageup": "page-up", "pagedown": "page-down",
 }
 
 // interrupt is what ctrl-c sends.
@@ -55,9 +50,6 @@ func keyCode(name string) (string, bool) {
 		return name, true
 	}
 	lower := strings.ToLower(name)
-	if other, ok := keyAliases[lower]; ok {
-		lower = other
-	}
 	if code, ok := keyCodes[lower]; ok {
 		return code, true
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"time"
 
 	"toolgate/tools"
@@ -29,18 +30,10 @@ type Options struct {
 	YieldMS int64 `json:"yield_ms,omitempty"`
 }
 
-func (o Options) budget() int { return positive(o.MaxOutputTokens, tools.DefaultBudget) }
+func (o Options) budget() int { return cmp.Or(max(o.MaxOutputTokens, 0), tools.DefaultBudget) }
 
 func (o Options) yield() time.Duration {
-	return time.Duration(positive(o.YieldMS, defaultYield.Milliseconds())) * time.Millisecond
-}
-
-// positive returns n, or fallback if n is not positive.
-func positive[T int | int64](n, fallback T) T {
-	if n > 0 {
-		return n
-	}
-	return fallback
+	return time.Duration(cmp.Or(max(o.YieldMS, 0), defaultYield.Milliseconds())) * time.Millisecond
 }
 
 const (

@@ -22,7 +22,7 @@ import (
 
 // A process is a started command with its output and its child processes.
 type process struct {
-	refused func() []tools.Denial // what the sandbox refused; nil if not watched
+	refused func() []tools.Denial // what the sandbox refused, see [StartFunc]; never nil
 
 	host    *host
 	id      string // marks its child processes; cannot be guessed
@@ -55,9 +55,7 @@ type process struct {
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // hasEnded reports whether the command has ended and its output is complete.
-func (p *process) hasEnded() bool {
-	return isClosed(p.done)
-}
+func (p *process) hasEnded() bool { return isClosed(p.done) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
@@ -160,6 +158,9 @@ func (h *host) begin(p *process, ours *os.File) error {
 	p.started = time.Now()
 	if p.refused, err = h.start(p.cmd); err != nil {
 		return err
+	}
+	if p.refused == nil {
+		p.refused = func() []tools.Denial { return nil }
 	}
 	tracker.add(p)
 	h.options.Limits.apply(p.pid())
@@ -281,8 +282,8 @@ func exitCode(s *os.ProcessState) int {
 	if s == nil {
 		return -1
 	}
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && signalled(ws) > 0 {
-		return 128 + signalled(ws)
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
 	}
 	return s.ExitCode()
 }
@@ -300,8 +301,8 @@ func command(l launch) (*exec.Cmd, error) {
 		}
 	}
 	path, err := lookup(l.argv[0], l.env)
-	if err != nil && patchNames[l.argv[0]] {
-		return nil, errPatch
+	if err != nil && slices.Contains([]string{"apply_patch", "applypatch"}, l.argv[0]) {
+		return nil, errPatch // models expect such a program
 	}
 	if err != nil {
 		return nil, err

@@ -16,21 +16,14 @@ import (
 
 // setProcessGroup makes cmd the leader of a session and process group of its own.
 func setProcessGroup(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setsid = true
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
 
 // systemFolder is used on Windows only.
 func systemFolder() string { return "" }
 
-func signalled(ws syscall.WaitStatus) int {
-	if ws.Signaled() {
-		return int(ws.Signal())
-	}
-	return 0
-}
+func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
+func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
 
 // readNow reads what is available from a non-blocking descriptor.
 func readNow(fd uintptr, buf []byte) int {

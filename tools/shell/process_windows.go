@@ -23,10 +23,7 @@ func systemFolder() string {
 
 // setProcessGroup makes cmd the root of a process group of its own.
 func setProcessGroup(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
 func adopt() {}
@@ -47,8 +44,6 @@ func (f *processTracker) members(p *process) []member {
 	}
 	return []member{{pid: p.pid()}}
 }
-
-func signalled(syscall.WaitStatus) int { return 0 }
 
 func readNow(uintptr, []byte) int { return 0 }
 

@@ -136,30 +136,14 @@ func (t *table) take(s *session, finished bool) chunk {
 	return c
 }
 
-// evict ends a session that was removed from the table. s may be nil.
-func (h *host) evict(s *session) {
-	if s == nil {
-		return
-	}
-	h.ending.Go(func() { // ends with the command
-		h.end(s.process)
-		s.out.close()
-	})
-}
-
-// Session ids have 15 digits: too many to be guessed, and few enough to
+// newID returns a session id of 15 digits: too many to be guessed, and few enough to
 // survive a client that reads numbers as floating point.
-var (
-	firstID = big.NewInt(100_000_000_000_000)
-	idRange = big.NewInt(900_000_000_000_000)
-)
-
 func newID() int64 {
-	n, err := rand.Int(rand.Reader, idRange)
+	n, err := rand.Int(rand.Reader, big.NewInt(900_000_000_000_000))
 	if err != nil {
 		panic(err) // crypto/rand does not fail
 	}
-	return n.Add(n, firstID).Int64()
+	return 100_000_000_000_000 + n.Int64()
 }
 
 // A sessionArgument is a session's id, as a number or as a string of digits.

@@ -185,7 +185,8 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	case cancelled:
 		note = "the call was cancelled and the command ended\n"
 	}
-	return h.shellAnswer(p, note), nil
+	head := fmt.Sprintf("Exit code: %d\nWall time: %.1f seconds\n", p.code, p.wall.Seconds()) // as Codex's shell
+	return h.page(p, nil, h.options.budget()).result(head, note), nil
 }
 
 // findShell returns the shell to run a script: the one asked for, by default bash,

@@ -14,15 +14,14 @@ import (
 // process that a command started is lost.
 var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
-
 // members returns the live processes of p, including p itself.
 func (f *processTracker) members(p *process) []member {
 	if noChildren() {
 		return nil
 	}
-	children, running := f.children()
+	f.starting.Lock()
+	children, running := childrenOf(os.Getpid()), f.running()
+	f.starting.Unlock()
 	var pids []int
 	add := func(more ...int) {
 		for _, pid := range more {
@@ -46,7 +45,10 @@ func (f *processTracker) members(p *process) []member {
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
-		members = append(members, member{pid, nameOf(pid), isExiting(pid)})
+		// A process without a command line is about to exit, or is in the middle of exec. Its
+		// environment is unreadable too, so its owner is a guess.
+		exiting := len(procFile(pid, "cmdline")) == 0
+		members = append(members, member{pid, string(bytes.TrimSpace(procFile(pid, "comm"))), exiting})
 	}
 	return members
 }
@@ -74,13 +76,6 @@ func (f *processTracker) reap() {
 
 func hasPid(running []*process, pid int) bool {
 	return slices.ContainsFunc(running, func(r *process) bool { return r.pid() == pid })
-}
-
-// children returns this process's children and the commands among them.
-func (f *processTracker) children() (children []int, running []*process) {
-	f.starting.Lock()
-	defer f.starting.Unlock()
-	return childrenOf(os.Getpid()), f.running()
 }
 
 // noChildren reports whether this process has no child at all, so that no process
@@ -115,11 +110,7 @@ func owns(p *process, pid int, alone bool) bool {
 }
 
 func commandIDOf(pid int) string {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	for v := range bytes.SplitSeq(env, []byte{0}) {
+	for v := range bytes.SplitSeq(procFile(pid, "environ"), []byte{0}) {
 		if id, ok := bytes.CutPrefix(v, []byte(callVariable+"=")); ok {
 			return string(id)
 		}
@@ -127,17 +118,11 @@ func commandIDOf(pid int) string {
 	return ""
 }
 
-// isExiting reports whether pid has released its memory: it is about to exit, or is
-// in the middle of exec. Its environment is then unreadable, so its owner is a
-// guess.
-func isExiting(pid int) bool {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err != nil || len(line) == 0
-}
-
-func nameOf(pid int) string {
-	name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
-	return string(bytes.TrimSpace(name))
+// procFile returns the content of a file that the kernel has about pid, or nothing if it
+// cannot be read.
+func procFile(pid int, name string) []byte {
+	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+	return content
 }
 
 // childrenOf returns the children of all threads of pid.

@@ -8,9 +8,6 @@ func adopt() {}
 
 func (f *processTracker) reap() {}
 
-func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
-
 // members returns the process group of p while it has a member. Processes that
 // left the group are not found.
 func (f *processTracker) members(p *process) []member {
