@@ -176,7 +176,7 @@ func (o *Options) newHTTPServer(s *Settings, own httpauth.Token, loopback bool) 
 	h.auth = httpauth.New(auth)
 	h.tenants = newTenants(o, c, s.Log)
 	h.metrics.Gauge("http_sessions", "Open sessions of session-based protocol versions.", h.tenants.sessions)
-	h.metrics.Gauge("http_callers", "Callers that have something here.", h.tenants.count)
+	h.metrics.Gauge("http_callers", "Callers with sessions, approvals or worker processes.", h.tenants.count)
 	h.mount(c.OpenMetrics)
 	h.openConsole(s, o.Outputs)
 	h.http = &http.Server{

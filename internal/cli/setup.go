@@ -326,7 +326,7 @@ func (s *setup) attachAs(c clients.Client, w clients.File, name string, move boo
 	}
 	tables, err := w.Tables(before)
 	if err != nil {
-		return &config.Error{File: w.Path, Msg: err.Error(), Hint: "mend the file first; nothing was changed"}
+		return &config.Error{File: w.Path, Msg: err.Error(), Hint: "fix the file first; nothing was changed"}
 	}
 	start := s.start
 	if start.URL == "" && len(start.Args) == 0 {
