@@ -134,8 +134,7 @@ func openFrom(path string, from os.FileInfo) (files []*os.File, err error) {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	defer lock.Close()
-	release, _ := acquire(lock) // prevents rotation
-	defer release()
+	acquire(lock) // prevents rotation
 	for n := 0; ; n++ {
 		file, err := os.Open(rotatedPath(path, n))
 		if errors.Is(err, fs.ErrNotExist) {
