@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"internal/oauth":           {"internal/atomicfile", "internal/filelock", goSDK},
 	"internal/oauth/oauthtest": {},
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
-	"internal/httpauth":        {goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
+	"internal/httpauth":        {"internal/atomicfile", goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
 	"internal/config":          {"internal/atomicfile", "internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
 	"internal/clients": {
 		"internal/lazyregexp", "internal/config",
@@ -55,7 +55,9 @@ var mayImport = map[string][]string{
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},
 	"internal/approvals":       {"internal/atomicfile", "internal/gate", "policy"},
 	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
-	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil"},
+	"internal/console": {
+		"internal/approvals", "internal/atomicfile", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil",
+	},
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {

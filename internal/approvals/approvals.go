@@ -384,17 +384,9 @@ func (l *Queue) answer(e Entry) error {
 	if err != nil {
 		return err
 	}
-	name := l.path(e.ID, answerFile)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	err = atomicfile.Create(l.path(e.ID, answerFile), b)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", e.ID, ErrAnswered)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(name)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// Package atomicfile replaces files in one step.
+// Package atomicfile replaces files in one step, and creates new ones.
 package atomicfile
 
 import (
@@ -25,6 +25,23 @@ func Write(file string, b []byte, mode fs.FileMode) error {
 	}
 	if err != nil {
 		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// Create is [Write] for a file that must not exist yet, with mode 0600. If it does, the
+// error wraps [fs.ErrExist]. Until Create returns, a reader can see part of the content.
+func Create(file string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err != nil {
+		os.Remove(file)
 	}
 	return err
 }

@@ -37,3 +37,12 @@ func TestWriteFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, names, 1)
 }
+
+func TestCreate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "new", "file")
+	require.NoError(t, atomicfile.Create(file, []byte("first")))
+	require.ErrorIs(t, atomicfile.Create(file, []byte("second")), fs.ErrExist)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "first", string(b))
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/internal/app"
+	"toolgate/internal/atomicfile"
 	"toolgate/policy"
 	"toolgate/policy/rules"
 	"toolgate/policy/shell"
@@ -150,16 +151,9 @@ func (p *program) policyImport(from string, yes bool) error {
 
 // copyNew writes a file that must not exist yet.
 func copyNew(name string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	err := atomicfile.Create(name, text)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already; remove it first", name)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	return err
 }
