@@ -49,16 +49,6 @@ type connListener struct {
 	closed <-chan struct{}
 }
 
-// deliver passes c to Accept. It returns false if the listener is closed.
-func (h *connListener) deliver(c net.Conn) bool {
-	select {
-	case h.conns <- c:
-		return true
-	case <-h.closed:
-		return false
-	}
-}
-
 func (h *connListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.conns:

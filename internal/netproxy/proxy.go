@@ -18,6 +18,7 @@
 package netproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,9 +103,7 @@ func New(o Options) *Proxy {
 			return d.DialContext(ctx, "tcp", addr.String())
 		}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Proxy{o: o, slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.httpConns = &connListener{conns: make(chan net.Conn), closed: p.ctx.Done()}
@@ -197,7 +196,9 @@ func (p *Proxy) serve(c *clientConn) {
 	}
 	c.SetDeadline(time.Time{})
 	c.prefix = first
-	if !p.httpConns.deliver(c) {
+	select {
+	case p.httpConns.conns <- c:
+	case <-p.ctx.Done():
 		c.Close()
 	}
 }

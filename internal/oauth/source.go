@@ -33,9 +33,7 @@ type Source struct {
 
 // NewSource returns the source of a server's tokens. client and log may be nil.
 func NewSource(store Store, server Server, client *http.Client, log *slog.Logger) *Source {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Source{store: store, server: server, client: client, log: log}
 }
 

@@ -45,14 +45,15 @@ type Server struct {
 	NoRotation     bool   // refresh tokens stay
 	Lifetime       time.Duration
 
-	mu      sync.Mutex
-	clients map[string]*client
-	codes   map[string]*code
-	tokens  map[string]*token // access tokens
-	refresh map[string]*family
-	needs   []string // scopes that each call of a tool needs
-	faults  []string
-	log     []string
+	mu       sync.Mutex
+	clients  map[string]*client
+	codes    map[string]*code
+	families []*family
+	tokens   map[string]*token  // access tokens
+	refresh  map[string]*family // refresh tokens
+	needs    []string           // scopes that each call of a tool needs
+	faults   []string
+	log      []string
 }
 
 type client struct {
@@ -155,7 +156,7 @@ func (s *Server) Expire() {
 func (s *Server) RevokeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.refresh {
+	for _, f := range s.families {
 		f.revoked = true
 	}
 }
@@ -164,13 +165,7 @@ func (s *Server) RevokeAll() {
 func (s *Server) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	live := map[*family]bool{}
-	for _, f := range s.refresh {
-		if !f.revoked {
-			live[f] = true
-		}
-	}
-	return len(live)
+	return len(slices.DeleteFunc(slices.Clone(s.families), func(f *family) bool { return f.revoked }))
 }
 
 // Faults returns what clients did wrong.
@@ -190,13 +185,7 @@ func (s *Server) Log() []string {
 
 // Count returns how often word stands in the log.
 func (s *Server) Count(word string) int {
-	n := 0
-	for _, l := range s.Log() {
-		if l == word {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(s.Log(), func(l string) bool { return l != word }))
 }
 
 func (s *Server) note(word string) { s.log = append(s.log, word) }
@@ -400,6 +389,7 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 		}
 		fam = &family{client: id, resource: c.resource, scopes: c.scopes}
 		c.used = fam
+		s.families = append(s.families, fam)
 	case "refresh_token":
 		fam = s.refresh[f.Get("refresh_token")]
 		switch {
