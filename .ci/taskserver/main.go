@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -170,11 +171,11 @@ func call(r request, declared bool) (result, fault object) {
 }
 
 func about(r request, declared bool) (result, fault object) {
-	if !declared {
-		return nil, missing
-	}
 	t := tasks[r.Params.TaskID]
-	if t == nil {
+	switch {
+	case !declared:
+		return nil, missing
+	case t == nil:
 		return nil, object{"code": -32602, "message": "unknown task"}
 	}
 	switch r.Method {
@@ -249,19 +250,15 @@ func serve(w http.ResponseWriter, req *http.Request) {
 // wrongHeader returns what is wrong with the headers of a request that has a
 // name in them.
 func wrongHeader(req *http.Request, r request) string {
-	name := r.Params.Name
-	switch r.Method {
-	case "tools/call":
-	case "tasks/get", "tasks/update", "tasks/cancel":
-		name = r.Params.TaskID
-	default:
+	method, name := req.Header.Get("Mcp-Method"), req.Header.Get("Mcp-Name")
+	named := []string{"tools/call", "tasks/get", "tasks/update", "tasks/cancel"}
+	switch {
+	case !slices.Contains(named, r.Method):
 		return ""
-	}
-	if m := req.Header.Get("Mcp-Method"); m != r.Method {
-		return "Mcp-Method is " + m
-	}
-	if n := req.Header.Get("Mcp-Name"); n != name {
-		return "Mcp-Name is " + n
+	case method != r.Method:
+		return "Mcp-Method is " + method
+	case name != cmp.Or(r.Params.Name, r.Params.TaskID):
+		return "Mcp-Name is " + name
 	}
 	return ""
 }

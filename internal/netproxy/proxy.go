@@ -206,9 +206,7 @@ func (p *Proxy) serve(c *clientConn) {
 // A Refusal is the error for a host that the policy denies.
 type Refusal struct {
 	Target policy.HostTarget
-	Reason string
-	Hint   string // what would allow it; may be empty
-	Rule   string // the rule that decided; may be empty
+	policy.HostDecision
 }
 
 func (r *Refusal) Error() string {
@@ -245,7 +243,7 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 			d.Reason += ", and " + err.Error()
 		}
 	}
-	return who, p.recordRefusal(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
+	return who, p.recordRefusal(who, &Refusal{t, d})
 }
 
 // ask asks about t, or joins a pending question about it. The question continues when
@@ -308,7 +306,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	rules, own := p.o.Rules(), p.localAddrs.get()
 	for i, addr := range addrs {
 		if d := p.o.Hosts.DecideAddress(rules, t, addr, own[addr.Unmap()]); d.Verdict != policy.Allow {
-			refusal = &Refusal{t, d.Reason, d.Hint, d.Rule}
+			refusal = &Refusal{t, d}
 			continue
 		}
 		conn, err := p.dial(ctx, netip.AddrPortFrom(addr, t.Port), len(addrs)-i)

@@ -92,7 +92,6 @@ func (f *family) writeSeries(b *bytes.Buffer, labels string, s *series) {
 }
 
 func writeHead(b *bytes.Buffer, name, help, kind string) {
-	help = strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)
 	b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 

@@ -370,7 +370,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 // familyOf returns the family of tokens that a token request of client id is for.
 // It returns nil when there is none, and has answered then.
 func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *family {
-	var fam *family
 	switch f.Get("grant_type") {
 	case "authorization_code":
 		c := s.codes[f.Get("code")]
@@ -387,26 +386,25 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 			s.fault(w, "invalid_grant", "token: the verifier is not the one")
 			return nil
 		}
-		fam = &family{client: id, resource: c.resource, scopes: c.scopes}
-		c.used = fam
-		s.families = append(s.families, fam)
+		c.used = &family{client: id, resource: c.resource, scopes: c.scopes}
+		s.families = append(s.families, c.used)
+		return c.used
 	case "refresh_token":
-		fam = s.refresh[f.Get("refresh_token")]
+		fam := s.refresh[f.Get("refresh_token")]
 		switch {
 		case fam == nil || fam.client != id || fam.revoked:
-			writeJSON(w, 400,
-				map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"})
+			refused := map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"}
+			writeJSON(w, http.StatusBadRequest, refused)
 			return nil
 		case fam.current != f.Get("refresh_token"):
 			fam.revoked = true
 			s.fault(w, "invalid_grant", "token: a refresh token was used twice")
 			return nil
 		}
-	default:
-		s.fault(w, "unsupported_grant_type", "token: %q", f.Get("grant_type"))
-		return nil
+		return fam
 	}
-	return fam
+	s.fault(w, "unsupported_grant_type", "token: %q", f.Get("grant_type"))
+	return nil
 }
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
