@@ -15,6 +15,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,9 +90,7 @@ func (l *Log) Record(e gate.Event) {
 	defer l.mu.Unlock()
 	if err := l.write(line); err != nil {
 		l.lost++
-		if l.err == nil {
-			l.err = err
-		}
+		l.err = cmp.Or(l.err, err)
 	}
 }
 

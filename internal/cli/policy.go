@@ -139,7 +139,11 @@ func (p *program) policyImport(from string, yes bool) error {
 		if !yes {
 			continue
 		}
-		if err := copyNew(target, text); err != nil {
+		err = atomicfile.Create(target, text)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s is there already; remove it first", target)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -147,13 +151,4 @@ func (p *program) policyImport(from string, yes bool) error {
 		fmt.Fprintln(p.stdout, "Nothing was copied; --yes copies them.")
 	}
 	return nil
-}
-
-// copyNew writes a file that must not exist yet.
-func copyNew(name string, text []byte) error {
-	err := atomicfile.Create(name, text)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; remove it first", name)
-	}
-	return err
 }

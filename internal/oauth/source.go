@@ -119,10 +119,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	}
 	needs := parseChallenges(challenges).scopes
 	if g.RefreshToken == "" {
-		why := "the server wants a token"
-		if refused == "" && g.Why != "" {
-			why = g.Why // the reason is known
-		}
+		why := cmp.Or(g.Why, "the server wants a token")
 		if refused != "" {
 			why = "the server refuses the token, and there is none to renew it with"
 		}

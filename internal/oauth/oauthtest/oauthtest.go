@@ -393,8 +393,8 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 		fam := s.refresh[f.Get("refresh_token")]
 		switch {
 		case fam == nil || fam.client != id || fam.revoked:
-			refused := map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"}
-			writeJSON(w, http.StatusBadRequest, refused)
+			why := "the refresh token has been revoked"
+			writeJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": why})
 			return nil
 		case fam.current != f.Get("refresh_token"):
 			fam.revoked = true
