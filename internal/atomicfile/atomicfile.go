@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Write makes b the content of file, and mode its permissions, whatever the umask is. It
-// creates the folder if there is none, with mode 0700. If it fails, or the machine does,
-// the file is as before. A symbolic link is replaced, not followed.
+// Write makes b the content of file, and mode its permissions. It creates the folder if
+// there is none, with mode 0700. If it fails, or the machine does, the file is as before.
+// A symbolic link is replaced, not followed.
 func Write(file string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -20,7 +20,10 @@ func Write(file string, b []byte, mode fs.FileMode) error {
 		return err
 	}
 	_, err = tmp.Write(b)
-	if err = cmp.Or(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err == nil {
+	if mode != 0o600 { // CreateTemp's; some file systems cannot change it
+		err = cmp.Or(err, tmp.Chmod(mode))
+	}
+	if err = cmp.Or(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), file)
 	}
 	if err != nil {
