@@ -17,6 +17,7 @@ import (
 // each package may import of this module and of others. Tests may import more.
 var mayImport = map[string][]string{
 	"internal/atomicfile": {},
+	"internal/filelock":   {"golang.org/x/sys"},
 	"internal/sse":        {},
 	"internal/lazyregexp": {},
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
@@ -40,21 +41,23 @@ var mayImport = map[string][]string{
 		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
 
-	"internal/oauth":           {"internal/atomicfile", goSDK, "golang.org/x/sys"},
+	"internal/oauth":           {"internal/atomicfile", "internal/filelock", goSDK},
 	"internal/oauth/oauthtest": {},
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
-	"internal/httpauth":        {goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
-	"internal/config":          {"internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
+	"internal/httpauth":        {"internal/atomicfile", goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
+	"internal/config":          {"internal/atomicfile", "internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
 	"internal/clients": {
 		"internal/lazyregexp", "internal/config",
 		"github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson", "go.yaml.in/yaml/v3",
 	},
-	"internal/audit":           {"internal/gate", "internal/lazyregexp", "policy", "golang.org/x/sys"},
+	"internal/audit":           {"internal/filelock", "internal/gate", "internal/lazyregexp", "policy"},
 	"internal/audit/metrics":   {"internal/gate"},
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},
-	"internal/approvals":       {"internal/gate", "policy"},
+	"internal/approvals":       {"internal/atomicfile", "internal/gate", "policy"},
 	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
-	"internal/console":         {"internal/approvals", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil"},
+	"internal/console": {
+		"internal/approvals", "internal/atomicfile", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil",
+	},
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {
@@ -74,8 +77,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/cli": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools",
-		"internal/app", "internal/approvals", "internal/audit", "internal/clients", "internal/config", "internal/console", "internal/gate",
-		"internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/programs",
+		"internal/app", "internal/approvals", "internal/atomicfile", "internal/audit", "internal/clients", "internal/config",
+		"internal/console", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/programs",
 		goSDK, "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/rogpeppe/go-internal/diff", "github.com/pelletier/go-toml/v2",
 	},
 	"toolgate": {"internal/cli", "sandbox"},

@@ -127,5 +127,5 @@ func (c *Catalog) save(file string) error {
 		{Key: "resourceTemplates", Value: rawjson.Array(c.Templates)},
 		{Key: "prompts", Value: rawjson.Array(c.Prompts)},
 	}
-	return atomicfile.Write(file, o.Bytes())
+	return atomicfile.Write(file, o.Bytes(), 0o600)
 }

@@ -61,7 +61,7 @@ func savePins(file string, pins map[string]pinnedDefinition) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(file, b)
+	return atomicfile.Write(file, b, 0o600)
 }
 
 // pin returns the parts of a definition that the model and the policy rely on, with

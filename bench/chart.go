@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"image/color"
 	"os"
 	"slices"
@@ -29,15 +30,11 @@ func picture(r Report, file string) error {
 		}
 		p.Draw(tiles.At(canvas, i%columns, i/columns))
 	}
-	out, err := os.Create(file)
-	if err != nil {
+	var out bytes.Buffer
+	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&out); err != nil {
 		return err
 	}
-	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(out); err != nil {
-		out.Close()
-		return err
-	}
-	return out.Close()
+	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
 // panel is the picture of one comparison.

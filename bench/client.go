@@ -22,7 +22,10 @@ type caller interface {
 	close()
 }
 
-const hello = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`
+const (
+	hello       = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`
+	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+)
 
 // callTool calls a tool and makes sure that it worked.
 func callTool(c caller, name, args string) error {
@@ -67,11 +70,12 @@ func startStdio(ctx context.Context, dir string, env []string, argv ...string) (
 		return nil, err
 	}
 	c := &stdioCaller{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}
-	if _, err := c.request("initialize", hello); err != nil {
-		c.close()
-		return nil, err
+	if _, err = c.request("initialize", hello); err == nil {
+		_, err = io.WriteString(c.in, initialized+"\n")
 	}
-	_, err = io.WriteString(c.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+	if err != nil {
+		c.close()
+	}
 	return c, err
 }
 
@@ -110,14 +114,8 @@ func answer(line []byte, n int) (json.RawMessage, bool, error) {
 
 func (c *stdioCaller) close() {
 	c.in.Close()
-	done := make(chan error, 1)
-	go func() { done <- c.cmd.Wait() }() // ends with the process
-	select {
-	case <-done:
-	case <-time.After(3 * time.Second):
-		c.cmd.Process.Kill()
-		<-done
-	}
+	defer time.AfterFunc(3*time.Second, func() { c.cmd.Process.Kill() }).Stop()
+	c.cmd.Wait()
 }
 
 // httpCaller talks to a server over streamable HTTP.
@@ -147,18 +145,16 @@ func startHTTP(ctx context.Context, dir string, env []string, url, token string,
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err != nil {
-		c.close()
-		return nil, err
+	var res *http.Response
+	if err == nil {
+		res, err = c.post(initialized)
 	}
-	res, err := c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if err != nil {
 		c.close()
 		return nil, err
 	}
 	io.Copy(io.Discard, res.Body)
-	res.Body.Close()
-	return c, nil
+	return c, res.Body.Close()
 }
 
 func (c *httpCaller) post(body string) (*http.Response, error) {

@@ -125,15 +125,10 @@ func (f *fixture) compare(ctx context.Context, c comparison, rounds int) (Result
 			res.Rows[r.row].RSS = r.rss()
 		}
 	}
-	var base float64
-	for _, row := range res.Rows {
-		if row.Name == c.base {
-			base = row.Median
-		}
-	}
+	base := slices.IndexFunc(res.Rows, func(r Row) bool { return r.Name == c.base && r.Median > 0 })
 	for i := range res.Rows {
-		if base > 0 {
-			res.Rows[i].Ratio = res.Rows[i].Median / base
+		if base >= 0 {
+			res.Rows[i].Ratio = res.Rows[i].Median / res.Rows[base].Median
 		}
 	}
 	return res, nil

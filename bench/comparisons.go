@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +18,7 @@ var comparisons = []comparison{
 	{
 		name: "A command", what: "Run `true` once. For toolgate's `shell` that is the whole call as a client makes it: policy, sandbox, record.", base: "fork and exec, no sandbox",
 		contenders: []contender{
-			{name: "fork and exec, no sandbox", open: program("", "true")},
+			{name: "fork and exec, no sandbox", open: program("true")},
 			{name: "toolgate, `shell` call", open: tool("shell", `{"command":["true"]}`)},
 			{name: "toolgate sandbox", open: program("toolgate", "sandbox", "--", "true")},
 			{name: "bubblewrap", needs: []string{"bwrap"}, open: bubblewrap},
@@ -30,9 +29,9 @@ var comparisons = []comparison{
 	{
 		name: "A search", what: "Files in Go's own source that hold `func Test.*Context`, the newest first.", base: "rg by hand",
 		contenders: []contender{
-			{name: "rg by hand", needs: []string{"rg"}, open: search("rg", "--files-with-matches", "--sortr=modified", "--no-messages", "-e", "func Test.*Context"), times: 3},
+			{name: "rg by hand", needs: []string{"rg"}, open: programIn("source", "rg", "--files-with-matches", "--sortr=modified", "--no-messages", "-e", "func Test.*Context"), times: 3},
 			{name: "toolgate, `grep_files` call", open: toolIn("source", "grep_files", `{"pattern":"func Test.*Context"}`), times: 3},
-			{name: "grep -rl", needs: []string{"grep"}, open: search("grep", "-rlE", "func Test.*Context", "."), times: 1},
+			{name: "grep -rl", needs: []string{"grep"}, open: programIn("source", "grep", "-rlE", "func Test.*Context", "."), times: 1},
 		},
 	},
 	{
@@ -85,23 +84,22 @@ var comparisons = []comparison{
 // An opener gets a contender ready.
 type opener = func(context.Context, *fixture) (run, error)
 
-// program runs a command; name is one of [findPrograms], or "" for any.
-func program(name string, args ...string) opener {
+// program runs a command in the workspace; name is one of [findPrograms], or any.
+func program(name string, args ...string) opener { return programIn("ws", name, args...) }
+
+func programIn(where, name string, args ...string) opener {
 	return func(ctx context.Context, f *fixture) (run, error) {
-		argv := args
-		if name != "" {
-			argv = append([]string{f.programs[name]}, args...)
-		}
-		return run{once: func() error { return f.exec(ctx, f.ws, nil, argv...) }}, nil
+		argv := append([]string{cmp.Or(f.programs[name], name)}, args...)
+		return run{once: func() error { return f.exec(ctx, f.folder(where), "", argv...) }}, nil
 	}
 }
 
 // exec runs a command to its end.
-func (f *fixture) exec(ctx context.Context, dir string, stdin []byte, argv ...string) error {
+func (f *fixture) exec(ctx context.Context, dir, stdin string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = dir, f.env
-	if stdin != nil {
-		cmd.Stdin = bytes.NewReader(stdin)
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %.300s", filepath.Base(argv[0]), err, out)
@@ -113,29 +111,23 @@ func bubblewrap(ctx context.Context, f *fixture) (run, error) {
 	return program("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--bind", f.ws, f.ws, "--dev", "/dev", "--proc", "/proc", "true")(ctx, f)
 }
 
-func search(name string, args ...string) opener {
-	return func(ctx context.Context, f *fixture) (run, error) {
-		return run{once: func() error {
-			return f.exec(ctx, f.source, nil, append([]string{f.programs[name]}, args...)...)
-		}}, nil
-	}
-}
-
 // tool is a call of toolgate's own.
 func tool(name, args string) opener { return toolIn("ws", name, args) }
 
 func toolIn(where, name, args string) opener {
 	return func(ctx context.Context, f *fixture) (run, error) {
-		dir := f.ws
-		if where == "source" {
-			dir = f.source
-		}
-		c, err := startStdio(ctx, dir, f.env, f.programs["toolgate"], "serve", "-C", dir)
-		if err != nil {
-			return run{}, err
-		}
-		return calls(c, c.cmd.Process.Pid, name, args), nil
+		dir := f.folder(where)
+		return stdioCalls(ctx, f, dir, name, args, f.programs["toolgate"], "serve", "-C", dir)
 	}
+}
+
+// stdioCalls starts a server on stdio and calls one of its tools.
+func stdioCalls(ctx context.Context, f *fixture, dir, tool, args string, argv ...string) (run, error) {
+	c, err := startStdio(ctx, dir, f.env, argv...)
+	if err != nil {
+		return run{}, err
+	}
+	return calls(c, c.cmd.Process.Pid, tool, args), nil
 }
 
 // calls is one call after the other.
@@ -147,36 +139,27 @@ func calls(c caller, pid int, name, args string) run {
 	}
 }
 
-// page returns a file of a thousand lines whose 500th ends in word.
-func page(word string) []byte {
-	var b strings.Builder
-	for i := range 1000 {
-		if i == 500 {
-			fmt.Fprintf(&b, "line %d %s\n", i, word)
-			continue
-		}
-		fmt.Fprintf(&b, "line %d\n", i)
-	}
-	return []byte(b.String())
-}
-
-// turns calls f with the words to replace, there and back.
+// turns calls f with the line to replace and its replacement, there and back.
 func turns(f func(from, to string) error) func() error {
-	words := [2]string{"old", "new"}
+	from, to := "line 500", "line 500, changed"
 	return func() error {
-		err := f(words[0], words[1])
-		words[0], words[1] = words[1], words[0]
+		err := f(from, to)
+		from, to = to, from
 		return err
 	}
 }
 
-// pageIn writes page.txt to the folder of the given name and returns the folder.
+// pageIn writes page.txt, of a thousand lines, to the folder of the given name and returns the folder.
 func (f *fixture) pageIn(name string) (dir string, err error) {
 	dir = filepath.Join(f.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "page.txt"), page("old"), 0o644)
+	var page []byte
+	for i := range 1000 {
+		page = fmt.Appendf(page, "line %d\n", i)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "page.txt"), page, 0o644)
 }
 
 func gitApply(ctx context.Context, f *fixture) (run, error) {
@@ -185,14 +168,14 @@ func gitApply(ctx context.Context, f *fixture) (run, error) {
 		return run{}, err
 	}
 	return run{once: turns(func(from, to string) error {
-		diff := fmt.Sprintf("--- a/page.txt\n+++ b/page.txt\n@@ -500,3 +500,3 @@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n", from, to)
-		return f.exec(ctx, dir, []byte(diff), f.programs["git"], "apply", "-")
+		diff := fmt.Sprintf("--- a/page.txt\n+++ b/page.txt\n@@ -500,3 +500,3 @@\n line 499\n-%s\n+%s\n line 501\n", from, to)
+		return f.exec(ctx, dir, diff, f.programs["git"], "apply", "-")
 	})}, nil
 }
 
 // envelope is the same change in Codex's format.
 func envelope(from, to string) string {
-	return fmt.Sprintf("*** Begin Patch\n*** Update File: page.txt\n@@\n line 499\n-line 500 %s\n+line 500 %s\n line 501\n*** End Patch\n", from, to)
+	return fmt.Sprintf("*** Begin Patch\n*** Update File: page.txt\n@@\n line 499\n-%s\n+%s\n line 501\n*** End Patch\n", from, to)
 }
 
 func applyPatch(ctx context.Context, f *fixture) (run, error) {
@@ -204,11 +187,7 @@ func applyPatch(ctx context.Context, f *fixture) (run, error) {
 		return run{}, err
 	}
 	return run{end: c.close, once: turns(func(from, to string) error {
-		args, err := json.Marshal(map[string]string{"input": envelope(from, to)})
-		if err != nil {
-			return err
-		}
-		return callTool(c, "apply_patch", string(args))
+		return callTool(c, "apply_patch", fmt.Sprintf(`{"input":%q}`, envelope(from, to)))
 	})}, nil
 }
 
@@ -222,14 +201,14 @@ func codexPatch(ctx context.Context, f *fixture) (run, error) {
 		return run{}, err
 	}
 	return run{once: turns(func(from, to string) error {
-		return f.exec(ctx, dir, nil, bin, envelope(from, to))
+		return f.exec(ctx, dir, "", bin, envelope(from, to))
 	})}, nil
 }
 
 const echo = `{"message":"hello"}`
 
 func everythingStdio(ctx context.Context, f *fixture) (run, error) {
-	return echoStdio(ctx, f, "echo", f.everything()...)
+	return stdioCalls(ctx, f, f.ws, "echo", echo, f.everything()...)
 }
 
 // everything is the command line of server-everything on stdio.
@@ -237,24 +216,15 @@ func (f *fixture) everything() []string {
 	return []string{f.programs["node"], f.programs["server-everything"], "stdio"}
 }
 
-// echoStdio starts a server on stdio, of which tool is the one that echoes.
-func echoStdio(ctx context.Context, f *fixture, tool string, argv ...string) (run, error) {
-	c, err := startStdio(ctx, f.ws, f.env, argv...)
-	if err != nil {
-		return run{}, err
-	}
-	return calls(c, c.cmd.Process.Pid, tool, echo), nil
-}
-
 func copierStdio(ctx context.Context, f *fixture) (run, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return run{}, err
 	}
-	return echoStdio(ctx, f, "echo", append([]string{self, copyName}, f.everything()...)...)
+	return stdioCalls(ctx, f, f.ws, "echo", echo, append([]string{self, copyName}, f.everything()...)...)
 }
 
-// echoHTTP is echoStdio for a server that will listen at url.
+// echoHTTP starts a server that will listen at url, of which tool is the one that echoes.
 func echoHTTP(ctx context.Context, f *fixture, tool, url, token string, env []string, argv ...string) (run, error) {
 	c, err := startHTTP(ctx, f.ws, slices.Concat(f.env, env), url, token, argv...)
 	if err != nil {
@@ -280,7 +250,8 @@ func (f *fixture) behind() []string {
 }
 
 func toolgateStdio(ctx context.Context, f *fixture) (run, error) {
-	return echoStdio(ctx, f, "mcp__everything__echo", append([]string{f.programs["toolgate"], "serve", "-C", f.ws}, f.behind()...)...)
+	argv := append([]string{f.programs["toolgate"], "serve", "-C", f.ws}, f.behind()...)
+	return stdioCalls(ctx, f, f.ws, "mcp__everything__echo", echo, argv...)
 }
 
 func toolgateHTTP(ctx context.Context, f *fixture) (run, error) {
@@ -292,16 +263,15 @@ func toolgateHTTP(ctx context.Context, f *fixture) (run, error) {
 
 func tbxark(ctx context.Context, f *fixture) (run, error) {
 	port, url := f.url("/everything/")
-	config := map[string]any{
-		"mcpProxy":   map[string]any{"baseURL": "http://127.0.0.1:" + port, "addr": "127.0.0.1:" + port, "name": "bench", "version": "1", "type": "streamable-http"},
-		"mcpServers": map[string]any{"everything": map[string]any{"command": f.programs["node"], "args": []string{f.programs["server-everything"], "stdio"}}},
-	}
-	b, err := json.Marshal(config)
-	if err != nil {
-		return run{}, err
-	}
+	config := fmt.Appendf(nil, `{
+		"mcpProxy": {
+			"baseURL": "http://127.0.0.1:%[1]s", "addr": "127.0.0.1:%[1]s",
+			"name": "bench", "version": "1", "type": "streamable-http"
+		},
+		"mcpServers": {"everything": {"command": %[2]q, "args": [%[3]q, "stdio"]}}
+	}`, port, f.programs["node"], f.programs["server-everything"])
 	file := filepath.Join(f.dir, "tbxark"+port+".json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
+	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return run{}, err
 	}
 	return echoHTTP(ctx, f, "echo", url, "", nil, f.programs["tbxark/mcp-proxy"], "-config", file)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"time"
 )
 
 // copyName makes this program a proxy that only copies bytes to and from the
@@ -13,22 +14,8 @@ const copyName = "copy-bytes"
 // copyBytes is that proxy. It ends when the command does.
 func copyBytes(argv []string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() { // ends with stdin, or with the process
-		io.Copy(in, os.Stdin)
-		in.Close()
-	}()
-	io.Copy(os.Stdout, out)
-	return cmd.Wait()
+	// Wrapped, so that the command gets pipes instead of our own files.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = struct{ io.Reader }{os.Stdin}, struct{ io.Writer }{os.Stdout}, os.Stderr
+	cmd.WaitDelay = time.Millisecond // stdin may stay open longer than the command runs
+	return cmd.Run()
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,14 +46,12 @@ type fixture struct {
 }
 
 func newFixture(ctx context.Context, dir string) (*fixture, error) {
-	f := &fixture{dir: dir, ws: filepath.Join(dir, "ws"), source: filepath.Join(runtime.GOROOT(), "src"), programs: map[string]string{}, port: 18700}
-	if _, err := os.Stat(f.source); err != nil {
-		out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-		if err != nil {
-			return nil, fmt.Errorf("looking for a tree to search: %w", err)
-		}
-		f.source = filepath.Join(strings.TrimSpace(string(out)), "src")
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("looking for a tree to search: %w", err)
 	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "src")
+	f := &fixture{dir: dir, ws: filepath.Join(dir, "ws"), source: source, programs: map[string]string{}, port: 18700}
 	if err := os.MkdirAll(f.ws, 0o755); err != nil {
 		return nil, err
 	}
@@ -78,12 +77,18 @@ func newFixture(ctx context.Context, dir string) (*fixture, error) {
 	return f, nil
 }
 
+// folder returns the folder of the given name: "ws" or "source".
+func (f *fixture) folder(name string) string {
+	if name == "source" {
+		return f.source
+	}
+	return f.ws
+}
+
 // missing returns the first program of needs that is not there, "" when all are.
 func (f *fixture) missing(needs []string) string {
-	for _, n := range needs {
-		if f.programs[n] == "" {
-			return n
-		}
+	if i := slices.IndexFunc(needs, func(n string) bool { return f.programs[n] == "" }); i >= 0 {
+		return needs[i]
 	}
 	return ""
 }

@@ -5,12 +5,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,16 +22,33 @@ type object = map[string]any
 
 const extension = "io.modelcontextprotocol/tasks"
 
+// A job is a tool that runs as a task: it asks its questions or waits, and ends.
+type job struct {
+	asks     object        // questions, by key
+	wait     time.Duration // in addition to the argument "seconds"
+	says     string        // in the result
+	isError  bool
+	ends     string // its last status
+	required bool   // the client must know tasks
+}
+
+var jobs = map[string]job{
+	"confirm_delete":      {ends: "completed", says: "deleted", asks: object{"confirm": question("Delete?", "confirm")}},
+	"failing_job":         {ends: "completed", says: "the job failed", wait: time.Second, isError: true, required: true},
+	"multi_input":         {ends: "completed", says: "got", asks: object{"one": question("One?", "a"), "two": question("Two?", "b")}},
+	"protocol_error_job":  {ends: "failed", wait: 300 * time.Millisecond},
+	"slow_compute":        {ends: "completed", says: "computed"},
+	"test_tool_with_task": {ends: "completed", says: "hello", required: true},
+}
+
 type task struct {
-	id       string
-	made     time.Time
-	status   string
-	result   object
-	err      object
-	requests object        // open questions
-	answers  chan object   // what a client brings
-	cancel   chan struct{} // closed by tasks/cancel
-	once     sync.Once
+	job
+	id        string
+	made      time.Time
+	status    string
+	arguments object
+	open      object // questions without an answer
+	answers   object
 }
 
 var (
@@ -36,186 +56,144 @@ var (
 	tasks = map[string]*task{}
 )
 
+func start(j job, r request) *task {
+	t := &task{
+		job:       j,
+		id:        fmt.Sprintf("t-%d", time.Now().UnixNano()),
+		made:      time.Now(),
+		status:    "working",
+		arguments: r.Params.Arguments,
+		open:      maps.Clone(j.asks),
+		answers:   object{},
+	}
+	maps.Copy(t.answers, r.Params.InputResponses)
+	tasks[t.id] = t
+	if len(t.open) > 0 {
+		t.status = "input_required"
+		return t
+	}
+	seconds, _ := t.arguments["seconds"].(float64)
+	time.AfterFunc(j.wait+time.Duration(seconds*float64(time.Second)), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		t.end(t.ends)
+	})
+	return t
+}
+
+// end ends a task that has not ended.
+func (t *task) end(status string) {
+	if t.status == "working" || t.status == "input_required" {
+		t.status = status
+	}
+}
+
+// head returns what a client gets of a task that has just started.
+func (t *task) head() object {
+	return object{
+		"resultType": "task", "taskId": t.id, "status": "working", "ttlMs": 600_000, "pollIntervalMs": 200,
+		"createdAt": t.made.UTC().Format(time.RFC3339), "lastUpdatedAt": time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// view returns the result of tasks/get.
 func (t *task) view() object {
-	v := object{"taskId": t.id, "status": t.status, "createdAt": t.made.UTC().Format(time.RFC3339), "lastUpdatedAt": time.Now().UTC().Format(time.RFC3339), "ttlMs": 600_000, "pollIntervalMs": 200}
-	switch {
-	case t.status == "completed":
-		v["result"] = t.result
-	case t.status == "failed":
-		v["error"] = t.err
-	case t.status == "input_required":
-		v["inputRequests"] = t.requests
+	v := t.head()
+	v["resultType"], v["status"] = "complete", t.status
+	switch t.status {
+	case "completed":
+		v["result"] = content(fmt.Sprintf("%s %v %v", t.says, t.arguments, t.answers), t.isError)
+	case "failed":
+		v["error"] = object{"code": -32603, "message": "internal error"}
+	case "input_required":
+		v["inputRequests"] = t.open
 	}
 	return v
 }
 
-func (t *task) set(status string, result, err object) {
-	mu.Lock()
-	defer mu.Unlock()
-	if t.status == "working" || t.status == "input_required" {
-		t.status, t.result, t.err = status, result, err
-	}
+func content(text string, isError bool) object {
+	return object{"content": []object{{"type": "text", "text": text}}, "isError": isError}
 }
 
-// ask waits for the answers to all questions.
-func (t *task) ask(requests object) object {
-	mu.Lock()
-	t.status, t.requests = "input_required", requests
-	mu.Unlock()
-	all := object{}
-	for {
-		select {
-		case given := <-t.answers:
-			mu.Lock()
-			open := object{}
-			for key, q := range t.requests {
-				if a, ok := given[key]; ok {
-					all[key] = a
-				} else {
-					open[key] = q
-				}
-			}
-			t.requests = open
-			done := len(open) == 0
-			if done {
-				t.status = "working"
-			}
-			mu.Unlock()
-			if done {
-				return all
-			}
-		case <-t.cancel:
-			return all
-		}
-	}
-}
-
-func start(run func(*task)) *task {
-	t := &task{id: fmt.Sprintf("t-%d", time.Now().UnixNano()), made: time.Now(), status: "working", answers: make(chan object), cancel: make(chan struct{})}
-	mu.Lock()
-	tasks[t.id] = t
-	mu.Unlock()
-	go run(t)
-	return t
-}
-
-func text(s string) object {
-	return object{"resultType": "complete", "content": []object{{"type": "text", "text": s}}}
-}
-
-func plain(s string, isError bool) object {
-	return object{"content": []object{{"type": "text", "text": s}}, "isError": isError}
+// complete returns the result of a call that is no task.
+func complete(text string) object {
+	v := content(text, false)
+	v["resultType"] = "complete"
+	return v
 }
 
 func question(message, field string) object {
-	return object{"method": "elicitation/create", "params": object{"mode": "form", "message": message, "requestedSchema": object{"type": "object", "properties": object{field: object{"type": "string"}}, "required": []string{field}}}}
+	return object{"method": "elicitation/create", "params": object{
+		"mode": "form", "message": message,
+		"requestedSchema": object{
+			"type": "object", "properties": object{field: object{"type": "string"}}, "required": []string{field},
+		},
+	}}
 }
 
-var missing = object{"code": -32021, "message": "Missing required client capability", "data": object{"requiredCapabilities": object{"extensions": object{extension: object{}}}}}
+var missing = object{
+	"code": -32021, "message": "Missing required client capability",
+	"data": object{"requiredCapabilities": object{"extensions": object{extension: object{}}}},
+}
 
 type request struct {
 	ID     json.RawMessage
 	Method string
 	Params struct {
 		Name           string
-		Arguments      map[string]any
+		Arguments      object
 		TaskID         string
 		InputResponses object
 		RequestState   string
 		Meta           struct {
-			Capabilities struct{ Extensions map[string]any } `json:"io.modelcontextprotocol/clientCapabilities"`
+			Capabilities struct{ Extensions object } `json:"io.modelcontextprotocol/clientCapabilities"`
 		} `json:"_meta"`
 	}
 }
 
 func call(r request, declared bool) (result, fault object) {
-	sleep := func(t *task, d time.Duration) bool {
-		select {
-		case <-time.After(d):
-			return true
-		case <-t.cancel:
-			return false
-		}
-	}
-	work := map[string]func(*task){
-		"slow_compute": func(t *task) {
-			n, _ := r.Params.Arguments["seconds"].(float64)
-			if sleep(t, time.Duration(n*float64(time.Second))) {
-				t.set("completed", plain(fmt.Sprintf("computed %v", r.Params.Arguments["label"]), false), nil)
-			}
-		},
-		"failing_job": func(t *task) {
-			if sleep(t, time.Second) {
-				t.set("completed", plain("the job failed", true), nil)
-			}
-		},
-		"protocol_error_job": func(t *task) {
-			if sleep(t, 300*time.Millisecond) {
-				t.set("failed", nil, object{"code": -32603, "message": "internal error"})
-			}
-		},
-		"confirm_delete": func(t *task) {
-			a := t.ask(object{"confirm": question("Delete?", "confirm")})
-			b, _ := json.Marshal(a)
-			t.set("completed", plain("deleted "+string(b), false), nil)
-		},
-		"multi_input": func(t *task) {
-			a := t.ask(object{"one": question("One?", "a"), "two": question("Two?", "b")})
-			b, _ := json.Marshal(a)
-			t.set("completed", plain("got "+string(b), false), nil)
-		},
-		"test_tool_with_task": func(t *task) {
-			b, _ := json.Marshal(r.Params.InputResponses)
-			t.set("completed", plain("hello "+string(b), false), nil)
-		},
-	}
-	switch name := r.Params.Name; {
+	name := r.Params.Name
+	j, isJob := jobs[name]
+	switch {
 	case name == "greet":
-		return text(fmt.Sprintf("Hello, %v!", r.Params.Arguments["name"])), nil
-	case work[name] == nil:
+		return complete(fmt.Sprintf("Hello, %v!", r.Params.Arguments["name"])), nil
+	case !isJob:
 		return nil, object{"code": -32602, "message": "unknown tool"}
-	case !declared && (name == "failing_job" || name == "test_tool_with_task"):
+	case !declared && j.required:
 		return nil, missing
 	case !declared:
-		return text("computed at once"), nil
+		return complete("computed at once"), nil
 	case name == "test_tool_with_task" && r.Params.InputResponses == nil:
-		return object{"resultType": "input_required", "inputRequests": object{"user_name": question("Who?", "user_name")}, "requestState": "s"}, nil
-	default:
-		v := start(work[name]).view()
-		v["resultType"], v["status"] = "task", "working"
-		for _, key := range []string{"result", "error", "inputRequests"} {
-			delete(v, key)
-		}
-		return v, nil
+		asks := object{"user_name": question("Who?", "user_name")}
+		return object{"resultType": "input_required", "inputRequests": asks, "requestState": "s"}, nil
 	}
+	return start(j, r).head(), nil
 }
 
 func about(r request, declared bool) (result, fault object) {
-	if !declared {
-		return nil, missing
-	}
-	mu.Lock()
 	t := tasks[r.Params.TaskID]
-	mu.Unlock()
-	if t == nil {
+	switch {
+	case !declared:
+		return nil, missing
+	case t == nil:
 		return nil, object{"code": -32602, "message": "unknown task"}
 	}
 	switch r.Method {
 	case "tasks/get":
-		mu.Lock()
-		defer mu.Unlock()
-		v := t.view()
-		v["resultType"] = "complete"
-		return v, nil
+		return t.view(), nil
 	case "tasks/update":
-		select {
-		case t.answers <- r.Params.InputResponses:
-		case <-time.After(100 * time.Millisecond): // nobody asks any more
+		for key, a := range r.Params.InputResponses {
+			if t.open[key] == nil {
+				continue
+			}
+			delete(t.open, key)
+			t.answers[key] = a
+			if len(t.open) == 0 {
+				t.end(t.ends)
+			}
 		}
-		time.Sleep(20 * time.Millisecond) // until the task has taken it
 	case "tasks/cancel":
-		t.set("cancelled", nil, nil)
-		t.once.Do(func() { close(t.cancel) })
+		t.end("cancelled")
 	}
 	return object{"resultType": "complete"}, nil
 }
@@ -227,6 +205,8 @@ func serve(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "no", http.StatusMethodNotAllowed)
 		return
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	_, declared := r.Params.Meta.Capabilities.Extensions[extension]
 	var result, fault object
 	if wrong := wrongHeader(req, r); wrong != "" {
@@ -234,10 +214,14 @@ func serve(w http.ResponseWriter, req *http.Request) {
 	} else {
 		switch r.Method {
 		case "server/discover":
-			result = object{"resultType": "complete", "supportedVersions": []string{"2026-07-28"}, "capabilities": object{"tools": object{}, "extensions": object{extension: object{}}}, "ttlMs": 0, "cacheScope": "private", "_meta": object{"io.modelcontextprotocol/serverInfo": object{"name": "taskserver", "version": "1"}}}
+			result = object{
+				"resultType": "complete", "supportedVersions": []string{"2026-07-28"}, "ttlMs": 0, "cacheScope": "private",
+				"capabilities": object{"tools": object{}, "extensions": object{extension: object{}}},
+				"_meta":        object{"io.modelcontextprotocol/serverInfo": object{"name": "taskserver", "version": "1"}},
+			}
 		case "tools/list":
 			var list []object
-			for _, name := range []string{"confirm_delete", "failing_job", "greet", "multi_input", "protocol_error_job", "slow_compute", "test_tool_with_task"} {
+			for _, name := range append(slices.Sorted(maps.Keys(jobs)), "greet") {
 				list = append(list, object{"name": name, "inputSchema": object{"type": "object", "properties": object{}}})
 			}
 			result = object{"resultType": "complete", "tools": list, "ttlMs": 60_000, "cacheScope": "private"}
@@ -266,19 +250,15 @@ func serve(w http.ResponseWriter, req *http.Request) {
 // wrongHeader returns what is wrong with the headers of a request that has a
 // name in them.
 func wrongHeader(req *http.Request, r request) string {
-	name := r.Params.Name
-	switch r.Method {
-	case "tools/call":
-	case "tasks/get", "tasks/update", "tasks/cancel":
-		name = r.Params.TaskID
-	default:
+	method, name := req.Header.Get("Mcp-Method"), req.Header.Get("Mcp-Name")
+	named := []string{"tools/call", "tasks/get", "tasks/update", "tasks/cancel"}
+	switch {
+	case !slices.Contains(named, r.Method):
 		return ""
-	}
-	if m := req.Header.Get("Mcp-Method"); m != r.Method {
-		return "Mcp-Method is " + m
-	}
-	if n := req.Header.Get("Mcp-Name"); n != name {
-		return "Mcp-Name is " + n
+	case method != r.Method:
+		return "Mcp-Method is " + method
+	case name != cmp.Or(r.Params.Name, r.Params.TaskID):
+		return "Mcp-Name is " + name
 	}
 	return ""
 }

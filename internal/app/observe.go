@@ -8,7 +8,6 @@ import (
 
 	"toolgate/internal/audit"
 	"toolgate/internal/audit/telemetry"
-	"toolgate/internal/config"
 	"toolgate/internal/gate"
 	"toolgate/internal/hooks"
 	"toolgate/internal/lazyregexp"
@@ -26,17 +25,9 @@ type observers struct {
 // observe connects the record of calls, telemetry and the user's hooks to the gate.
 func (s *Settings) observe(gate *gate.Gate) (*observers, error) {
 	o := &observers{}
-	traces, ok, err := s.Config.Otel.Traces()
-	if err != nil {
+	var err error
+	if o.telemetry, err = s.telemetry(); err != nil {
 		return nil, err
-	}
-	if ok {
-		o.telemetry = telemetry.Start(telemetry.Options{
-			Version:     Version(),
-			Environment: s.Config.Otel.Environment,
-			Traces:      receiver(traces),
-			Log:         s.Log,
-		})
 	}
 	if o.audit, err = audit.Open(s.StateDir); err != nil {
 		s.Log.Warn("calls are not recorded", "err", err)
@@ -76,20 +67,27 @@ func (o *observers) close(log *slog.Logger) {
 	}
 }
 
-// receiver completes e from the environment: the endpoint from the standard variables of
-// OpenTelemetry, if the config has none, and the variables named in headers.
-func receiver(e config.Exporter) telemetry.Exporter {
-	base := strings.TrimSuffix(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318"), "/")
-	to := telemetry.Exporter{
-		Endpoint: cmp.Or(e.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), base+"/v1/traces"),
-		Headers:  map[string]string{},
+// telemetry returns the exporter of traces, nil if the config names no receiver. It takes the endpoint from
+// the standard variables of OpenTelemetry, if the config has none, and the variables named in headers.
+func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
+	traces, ok, err := s.Config.Otel.Traces()
+	if err != nil || !ok {
+		return nil, err
 	}
-	for k, v := range e.Headers {
-		to.Headers[k] = inBraces.ReplaceAllStringFunc(v, func(name string) string {
+	base := strings.TrimSuffix(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318"), "/")
+	headers := map[string]string{}
+	for k, v := range traces.Headers {
+		headers[k] = inBraces.ReplaceAllStringFunc(v, func(name string) string {
 			return os.Getenv(name[2 : len(name)-1])
 		})
 	}
-	return to
+	return telemetry.Start(telemetry.Options{
+		Version:     Version(),
+		Environment: s.Config.Otel.Environment,
+		Endpoint:    cmp.Or(traces.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), base+"/v1/traces"),
+		Headers:     headers,
+		Log:         s.Log,
+	}), nil
 }
 
 var inBraces = lazyregexp.New(`\$\{\w+\}`)

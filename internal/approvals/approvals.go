@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/gate"
 	"toolgate/policy"
 )
@@ -158,7 +159,7 @@ func (l *Queue) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, er
 	}
 	if limit > 0 {
 		until := time.Now().Add(limit).Format(time.RFC3339Nano)
-		_ = l.put(l.path(e.ID, heldFile), []byte(until)) // it only informs the user
+		_ = atomicfile.Write(l.path(e.ID, heldFile), []byte(until), 0o600) // it only informs the user
 		defer os.Remove(l.path(e.ID, heldFile))
 	}
 	waiting, stop := context.WithTimeout(ctx, limit)
@@ -272,7 +273,7 @@ func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	return e, l.put(l.path(e.ID, questionFile), b)
+	return e, atomicfile.Write(l.path(e.ID, questionFile), b, 0o600)
 }
 
 // consume returns and removes the answer to a question. If several processes wait
@@ -383,33 +384,9 @@ func (l *Queue) answer(e Entry) error {
 	if err != nil {
 		return err
 	}
-	name := l.path(e.ID, answerFile)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	err = atomicfile.Create(l.path(e.ID, answerFile), b)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", e.ID, ErrAnswered)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(name)
-	}
-	return err
-}
-
-// put writes a file atomically.
-func (l *Queue) put(name string, b []byte) error {
-	f, err := os.CreateTemp(l.dir, "new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
 	}
 	return err
 }

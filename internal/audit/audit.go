@@ -15,6 +15,8 @@
 package audit
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +26,9 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
+	"toolgate/internal/filelock"
 	"toolgate/internal/gate"
 )
 
@@ -86,9 +90,7 @@ func (l *Log) Record(e gate.Event) {
 	defer l.mu.Unlock()
 	if err := l.write(line); err != nil {
 		l.lost++
-		if l.err == nil {
-			l.err = err
-		}
+		l.err = cmp.Or(l.err, err)
 	}
 }
 
@@ -107,8 +109,8 @@ func encode(e gate.Event) []byte {
 
 // write appends line with one system call, so that lines of several processes do not mix.
 func (l *Log) write(line []byte) error {
-	unlock, alone := acquire(l.lock)
-	defer unlock()
+	alone := acquire(l.lock)
+	defer filelock.Unlock(l.lock)
 	size, err := l.ensureOpen()
 	if err != nil {
 		return err
@@ -135,6 +137,22 @@ func (l *Log) write(line []byte) error {
 		err = errors.Join(err, l.closeFile())
 	}
 	return err
+}
+
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+}
+
+// lockWait limits the wait for another process, which normally holds the lock for
+// microseconds. A stopped process must not block all others.
+const lockWait = 2 * time.Second
+
+// acquire locks the file lock and reports whether that worked. If not, an event can still
+// be written, but no file may be renamed.
+func acquire(lock *os.File) (alone bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	return filelock.Lock(ctx, lock) == nil
 }
 
 // keepOpen is whether the file stays open between events, where an open file can be renamed.

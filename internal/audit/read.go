@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,8 +135,7 @@ func openFrom(path string, from os.FileInfo) (files []*os.File, err error) {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	defer lock.Close()
-	release, _ := acquire(lock) // prevents rotation
-	defer release()
+	acquire(lock) // prevents rotation
 	for n := 0; ; n++ {
 		file, err := os.Open(rotatedPath(path, n))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -216,19 +216,12 @@ func (e Entry) String() string {
 // Subject returns a short description of the call. It contains text from a model, so the
 // caller must escape it.
 func (e Entry) Subject() string {
-	text := ""
-	switch a := e.Event.Action; {
-	case len(a.Command) == 3 && (a.Command[1] == "-c" || a.Command[1] == "-lc"):
-		text = a.Command[2]
-	case len(a.Command) > 0:
-		text = strings.Join(a.Command, " ")
-	case len(a.Writes) > 0:
-		text = strings.Join(a.Writes, " ")
-	case len(a.Reads) > 0:
-		text = strings.Join(a.Reads, " ")
-	default:
-		text = string(e.Event.Args)
+	a := e.Event.Action
+	command := strings.Join(a.Command, " ")
+	if len(a.Command) == 3 && (a.Command[1] == "-c" || a.Command[1] == "-lc") {
+		command = a.Command[2]
 	}
+	text := cmp.Or(command, strings.Join(a.Writes, " "), strings.Join(a.Reads, " "), string(e.Event.Args))
 	const maxSubject = 100 // characters
 	if r := []rune(text); len(r) > maxSubject {
 		text = string(r[:maxSubject]) + "…"

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/internal/app"
+	"toolgate/internal/atomicfile"
 	"toolgate/policy"
 	"toolgate/policy/rules"
 	"toolgate/policy/shell"
@@ -138,7 +139,11 @@ func (p *program) policyImport(from string, yes bool) error {
 		if !yes {
 			continue
 		}
-		if err := copyNew(target, text); err != nil {
+		err = atomicfile.Create(target, text)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s is there already; remove it first", target)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -146,20 +151,4 @@ func (p *program) policyImport(from string, yes bool) error {
 		fmt.Fprintln(p.stdout, "Nothing was copied; --yes copies them.")
 	}
 	return nil
-}
-
-// copyNew writes a file that must not exist yet.
-func copyNew(name string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; remove it first", name)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"toolgate/internal/app"
+	"toolgate/internal/atomicfile"
 	"toolgate/internal/clients"
 	"toolgate/internal/config"
 )
@@ -136,10 +137,7 @@ func replaceFile(file string, text []byte, mode fs.FileMode) error {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	return config.ReplaceFile(file, text, mode)
+	return atomicfile.Write(file, text, mode)
 }
 
 // undoClient reverts what setup wrote into the client's files.

@@ -3,15 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"toolgate/internal/atomicfile"
 )
 
 // editedFile is the name of the config in errors of functions that edit its text.
@@ -220,9 +220,6 @@ func isTableOf(line, parent, name string) bool {
 // Write replaces the config file with [Rewrite] and keeps the old content in FILE.bak.
 // Only the user can read the files, because they may contain secrets.
 func Write(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
 	old, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -242,22 +239,5 @@ func Rewrite(path string, text []byte) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return os.WriteFile(path, text, 0o600)
 	}
-	return ReplaceFile(path, text, 0o600)
-}
-
-// ReplaceFile replaces a file, in a folder that exists, atomically.
-func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return atomicfile.Write(path, text, 0o600)
 }

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"toolgate/internal/atomicfile"
 )
 
 // An Announcement is a file that says where a console is running. Only its owner can
@@ -45,11 +47,7 @@ func (c *Console) Announce(dir, url string) (remove func(), err error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, strings.ToLower(rand.Text()[:12])+".json")
-	if err = os.MkdirAll(dir, 0o700); err == nil {
-		err = os.WriteFile(name, b, 0o600) // a reader skips what is not complete yet
-	}
-	if err != nil {
-		os.Remove(name)
+	if err := atomicfile.Write(name, b, 0o600); err != nil {
 		return nil, fmt.Errorf("announcing the console: %w", err)
 	}
 	return func() { os.Remove(name) }, nil

@@ -171,10 +171,7 @@ func (s *Set) After(ctx context.Context, c gate.Call, out *gate.Outcome) error {
 		if c.Action.Request { // its result cannot express an error
 			return &gate.RefusedError{Reason: why}
 		}
-		out.Result = marshal(struct {
-			Content []textContent `json:"content"`
-			IsError bool          `json:"isError"`
-		}{[]textContent{text(why)}, true})
+		out.Result = marshal(map[string]any{"content": []textContent{text(why)}, "isError": true})
 		out.IsError, out.Denied = true, nil
 		return nil
 	}

@@ -38,13 +38,12 @@ func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (output, error)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %v", limit))
 	defer cancel()
 	stdout, stderr := &bounded{max: maxStdout}, &bounded{max: maxStderr}
-	cmd := s.shellCommand(ctx, h)
+	cmd := shellCommand(ctx, h)
 	cmd.Dir = s.opts.Dir
 	cmd.Env = s.opts.Programs.Env(os.Environ())
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = pipeWait
-	setProcessGroup(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return output{}, context.Cause(ctx)

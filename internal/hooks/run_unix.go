@@ -11,13 +11,11 @@ import (
 )
 
 // shellCommand runs the command with sh. Codex uses the user's login shell, but a
-// profile that prints something would break every answer.
-func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
-	return exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
-}
-
-// setProcessGroup makes cmd.Cancel kill cmd and all of its children.
-func setProcessGroup(cmd *exec.Cmd) {
+// profile that prints something would break every answer. When ctx ends, the command and
+// all of its children are killed.
+func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }

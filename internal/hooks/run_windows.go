@@ -13,16 +13,13 @@ import (
 )
 
 // shellCommand passes the command to cmd.exe unquoted, because cmd.exe has its own
-// quoting rules.
-func (s *Set) shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
+// quoting rules. When ctx ends, the command and all of its children are killed.
+func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(systemFolder(), "cmd.exe"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`}
-	return cmd
-}
-
-// setProcessGroup makes cmd.Cancel kill cmd and all of its children.
-func setProcessGroup(cmd *exec.Cmd) {
-	cmd.SysProcAttr.CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		CmdLine:       `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`,
+		CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP,
+	}
 	cmd.Cancel = func() error {
 		taskkill := filepath.Join(systemFolder(), "taskkill.exe")
 		err := exec.Command(taskkill, "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
@@ -31,6 +28,7 @@ func setProcessGroup(cmd *exec.Cmd) {
 		}
 		return err
 	}
+	return cmd
 }
 
 // systemFolder returns the folder of the system's programs.

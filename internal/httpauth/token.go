@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
+
+	"toolgate/internal/atomicfile"
 )
 
 // A Token identifies a caller by a secret, of which only the hash is stored.
@@ -76,19 +77,12 @@ func LoadOrCreateToken(path string) (string, error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return "", err
-		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		token := NewToken()
+		err = atomicfile.Create(path, []byte(token+"\n"))
 		if errors.Is(err, os.ErrExist) {
 			continue // another process has just created it
 		}
-		if err != nil {
-			return "", err
-		}
-		token := NewToken()
-		_, err = f.WriteString(token + "\n")
-		return token, errors.Join(err, f.Close())
+		return token, err
 	}
 }
 

@@ -3,7 +3,6 @@ package netproxy
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,16 +45,6 @@ func (c *clientConn) Close() error {
 type connListener struct {
 	conns  chan net.Conn
 	closed <-chan struct{}
-}
-
-// deliver passes c to Accept. It returns false if the listener is closed.
-func (h *connListener) deliver(c net.Conn) bool {
-	select {
-	case h.conns <- c:
-		return true
-	case <-h.closed:
-		return false
-	}
 }
 
 func (h *connListener) Accept() (net.Conn, error) {
@@ -142,12 +130,8 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // commandOf returns the command that a request comes from, or "" if unknown. It only
 // determines who is told of a refusal.
 func commandOf(r *http.Request) string {
-	_, encoded, _ := strings.Cut(r.Header.Get("Proxy-Authorization"), " ")
-	text, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return ""
-	}
-	name, _, _ := strings.Cut(string(text), ":")
+	credentials := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
+	name, _, _ := credentials.BasicAuth()
 	return name
 }
 
@@ -242,10 +226,7 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	fmt.Fprintf(w, "toolgate: %s\n", text)
+	http.Error(w, "toolgate: "+text, status)
 }
 
 // tunnel copies in both directions between client and server until both sides are

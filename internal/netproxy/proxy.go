@@ -18,6 +18,7 @@
 package netproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,9 +103,7 @@ func New(o Options) *Proxy {
 			return d.DialContext(ctx, "tcp", addr.String())
 		}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Proxy{o: o, slots: make(chan struct{}, maxConns), conns: map[net.Conn]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.httpConns = &connListener{conns: make(chan net.Conn), closed: p.ctx.Done()}
@@ -197,7 +196,9 @@ func (p *Proxy) serve(c *clientConn) {
 	}
 	c.SetDeadline(time.Time{})
 	c.prefix = first
-	if !p.httpConns.deliver(c) {
+	select {
+	case p.httpConns.conns <- c:
+	case <-p.ctx.Done():
 		c.Close()
 	}
 }
@@ -205,9 +206,7 @@ func (p *Proxy) serve(c *clientConn) {
 // A Refusal is the error for a host that the policy denies.
 type Refusal struct {
 	Target policy.HostTarget
-	Reason string
-	Hint   string // what would allow it; may be empty
-	Rule   string // the rule that decided; may be empty
+	policy.HostDecision
 }
 
 func (r *Refusal) Error() string {
@@ -244,7 +243,7 @@ func (p *Proxy) authorize(ctx context.Context, command string, t policy.HostTarg
 			d.Reason += ", and " + err.Error()
 		}
 	}
-	return who, p.recordRefusal(who, &Refusal{t, d.Reason, d.Hint, d.Rule})
+	return who, p.recordRefusal(who, &Refusal{t, d})
 }
 
 // ask asks about t, or joins a pending question about it. The question continues when
@@ -307,7 +306,7 @@ func (p *Proxy) dialAny(ctx context.Context, t policy.HostTarget) (net.Conn, err
 	rules, own := p.o.Rules(), p.localAddrs.get()
 	for i, addr := range addrs {
 		if d := p.o.Hosts.DecideAddress(rules, t, addr, own[addr.Unmap()]); d.Verdict != policy.Allow {
-			refusal = &Refusal{t, d.Reason, d.Hint, d.Rule}
+			refusal = &Refusal{t, d}
 			continue
 		}
 		conn, err := p.dial(ctx, netip.AddrPortFrom(addr, t.Port), len(addrs)-i)

@@ -41,6 +41,9 @@ func Login(ctx context.Context, s Server, store Store, o Options) (*Grant, error
 	if err := checkAddress(s.URL); err != nil {
 		return nil, err
 	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
 	f, err := discover(ctx, s, o)
 	if err != nil {
 		return nil, err
@@ -207,7 +210,7 @@ func (g *Grant) authorize(
 		case text := <-o.Pasted:
 			p, err := url.Parse(strings.TrimSpace(text))
 			if err != nil || p.Query().Get("state") == "" {
-				back.tell("that is not the URL of the page that the browser ended at")
+				back.note("that is not the URL of the page that the browser ended at")
 				continue
 			}
 			back.finish(p.Query())
@@ -259,7 +262,7 @@ func (c *callbackHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // another login, because any page can send a browser here.
 func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(c.state)) != 1 {
-		c.tell("ignored a redirect with the state of another login")
+		c.note("ignored a redirect with the state of another login")
 		return false, nil
 	}
 	a := authResult{code: q.Get("code")}
@@ -273,20 +276,11 @@ func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	case a.code == "":
 		a.err = errors.New("the authorization server sent no code")
 	}
-	if a.err != nil {
-		a.code = ""
-	}
 	select {
 	case c.done <- a:
 		return true, a.err
 	default:
 		return false, nil // already finished
-	}
-}
-
-func (c *callbackHandler) tell(text string) {
-	if c.note != nil {
-		c.note(text)
 	}
 }
 

@@ -33,9 +33,7 @@ type Source struct {
 
 // NewSource returns the source of a server's tokens. client and log may be nil.
 func NewSource(store Store, server Server, client *http.Client, log *slog.Logger) *Source {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Source{store: store, server: server, client: client, log: log}
 }
 
@@ -121,10 +119,7 @@ func (s *Source) renew(ctx context.Context, refused string, challenges []string)
 	}
 	needs := parseChallenges(challenges).scopes
 	if g.RefreshToken == "" {
-		why := "the server wants a token"
-		if refused == "" && g.Why != "" {
-			why = g.Why // the reason is known
-		}
+		why := cmp.Or(g.Why, "the server wants a token")
 		if refused != "" {
 			why = "the server refuses the token, and there is none to renew it with"
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/filelock"
 )
 
 // A Grant is the stored state of one server: the client registration and the tokens.
@@ -89,7 +90,7 @@ func (s Store) save(server string, g *Grant) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(s.file(server), append(b, '\n'))
+	return atomicfile.Write(s.file(server), append(b, '\n'), 0o600)
 }
 
 // stamp identifies the version of a server's file; nil means that it is missing.
@@ -118,20 +119,9 @@ func (s Store) lock(ctx context.Context, server string) (unlock func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	for {
-		free, err := tryLock(f)
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
-		}
-		if free {
-			return func() { f.Close() }, nil // closing releases the lock
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			f.Close()
-			return nil, context.Cause(ctx)
-		}
+	if err := filelock.Lock(ctx, f); err != nil {
+		f.Close()
+		return nil, err
 	}
+	return func() { f.Close() }, nil
 }

@@ -37,10 +37,14 @@ func (f *family) add(v float64, labels ...string) {
 	}
 }
 
-// get returns the series with these label values, which is created if missing. The
+// get returns the series with the values of the labels, which is created if missing. The
 // caller holds the lock.
-func (f *family) get(labels ...string) *series {
-	key := f.key(labels)
+func (f *family) get(values ...string) *series {
+	pairs := make([]string, len(values))
+	for i, v := range values {
+		pairs[i] = f.labels[i] + `="` + escape(v) + `"`
+	}
+	key := strings.Join(pairs, ",") // in the exposition format, without braces
 	s, ok := f.series[key]
 	if !ok {
 		if f.series == nil {
@@ -50,15 +54,6 @@ func (f *family) get(labels ...string) *series {
 		f.series[key] = s
 	}
 	return s
-}
-
-// key returns the labels in the exposition format, without braces.
-func (f *family) key(values []string) string {
-	pairs := make([]string, len(values))
-	for i, v := range values {
-		pairs[i] = f.labels[i] + `="` + escape(v) + `"`
-	}
-	return strings.Join(pairs, ",")
 }
 
 // write writes the family sorted by labels. A family without series is left out.
@@ -97,7 +92,6 @@ func (f *family) writeSeries(b *bytes.Buffer, labels string, s *series) {
 }
 
 func writeHead(b *bytes.Buffer, name, help, kind string) {
-	help = strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)
 	b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 

@@ -96,26 +96,22 @@ func (m *Metrics) Gauge(name, help string, value func() float64) {
 // Handler returns a handler that serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		var b bytes.Buffer
-		m.write(&b)
+		b := &bytes.Buffer{}
+		for _, f := range []*family{&m.calls, &m.seconds, &m.waited, &m.requests} {
+			f.write(b)
+		}
+		m.mu.Lock()
+		gauges := m.gauges
+		m.mu.Unlock()
+		for _, g := range gauges {
+			writeHead(b, g.name, g.help, g.kind)
+			writeSample(b, g.name, "", g.value())
+		}
+		writeHead(b, "go_info", "Version of Go that the program was built with.", kindGauge)
+		writeSample(b, "go_info", `version="`+escape(runtime.Version())+`"`, 1)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.Write(b.Bytes())
 	})
-}
-
-func (m *Metrics) write(b *bytes.Buffer) {
-	for _, f := range []*family{&m.calls, &m.seconds, &m.waited, &m.requests} {
-		f.write(b)
-	}
-	m.mu.Lock()
-	gauges := m.gauges
-	m.mu.Unlock()
-	for _, g := range gauges {
-		writeHead(b, g.name, g.help, g.kind)
-		writeSample(b, g.name, "", g.value())
-	}
-	writeHead(b, "go_info", "Version of Go that the program was built with.", kindGauge)
-	writeSample(b, "go_info", `version="`+escape(runtime.Version())+`"`, 1)
 }
 
 // processGauges returns the standard metrics of a Go process.

@@ -1,9 +1,8 @@
 package metrics
 
 import (
+	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -28,25 +27,14 @@ func processorTime() float64 {
 
 // residentMemory reads proc_pid_statm(5), whose second field is the number of resident pages.
 func residentMemory() float64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseUint(fields[1], 10, 64)
-	return float64(pages) * float64(os.Getpagesize())
+	text, _ := os.ReadFile("/proc/self/statm")
+	var size, resident float64
+	fmt.Sscan(string(text), &size, &resident)
+	return resident * float64(os.Getpagesize())
 }
 
 func openDescriptors() float64 {
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return 0
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
+	names, _ := os.ReadDir("/proc/self/fd")
 	return max(0, float64(len(names)-1)) // except the one just opened
 }
 

@@ -17,7 +17,7 @@ import (
 
 // A spanExporter posts spans to a receiver as OTLP JSON.
 type spanExporter struct {
-	to     Exporter
+	to     Options
 	client *http.Client
 }
 

@@ -1,7 +1,7 @@
 // Package telemetry sends a span for each call to an OpenTelemetry receiver, over
 // OTLP/HTTP.
 //
-//	t := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: url}})
+//	t := telemetry.Start(telemetry.Options{Endpoint: url})
 //	gate.Record = t.Record
 //	defer t.Close()
 //
@@ -14,6 +14,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -31,18 +32,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// An Exporter is where spans are sent.
-type Exporter struct {
-	Endpoint string            // full URL
-	Headers  map[string]string // sent with it
-}
-
 // Options configure [Start].
 type Options struct {
-	Version     string // of the program
-	Environment string // "" is not sent
-	Traces      Exporter
-	Log         *slog.Logger // nil: nothing is logged
+	Version     string            // of the program
+	Environment string            // "" is not sent
+	Endpoint    string            // full URL of the receiver
+	Headers     map[string]string // of requests to it
+	Log         *slog.Logger      // nil: nothing is logged
 }
 
 // A Telemetry sends spans. The caller closes it. It may be used concurrently.
@@ -56,10 +52,7 @@ const scope = "toolgate"
 // Start returns a Telemetry. It does not wait for the receiver; spans that cannot
 // be sent are logged and dropped.
 func Start(o Options) *Telemetry {
-	log := o.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", "err", err) }))
 	about := []attribute.KeyValue{
 		attribute.String("service.name", scope),
@@ -70,7 +63,7 @@ func Start(o Options) *Telemetry {
 	}
 	t := &Telemetry{traces: sdktrace.NewTracerProvider(
 		sdktrace.WithResource(resource.NewSchemaless(about...)),
-		sdktrace.WithBatcher(&spanExporter{to: o.Traces, client: &http.Client{Timeout: 10 * time.Second}}),
+		sdktrace.WithBatcher(&spanExporter{o, &http.Client{Timeout: 10 * time.Second}}),
 	)}
 	t.tracer = t.traces.Tracer(scope, trace.WithInstrumentationVersion(o.Version))
 	return t

@@ -77,7 +77,7 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request, parse func([]byte) e
 func (s *sink) start(o telemetry.Options) *telemetry.Telemetry {
 	h := map[string]string{"X-Key": "k"}
 	o.Version, o.Environment = "1.2.3", "staging"
-	o.Traces = telemetry.Exporter{Endpoint: s.URL + "/v1/traces", Headers: h}
+	o.Endpoint, o.Headers = s.URL+"/v1/traces", h
 	return telemetry.Start(o)
 }
 
@@ -173,7 +173,7 @@ func TestACallReachesTheReceiver(t *testing.T) {
 func TestABusyReceiverIsTriedAgain(t *testing.T) {
 	s := newSink(t)
 	s.busy = 1
-	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: s.URL + "/v1/traces"}})
+	tel := telemetry.Start(telemetry.Options{Endpoint: s.URL + "/v1/traces"})
 	tel.Record(gate.Event{Time: time.Now(), Tool: "x", Outcome: "ok"})
 	require.NoError(t, tel.Close())
 	require.Equal(t, 2, s.posts)
@@ -194,7 +194,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	tel := telemetry.Start(telemetry.Options{Traces: telemetry.Exporter{Endpoint: srv.URL}})
+	tel := telemetry.Start(telemetry.Options{Endpoint: srv.URL})
 	defer tel.Close()
 	e := gate.Event{Time: time.Now(), ID: "1", Tool: "shell", Outcome: "ok", Duration: time.Second}
 	for b.Loop() {

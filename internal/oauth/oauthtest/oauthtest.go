@@ -45,14 +45,15 @@ type Server struct {
 	NoRotation     bool   // refresh tokens stay
 	Lifetime       time.Duration
 
-	mu      sync.Mutex
-	clients map[string]*client
-	codes   map[string]*code
-	tokens  map[string]*token // access tokens
-	refresh map[string]*family
-	needs   []string // scopes that each call of a tool needs
-	faults  []string
-	log     []string
+	mu       sync.Mutex
+	clients  map[string]*client
+	codes    map[string]*code
+	families []*family
+	tokens   map[string]*token  // access tokens
+	refresh  map[string]*family // refresh tokens
+	needs    []string           // scopes that each call of a tool needs
+	faults   []string
+	log      []string
 }
 
 type client struct {
@@ -155,7 +156,7 @@ func (s *Server) Expire() {
 func (s *Server) RevokeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.refresh {
+	for _, f := range s.families {
 		f.revoked = true
 	}
 }
@@ -164,13 +165,7 @@ func (s *Server) RevokeAll() {
 func (s *Server) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	live := map[*family]bool{}
-	for _, f := range s.refresh {
-		if !f.revoked {
-			live[f] = true
-		}
-	}
-	return len(live)
+	return len(slices.DeleteFunc(slices.Clone(s.families), func(f *family) bool { return f.revoked }))
 }
 
 // Faults returns what clients did wrong.
@@ -190,13 +185,7 @@ func (s *Server) Log() []string {
 
 // Count returns how often word stands in the log.
 func (s *Server) Count(word string) int {
-	n := 0
-	for _, l := range s.Log() {
-		if l == word {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(s.Log(), func(l string) bool { return l != word }))
 }
 
 func (s *Server) note(word string) { s.log = append(s.log, word) }
@@ -381,7 +370,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 // familyOf returns the family of tokens that a token request of client id is for.
 // It returns nil when there is none, and has answered then.
 func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *family {
-	var fam *family
 	switch f.Get("grant_type") {
 	case "authorization_code":
 		c := s.codes[f.Get("code")]
@@ -398,25 +386,25 @@ func (s *Server) familyOf(w http.ResponseWriter, id string, f url.Values) *famil
 			s.fault(w, "invalid_grant", "token: the verifier is not the one")
 			return nil
 		}
-		fam = &family{client: id, resource: c.resource, scopes: c.scopes}
-		c.used = fam
+		c.used = &family{client: id, resource: c.resource, scopes: c.scopes}
+		s.families = append(s.families, c.used)
+		return c.used
 	case "refresh_token":
-		fam = s.refresh[f.Get("refresh_token")]
+		fam := s.refresh[f.Get("refresh_token")]
 		switch {
 		case fam == nil || fam.client != id || fam.revoked:
-			writeJSON(w, 400,
-				map[string]any{"error": "invalid_grant", "error_description": "the refresh token has been revoked"})
+			why := "the refresh token has been revoked"
+			writeJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": why})
 			return nil
 		case fam.current != f.Get("refresh_token"):
 			fam.revoked = true
 			s.fault(w, "invalid_grant", "token: a refresh token was used twice")
 			return nil
 		}
-	default:
-		s.fault(w, "unsupported_grant_type", "token: %q", f.Get("grant_type"))
-		return nil
+		return fam
 	}
-	return fam
+	s.fault(w, "unsupported_grant_type", "token: %q", f.Get("grant_type"))
+	return nil
 }
 
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package oauth
+package filelock
 
 import (
 	"errors"
@@ -9,11 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock of f, and reports whether it was free.
-func tryLock(f *os.File) (bool, error) {
+// try locks f and reports whether it was free.
+func try(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
 	return err == nil, err
 }
+
+// Unlock releases the lock of f.
+func Unlock(f *os.File) { unix.Flock(int(f.Fd()), unix.LOCK_UN) }
