@@ -70,10 +70,12 @@ function fail(fault, hint) {
 // runBeside starts the program as a child process with our streams, forwards signals,
 // and exits with its status.
 function runBeside(file, args) {
-  const child = spawn(file, args, { stdio: "inherit", windowsHide: true });
+  let child;
   const forward = (signal) => child.kill(signal);
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  // Before the program starts: a signal must not end us and leave it behind.
   for (const s of signals) process.on(s, forward);
+  child = spawn(file, args, { stdio: "inherit", windowsHide: true });
   child.on("error", (err) => fail(`${file} does not start: ${err.message}`));
   child.on("exit", (code, signal) => {
     for (const s of signals) process.off(s, forward);
