@@ -58,9 +58,10 @@ func (s *Downstreams) Instructions() (names, texts []string) {
 // Requests that the policy decides like tools, besides [ReadResource]. They cannot
 // clash with tools of a server, whose names contain no slash.
 const (
-	GetPrompt = "prompts/get"
-	Complete  = "completion/complete"
-	Subscribe = "resources/subscribe"
+	GetPrompt   = "prompts/get"
+	Complete    = "completion/complete"
+	Subscribe   = "resources/subscribe"
+	Unsubscribe = "resources/unsubscribe"
 )
 
 // A Target is the server that a request goes to.

@@ -31,8 +31,9 @@ func (s *Downstreams) subscribe(ctx context.Context, w subscription) error {
 		return nil // already subscribed
 	}
 	err := s.sendSubscription(ctx, w, Subscribe)
-	if err != nil {
-		s.subscriptions.add(w, -1)
+	if err != nil && s.subscriptions.add(w, -1) && ctx.Err() != nil {
+		// The server may have subscribed. Ends with its answer.
+		go s.sendSubscription(context.WithoutCancel(ctx), w, Unsubscribe)
 	}
 	return err
 }
@@ -46,7 +47,7 @@ func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 			continue
 		}
 		if s.subscriptions.add(w, -1) {
-			return s.sendSubscription(ctx, w, "resources/unsubscribe")
+			return s.sendSubscription(ctx, w, Unsubscribe)
 		}
 		break
 	}
@@ -54,10 +55,14 @@ func (s *Downstreams) Unsubscribe(ctx context.Context, uri string) error {
 }
 
 // sendSubscription sends resources/subscribe or resources/unsubscribe to the server.
+// It starts no server to unsubscribe from it.
 func (s *Downstreams) sendSubscription(ctx context.Context, w subscription, method string) error {
 	d, err := s.server(w.server)
 	if err != nil {
 		return err
+	}
+	if method == Unsubscribe && d.currentSession() == nil {
+		return nil
 	}
 	session, err := d.acquire(ctx)
 	if err != nil {
@@ -133,7 +138,7 @@ func (d *Downstream) restore(ctx context.Context, s *session) {
 	}
 	uris, _ := d.set.subscriptions.ofServer(d.spec.Name)
 	for _, uri := range uris {
-		if err := d.set.sendSubscription(ctx, subscription{d.spec.Name, uri}, "resources/subscribe"); err != nil {
+		if err := d.set.sendSubscription(ctx, subscription{d.spec.Name, uri}, Subscribe); err != nil {
 			d.log.Warn("subscription not renewed", "uri", uri, "err", err)
 		}
 	}

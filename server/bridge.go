@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +29,7 @@ type bridge struct {
 	held       aggregator.Change // from before that
 	session    bool              // it was opened with initialize
 	level      string            // of log messages that the client wants; "": the default
-	subscribed map[string]bool   // URIs of resources; nil after close
+	subscribed map[string]bool   // URIs of resources, and whether that is confirmed; nil after close
 }
 
 func newBridge(c *connection) *bridge {
@@ -43,16 +42,18 @@ func newBridge(c *connection) *bridge {
 func (b *bridge) close() {
 	b.mu.Lock()
 	remove := b.remove
-	uris := slices.Collect(maps.Keys(b.subscribed))
+	subscribed := b.subscribed
 	b.subscribed = nil
 	b.mu.Unlock()
 	for _, f := range remove {
 		f()
 	}
 	b.conn.s.opts.Downstreams.SetLevel(b.id, "")
-	for _, uri := range uris {
-		// Ends with the answer, or with the server.
-		go b.conn.s.opts.Downstreams.Unsubscribe(context.Background(), uri)
+	for uri, confirmed := range subscribed {
+		if confirmed {
+			// Ends with the answer, or with the server.
+			go b.conn.s.opts.Downstreams.Unsubscribe(context.Background(), uri)
+		}
 	}
 }
 
@@ -143,7 +144,7 @@ func (b *bridge) notice(n aggregator.Notice) {
 		}
 		uri := b.conn.s.opts.Downstreams.PublicURI(n.Server, o.Text("uri"))
 		b.mu.Lock()
-		subscribed := b.subscribed[uri]
+		_, subscribed := b.subscribed[uri]
 		b.mu.Unlock()
 		if subscribed {
 			n.Params = rawjson.Object{{Key: "uri", Value: rawjson.Quote(uri)}}.Bytes()
@@ -189,25 +190,26 @@ func (b *bridge) setLevel(level string) {
 	b.conn.s.opts.Downstreams.SetLevel(b.id, level)
 }
 
-const unsubscribe = "resources/unsubscribe"
-
 // subscribe subscribes the client of a session to a resource.
 func (b *bridge) subscribe(ctx context.Context, r *request) error {
 	uri := r.params.Text("uri")
 	b.mu.Lock()
-	if b.subscribed == nil || b.subscribed[uri] {
+	if _, twice := b.subscribed[uri]; twice || b.subscribed == nil {
 		b.mu.Unlock()
 		return nil
 	}
-	b.subscribed[uri] = true // a second request does not subscribe again
+	b.subscribed[uri] = false
 	b.mu.Unlock()
 	_, err := r.forward(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, wanted := b.subscribed[uri]
 	switch {
 	case err != nil:
 		delete(b.subscribed, uri)
-	case b.subscribed == nil: // closed meanwhile
+	case wanted:
+		b.subscribed[uri] = true
+	default: // closed or unsubscribed meanwhile
 		go b.conn.s.opts.Downstreams.Unsubscribe(context.Background(), uri) // ends with the answer
 	}
 	return err
@@ -215,10 +217,10 @@ func (b *bridge) subscribe(ctx context.Context, r *request) error {
 
 func (b *bridge) unsubscribe(ctx context.Context, uri string) error {
 	b.mu.Lock()
-	subscribed := b.subscribed[uri]
+	confirmed := b.subscribed[uri]
 	delete(b.subscribed, uri)
 	b.mu.Unlock()
-	if !subscribed {
+	if !confirmed {
 		return nil
 	}
 	return b.conn.s.opts.Downstreams.Unsubscribe(context.WithoutCancel(ctx), uri)

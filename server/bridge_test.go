@@ -557,6 +557,7 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 			if !whileSubscribing {
 				<-time.After(3 * time.Second)
 			}
+			synctest.Wait()
 			require.Equal(t, http.StatusNoContent, c.do("DELETE", "").status())
 			<-time.After(5 * time.Second)
 			require.Equal(t, []string{"resources/subscribe", "resources/unsubscribe"}, seen)

@@ -98,7 +98,7 @@ func (c *connection) serves(method string, stateless bool) bool {
 	case "tools/call", aggregator.GetPrompt, aggregator.ReadResource, aggregator.Complete,
 		"tools/list", "prompts/list", "resources/list", "resources/templates/list":
 		return true
-	case aggregator.Subscribe, unsubscribe:
+	case aggregator.Subscribe, aggregator.Unsubscribe:
 		return !stateless
 	}
 	_, is := taskMethods[method]
@@ -151,7 +151,7 @@ func (r *request) result(ctx context.Context) (json.RawMessage, error) {
 		return r.list("resourceTemplates", definitions(downstreams.Templates())), nil
 	case aggregator.Subscribe:
 		return json.RawMessage("{}"), c.bridge.subscribe(ctx, r)
-	case unsubscribe:
+	case aggregator.Unsubscribe:
 		return json.RawMessage("{}"), c.bridge.unsubscribe(ctx, r.params.Text("uri"))
 	}
 	if _, is := taskMethods[r.method]; is {
