@@ -9,6 +9,7 @@ package aggregator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type stdioLink struct {
 	pending map[string]*pendingCall // by id
 	queue   []outgoing              // lines yet to be written
 	queued  sync.Cond               // signalled when queue grows or err is set
+	writing string                  // the id of the request that is being written, or ""
 	err     error                   // why the connection ended
 	done    chan struct{}
 }
@@ -55,7 +57,7 @@ type response struct {
 // An outgoing is a line to be written.
 type outgoing struct {
 	line []byte
-	sent chan error // holds one: how it went
+	id   string // of the request in it, "" for what has no answer
 }
 
 // ErrClosed is wrapped by the errors of calls on a connection that has ended.
@@ -144,7 +146,8 @@ func newStdioLink(in io.Reader, out io.Writer, s *session) *stdioLink {
 // Done is closed when the connection has ended.
 func (c *stdioLink) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection: pending calls fail with cause.
+// Close ends the connection: pending calls fail with cause. The one whose request is
+// being written fails when that has ended.
 func (c *stdioLink) Close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,15 +156,24 @@ func (c *stdioLink) Close(cause error) {
 	}
 	c.err = cause
 	for _, o := range c.queue {
-		o.sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
+		c.fail(o.id, errNotSent)
 	}
 	c.queue = nil
 	c.queued.Signal()
-	for id, call := range c.pending {
-		call.answer <- response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
-		delete(c.pending, id)
+	for id := range c.pending {
+		if id != c.writing {
+			c.fail(id, cause)
+		}
 	}
 	close(c.done)
+}
+
+// fail ends the pending call with that id, if there is one. The caller holds c.mu.
+func (c *stdioLink) fail(id string, cause error) {
+	if call := c.pending[id]; call != nil {
+		delete(c.pending, id)
+		call.answer <- response{err: fmt.Errorf("%w: %w", ErrClosed, cause)}
+	}
 }
 
 // readLoop reads until in ends.
@@ -199,23 +211,28 @@ func (c *stdioLink) readLoop(r *stdio.Reader) {
 
 // writeLoop writes what is queued, in order, until the connection has ended.
 func (c *stdioLink) writeLoop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for {
-		c.mu.Lock()
 		for len(c.queue) == 0 && c.err == nil {
 			c.queued.Wait()
 		}
 		if c.err != nil {
-			c.mu.Unlock()
 			return
 		}
 		next := c.queue[0]
 		c.queue = slices.Delete(c.queue, 0, 1)
+		c.writing = next.id
 		c.mu.Unlock()
 		n, err := c.out.Write(next.line)
+		c.mu.Lock()
+		c.writing = ""
 		if err != nil && n == 0 {
 			err = fmt.Errorf("%w: %w", errNotSent, err)
 		}
-		next.sent <- err
+		if err = cmp.Or(err, c.err); err != nil {
+			c.fail(next.id, err)
+		}
 	}
 }
 
@@ -317,53 +334,29 @@ func toolCall(name string, args json.RawMessage) rawjson.Object {
 // do sends a request and returns the result's bytes. If ctx ends first, it cancels the
 // request and returns ctx's error. Other errors are a *[RPCError] or wrap [ErrClosed].
 func (c *stdioLink) do(ctx context.Context, r *request) (json.RawMessage, error) {
-	id, call, err := c.register(r)
-	if err != nil {
+	id, call := c.register(r)
+	defer c.remove(id)
+	m := envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)}
+	if err := c.send(m); err != nil {
 		return nil, err
 	}
-	defer c.remove(id)
-	sent := c.post(envelope{ID: json.RawMessage(id), Method: r.method, Params: r.params(id)})
-	for {
-		select {
-		case err := <-sent:
-			if err != nil {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, err)
-			}
-			sent = nil
-		case a := <-call.answer:
-			if errors.Is(a.err, ErrClosed) && sent != nil && notSent(sent) {
-				return nil, fmt.Errorf("%w: writing %s: %w", ErrClosed, r.method, errNotSent)
-			}
-			return a.result, a.err
-		case <-ctx.Done():
-			c.post(cancelled(id, context.Cause(ctx))) // without waiting until it is written
-			return nil, ctx.Err()
-		}
+	select {
+	case a := <-call.answer:
+		return a.result, a.err
+	case <-ctx.Done():
+		c.send(cancelled(id, context.Cause(ctx)))
+		return nil, ctx.Err()
 	}
 }
 
 // register adds r to the pending calls, under the id that it returns.
-func (c *stdioLink) register(r *request) (id string, call *pendingCall, err error) {
+func (c *stdioLink) register(r *request) (id string, call *pendingCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return "", nil, fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
-	}
 	c.last++
 	id, call = strconv.FormatInt(c.last, 10), &pendingCall{r, make(chan response, 1)}
 	c.pending[id] = call
-	return id, call, nil
-}
-
-// notSent reports whether a request cannot have reached a server that has ended. It
-// waits a moment for its write to end.
-func notSent(sent <-chan error) bool {
-	select {
-	case err := <-sent:
-		return errors.Is(err, errNotSent)
-	case <-time.After(time.Second):
-		return false
-	}
+	return id, call
 }
 
 // cancelled returns the notification that nobody waits for the answer any more.
@@ -375,22 +368,21 @@ func cancelled(id string, cause error) envelope {
 	return envelope{Method: "notifications/cancelled", Params: params.Bytes()}
 }
 
-// send writes m, and waits as long as that takes.
-func (c *stdioLink) send(m envelope) error { return <-c.post(m) }
-
-// post queues m. How its writing went comes from the channel.
-func (c *stdioLink) post(m envelope) <-chan error {
-	line := append(m.line(), '\n')
-	sent := make(chan error, 1)
+// send queues m and does not wait until it is written. Its error is that the connection
+// has ended.
+func (c *stdioLink) send(m envelope) error {
+	next := outgoing{line: append(m.line(), '\n')}
+	if m.Method != "" {
+		next.id = string(m.ID)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		sent <- fmt.Errorf("%w: %w", errNotSent, ErrClosed)
-		return sent
+		return fmt.Errorf("%w: %w: %w", ErrClosed, errNotSent, c.err)
 	}
-	c.queue = append(c.queue, outgoing{line, sent})
+	c.queue = append(c.queue, next)
 	c.queued.Signal()
-	return sent
+	return nil
 }
 
 // line returns m on one line, without the end of the line.

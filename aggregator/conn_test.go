@@ -58,10 +58,12 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		outR.Close()
 		conn.Close(errors.New("over"))
+		outR.Close()
 		for range 2 {
-			require.ErrorIs(t, <-ended, aggregator.ErrClosed)
+			err := <-ended
+			require.ErrorIs(t, err, aggregator.ErrClosed)
+			require.ErrorIs(t, err, aggregator.ErrNotSent, "it may be sent again elsewhere")
 		}
 		inW.Close()
 		<-conn.Done()

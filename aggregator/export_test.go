@@ -15,7 +15,10 @@ func (c *stdioLink) Call(ctx context.Context, method string) (json.RawMessage, e
 }
 
 // For the tests.
-var Fits = fits
+var (
+	Fits       = fits
+	ErrNotSent = errNotSent
+)
 
 // IdleTimer is for the tests.
 type IdleTimer = idleTimer
