@@ -531,7 +531,15 @@ func (d *Downstream) release() {
 
 // A timeoutError reports that a downstream server made no progress on a request
 // within the timeout.
-type timeoutError struct{ error }
+type timeoutError struct {
+	server  string
+	timeout time.Duration
+}
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the server %s gave no answer within %v; it was told to stop, but what it has done is unknown",
+		e.server, e.timeout)
+}
 
 // do sends r and returns the result. If the session ends meanwhile, it repeats the
 // request once in a new session, provided that the server cannot have received it
@@ -577,8 +585,7 @@ func (d *Downstream) callWithTimeout(ctx context.Context, s *session, r *request
 	if r.timeout <= 0 {
 		return s.call(ctx, r)
 	}
-	const format = "the server %s gave no answer within %v; it was told to stop, but what it has done is unknown"
-	late := &timeoutError{fmt.Errorf(format, d.spec.Name, r.timeout)}
+	late := &timeoutError{d.spec.Name, r.timeout}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := newIdleTimer(r.timeout, func() { cancel(late) })

@@ -150,9 +150,7 @@ const lockWait = 2 * time.Second
 // acquire locks the file lock and reports whether that worked. If not, an event can still
 // be written, but no file may be renamed.
 func acquire(lock *os.File) (alone bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	return filelock.Lock(ctx, lock) == nil
+	return filelock.Lock(context.Background(), lock, lockWait) == nil
 }
 
 // keepOpen is whether the file stays open between events, where an open file can be renamed.

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// Lock locks f. It waits until the lock is free or ctx ends.
-func Lock(ctx context.Context, f *os.File) error {
+// Lock locks f. It waits until the lock is free, ctx ends or the timeout is over; a
+// timeout of zero is none.
+func Lock(ctx context.Context, f *os.File, timeout time.Duration) error {
 	const longest = 20 * time.Millisecond
+	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, longest) {
 		free, err := try(f)
 		if err != nil {
@@ -18,6 +20,9 @@ func Lock(ctx context.Context, f *os.File) error {
 		}
 		if free {
 			return nil
+		}
+		if timeout > 0 && time.Since(began) > timeout {
+			return fmt.Errorf("locking %s: %w", f.Name(), context.DeadlineExceeded)
 		}
 		select {
 		case <-time.After(wait):

@@ -20,19 +20,19 @@ func TestLock(t *testing.T) {
 		return f
 	}
 	first, second := open(), open()
-	require.NoError(t, filelock.Lock(t.Context(), first))
+	require.NoError(t, filelock.Lock(t.Context(), first, 0))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, filelock.Lock(ended, second), context.Canceled)
+	require.ErrorIs(t, filelock.Lock(ended, second, 0), context.Canceled)
 
 	waits := make(chan error)
-	go func() { waits <- filelock.Lock(t.Context(), second) }() // ends when first is unlocked
+	go func() { waits <- filelock.Lock(t.Context(), second, 0) }() // ends when first is unlocked
 	filelock.Unlock(first)
 	require.NoError(t, <-waits)
 
-	require.ErrorIs(t, filelock.Lock(ended, first), context.Canceled)
+	require.ErrorIs(t, filelock.Lock(ended, first, 0), context.Canceled)
 	require.NoError(t, second.Close())
-	require.NoError(t, filelock.Lock(t.Context(), first))
+	require.NoError(t, filelock.Lock(t.Context(), first, 0))
 	require.NoError(t, first.Close())
-	require.ErrorContains(t, filelock.Lock(t.Context(), first), "locking "+name)
+	require.ErrorContains(t, filelock.Lock(t.Context(), first, 0), "locking "+name)
 }

@@ -119,7 +119,7 @@ func (s Store) lock(ctx context.Context, server string) (unlock func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Lock(ctx, f); err != nil {
+	if err := filelock.Lock(ctx, f, 0); err != nil {
 		f.Close()
 		return nil, err
 	}

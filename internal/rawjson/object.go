@@ -132,9 +132,12 @@ func (o Object) Bytes() json.RawMessage {
 
 // Text returns the value of the JSON string v, "" when v is not a string.
 func Text(v json.RawMessage) string {
+	if Kind(v) != '"' {
+		return ""
+	}
 	n := len(v)
-	isString := n > 1 && v[0] == '"' && bytes.IndexByte(v[1:], '"') == n-2
-	if isString && bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
+	isPlain := n > 1 && v[0] == '"' && bytes.IndexByte(v[1:], '"') == n-2
+	if isPlain && bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
 		return string(v[1 : n-1])
 	}
 	var s string
