@@ -26,6 +26,7 @@ const stdioCaller = "stdio"
 // stream.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ss := &stdioServer{calls: newActiveCalls(ctx), answered: func() {}}
+	ss.calls.next = make(chan func())
 	if s.opts.Answered != nil {
 		ss.answered = sync.OnceFunc(s.opts.Answered)
 	}
@@ -133,7 +134,7 @@ func (o *opening) answered(id jsonrpc.ID) {
 	}
 	if initialize, err := jsonrpc.MakeID(o.id); err == nil && initialize == id {
 		close(o.done)
-		o.id = nil
+		o.id, o.done = nil, nil
 	}
 }
 

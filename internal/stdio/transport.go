@@ -60,8 +60,10 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	}
 	limits := t.Limits
 	limits.Unique = true
+	var in io.Reader
+	in, c.done = pollable(t.In)
 	c.start = sync.OnceFunc(func() {
-		go c.readLoop(NewReader(t.In, limits)) // ends when In ends or fails, or with Close at the next line
+		go c.readLoop(NewReader(in, limits)) // ends when In ends or fails, or with Close at the next line
 	})
 	return c, nil
 }
@@ -79,6 +81,7 @@ type conn struct {
 	lines  chan lineOrErr
 	closed chan struct{}
 	once   sync.Once
+	done   func()        // closes what Connect has opened
 	idle   chan struct{} // signalled when nothing is owed any more
 
 	write sync.Mutex // held while a line is written
@@ -358,7 +361,10 @@ func (c *conn) writeParts(parts ...[]byte) error {
 // Close ends the connection. It does not close the streams, which belong to the
 // owner of the Transport. It implements [mcp.Connection].
 func (c *conn) Close() error {
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		close(c.closed)
+		c.done()
+	})
 	return nil
 }
 
