@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,6 +51,23 @@ func toolNames() []string {
 	return names
 }
 
+// secretVariables returns the names of the environment variables whose values toolgate
+// itself sends, to servers and receivers of traces, or compares with what callers send.
+func (s *Settings) secretVariables() []string {
+	names := []string{tokenVariable}
+	for _, server := range s.Config.MCPServers {
+		names = append(names, server.BearerTokenEnvVar)
+		names = slices.AppendSeq(names, maps.Values(server.EnvHTTPHeaders))
+	}
+	traces, _, _ := s.Config.Otel.Traces() // checked when the config was read
+	for _, value := range traces.Headers {
+		for _, m := range inBraces.FindAllStringSubmatch(value, -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
 // builtins returns the settings of the built-in tools.
 func (s *Settings) builtins() (ToolSettings, error) {
 	c := s.Config
@@ -58,6 +76,7 @@ func (s *Settings) builtins() (ToolSettings, error) {
 		Environment: shell.Environment{
 			Inherit:               c.Environment.Inherit,
 			IgnoreDefaultExcludes: c.Environment.IgnoreDefaultExcludes,
+			Secrets:               s.secretVariables(),
 			Keep:                  c.Environment.Keep,
 			Exclude:               c.Environment.Exclude,
 			IncludeOnly:           c.Environment.IncludeOnly,

@@ -90,7 +90,7 @@ func (s *Settings) telemetry() (*telemetry.Telemetry, error) {
 	}), nil
 }
 
-var inBraces = lazyregexp.New(`\$\{\w+\}`)
+var inBraces = lazyregexp.New(`\$\{(\w+)\}`)
 
 // Records reports whether calls are recorded. They are not if the state folder cannot be written.
 func (a *App) Records() bool { return a.observers.audit != nil }

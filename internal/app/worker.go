@@ -62,7 +62,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	for _, what := range plan.Unenforced {
 		a.Log.Info("not enforced", "profile", f.String(), "level", plan.Level.String(), "what", what)
 	}
-	environ := slices.Clone(a.Environ)
+	environ := a.Environ
 	if f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess {
 		environ = a.outsideEnv(&settings.Tools.Shell)
 	}
@@ -73,7 +73,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd := plan.Command(a.Self, "worker")
 	cmd.AllowRescan = true
 	cmd.Dir = a.Policy.Workspace
-	cmd.Env = append(environ, workerEnv+"="+string(value))
+	cmd.Env = append(settings.Tools.Shell.Environment.ApplyToWorker(environ), workerEnv+"="+string(value))
 	proc, err := a.start(cmd, plan, a.Gate, a.Log)
 	if err != nil {
 		return nil, err

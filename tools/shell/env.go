@@ -9,7 +9,7 @@ import (
 )
 
 // An Environment is Codex's shell_environment_policy: it selects the variables of the
-// worker that a command sees. The fields are applied in order.
+// gate that a command sees. The fields are applied in order.
 type Environment struct {
 	// Inherit is "all" (the default), "core" or "none".
 	Inherit string `json:"inherit,omitempty"`
@@ -18,7 +18,10 @@ type Environment struct {
 	// default they are dropped.
 	IgnoreDefaultExcludes bool `json:"ignore_default_excludes,omitempty"`
 
-	// Keep are names that are kept although they look like secrets.
+	// Secrets are names of variables that hold secrets of the gate. They are dropped.
+	Secrets []string `json:"secrets,omitempty"`
+
+	// Keep are names that are kept although they look like secrets or are in Secrets.
 	Keep []string `json:"keep,omitempty"`
 
 	// Exclude drops the variables that match one of these patterns. The wildcards
@@ -86,8 +89,25 @@ func (e Environment) inherits(name string) bool {
 	if e.Inherit == "none" || e.Inherit == "core" && !containsFold(coreNames, name) {
 		return false
 	}
-	isSecret := !e.IgnoreDefaultExcludes && !containsFold(e.Keep, name) && matchesAny(secretWords, name)
-	return !isSecret && !matchesAny(e.Exclude, name)
+	isSecret := containsFold(e.Secrets, name) || !e.IgnoreDefaultExcludes && matchesAny(secretWords, name)
+	return (!isSecret || containsFold(e.Keep, name)) && !matchesAny(e.Exclude, name)
+}
+
+// workerNames are the variables that a worker itself needs: where temporary files go,
+// and how Windows finds its own libraries and programs.
+var workerNames = []string{"TMPDIR", "TMP", "TEMP", "USERPROFILE", "SYSTEMROOT", "PATHEXT"}
+
+// ApplyToWorker returns the environment of the worker that starts the commands: that of a
+// command, and what the worker itself needs. Its tools read files for the model, and
+// /proc/self/environ is one of them.
+func (e Environment) ApplyToWorker(inherited []string) []string {
+	env := e.Apply(inherited, false)
+	for _, name := range workerNames {
+		if value := variable(inherited, name); value != "" && variable(env, name) == "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 func containsFold(names []string, name string) bool {

@@ -39,6 +39,12 @@ func TestEnvironment(t *testing.T) {
 			nil,
 		},
 		{
+			"the gate's own, which may have any name",
+			shell.Environment{Secrets: []string{"MONKEY", "editor", "GITHUB_TOKEN"}, IgnoreDefaultExcludes: true, Keep: []string{"GITHUB_TOKEN"}},
+			[]string{"GITHUB_TOKEN=t", "DB_PASSWORD=p"},
+			[]string{"MONKEY", "EDITOR"},
+		},
+		{
 			"core",
 			shell.Environment{Inherit: "core"},
 			[]string{"PATH=/bin", "HOME=/home/x", "TERM=dumb"},
@@ -78,6 +84,7 @@ func TestEnvironment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := c.env.Apply(inherited, false)
 			require.IsIncreasing(t, got)
+			require.Equal(t, got, c.env.Apply(c.env.ApplyToWorker(inherited), false), "the worker has it all")
 			require.Subset(t, got, c.has)
 			for _, name := range c.not {
 				for _, v := range got {
@@ -88,4 +95,11 @@ func TestEnvironment(t *testing.T) {
 	}
 	require.Contains(t, shell.Environment{}.Apply(inherited, true), "TERM=xterm")
 	require.Contains(t, shell.Environment{Set: map[string]string{"TERM": "vt100"}}.Apply(inherited, true), "TERM=vt100")
+}
+
+func TestWorkerEnvironment(t *testing.T) {
+	none := shell.Environment{Inherit: "none", IncludeOnly: []string{"TMP"}, Set: map[string]string{"TMP": "/set"}}
+	inherited := []string{"TMPDIR=/own", "TMP=/other", "TEMP=", "HOME=/home/x", "TOKEN=t"}
+	require.Equal(t, []string{"TMP=/set", "TMPDIR=/own"}, none.ApplyToWorker(inherited))
+	require.Equal(t, []string{"TMP=/set"}, none.Apply(none.ApplyToWorker(inherited), false))
 }
