@@ -433,12 +433,4 @@ func isRoot() bool { return os.Geteuid() == 0 }
 
 // noPidLimit reports whether root's processes are not limited, because the kernel
 // has no limit per pid namespace.
-func noPidLimit() bool {
-	var name unix.Utsname
-	if !isRoot() || unix.Uname(&name) != nil {
-		return false
-	}
-	var major, minor int
-	fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
-	return major < 6 || major == 6 && minor < 14
-}
+func noPidLimit() bool { return isRoot() && !sandbox.Probe().PidLimit }

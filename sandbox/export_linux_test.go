@@ -39,3 +39,6 @@ func (p Plan) Holding(processes int) Plan {
 	p.Processes = processes
 	return p.seal()
 }
+
+// LimitNamespaces is what the first process does in its own /proc.
+var LimitNamespaces = limitNamespaces

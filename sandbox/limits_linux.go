@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 
@@ -25,12 +26,31 @@ func setLimits(plan Plan) {
 	}
 }
 
-// limitNamespaces sets the limits of the namespaces themselves, through the new
-// /proc while it is still writable. Since Linux 6.14, process ids are limited per
-// pid namespace, which limits root too.
-func limitNamespaces(plan Plan) {
-	os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
-	os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(plan.Processes)), 0)
+// limitNamespaces sets the limits of the namespaces themselves, through their /proc,
+// mounted at proc, while it is still writable.
+func limitNamespaces(proc, release string, plan Plan) {
+	os.WriteFile(proc+"/sys/user/max_user_namespaces", []byte("0"), 0)
+	if limitsPids(release) {
+		os.WriteFile(proc+"/sys/kernel/pid_max", []byte(strconv.Itoa(plan.Processes)), 0)
+	}
 	// When memory runs out, the kernel kills the sandbox first.
-	os.WriteFile("/proc/self/oom_score_adj", []byte("300"), 0)
+	os.WriteFile(proc+"/self/oom_score_adj", []byte("300"), 0)
+}
+
+// limitsPids reports whether pid_max belongs to each pid namespace, and so limits root
+// in a sandbox too. Before Linux 6.14 (merge kernel-6.14-rc1.pid), it is the machine's,
+// and root could write it from a sandbox. Only the version tells them apart.
+func limitsPids(release string) bool {
+	var major, minor int
+	fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return major > 6 || major == 6 && minor >= 14
+}
+
+// kernelRelease returns the release of the kernel, such as "6.12.9-1".
+func kernelRelease() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }

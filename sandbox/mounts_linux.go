@@ -198,7 +198,7 @@ func attachProc(proc int, plan Plan) error {
 	if err := unix.MoveMount(proc, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	limitNamespaces(plan)
+	limitNamespaces("/proc", kernelRelease(), plan)
 	return makeReadOnly("/proc")
 }
 

@@ -22,7 +22,7 @@ type Plan struct {
 	ABI int `json:"landlock_abi"`
 
 	// Processes is the limit of processes and threads inside. Root is limited
-	// since Linux 6.14. It is 0, no limit, without namespaces.
+	// only at level full, since Linux 6.14. It is 0, no limit, without namespaces.
 	Processes int `json:"processes,omitempty"`
 
 	// Unenforced lists, in words for a person, what the profile asks for and
@@ -292,6 +292,9 @@ func unenforced(plan Plan, s System) []string {
 			add("no second layer of file and signal rules below the namespaces: landlock: %s", s.Landlock.Why)
 		} else if plan.ABI < abiScope {
 			add("commands can signal the worker that started them: landlock ABI %d has no signal scope", plan.ABI)
+		}
+		if s.Root && (!s.PidLimit || plan.Level == Bwrap) {
+			add("the number of root's processes is not limited: that takes level full and Linux 6.14")
 		}
 		return list
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // Probe returns what this kernel and this user can enforce. It tries features
-// instead of checking versions, once per process, which takes some milliseconds.
+// instead of checking versions, except for PidLimit, once per process, which takes
+// some milliseconds.
 func Probe() System { return probed() }
 
 // Guess returns what Probe most likely would, without starting a process: it
@@ -20,6 +21,7 @@ func Probe() System { return probed() }
 // has run, and the caller should use Probe.
 func Guess() System {
 	s := System{OS: "linux", Root: os.Geteuid() == 0}
+	s.PidLimit = limitsPids(kernelRelease())
 	s.Seccomp = supported(probeSeccomp())
 	abi, err := landlockABI()
 	s.ABI, s.Landlock = abi, supported(landlockError(err))

@@ -107,6 +107,7 @@ type System struct {
 	Seccomp    Support `json:"seccomp"`      // system call filters
 	Landlock   Support `json:"landlock"`     // Landlock, of any ABI
 	ABI        int     `json:"landlock_abi"` // Landlock's ABI, 0 without
+	PidLimit   bool    `json:"pid_limit"`    // each pid namespace can limit its processes (Linux 6.14)
 }
 
 // Level returns the best level that this system can enforce.
