@@ -59,6 +59,8 @@ type Host struct {
 	Display string
 	Screen  string // abstract
 
+	Terminal string // of another session of the user
+
 	got chan string // what the sockets received
 }
 
@@ -82,6 +84,7 @@ func newHost(t *testing.T) *Host {
 	// error means that it existed and is not ours.
 	_ = os.Chmod(filepath.Dir(display), 0o777|os.ModeSticky)
 	t.Cleanup(func() { os.Remove(filepath.Dir(display)) }) // if it is empty
+	_, h.Terminal = openTerminal(t)
 	h.startVictim(t)
 	h.share(t)
 	h.listen(t)
@@ -344,6 +347,7 @@ func (f *fixture) variables() map[string]string {
 		"TCP": f.TCP, "UDP": f.UDP, "STREAM": f.Stream, "DGRAM": f.Dgram, "ABSTRACT": f.Name,
 		"SHM": strconv.Itoa(f.Shm), "SEM": strconv.Itoa(f.Sem), "MSG": strconv.Itoa(f.Msg), "QUEUE": f.Queue,
 		"BUS": f.Bus, "AGENT": f.Agent, "RUNTIME": f.Runtime, "DISPLAY": f.Display, "SCREEN": f.Screen,
+		"TERMINAL": f.Terminal,
 	}
 }
 

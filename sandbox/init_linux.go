@@ -438,7 +438,7 @@ func confine(cfg initConfig) error {
 	}
 	if plan.ABI > 0 {
 		// This opens the roots, so it comes before dropping capabilities.
-		if err := domain(plan, listFolder).enter(); err != nil {
+		if err := domain(plan, cfg.Self, listFolder).enter(); err != nil {
 			return step("restricting file access", err)
 		}
 	}

@@ -55,15 +55,17 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// devices are the device files that a command may write at every level, and
-// folders of them.
-var devices = []string{
-	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
-}
+// devices are the device files that a command may write at every level.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// domain returns the Landlock domain of plan. List returns the names in a folder,
-// or none if it cannot be read.
-func domain(plan Plan, list func(dir string) []string) landlockDomain {
+// terminals are for opening new terminals. At level landlock, the user's other
+// terminals are among them, so that only a worker, which opens terminals for its
+// commands, may use them.
+var terminals = []string{"/dev/ptmx", "/dev/pts"}
+
+// domain returns the Landlock domain of a process of plan, which may be a worker. List
+// returns the names in a folder, or none if it cannot be read.
+func domain(plan Plan, worker bool, list func(dir string) []string) landlockDomain {
 	abi := plan.ABI
 	handled := uint64(writeTreeRights | makeDeviceRights)
 	if plan.Level == Landlock {
@@ -82,6 +84,10 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 		handled |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	}
 	d := landlockDomain{fs: handled}
+	devices := devices
+	if worker || plan.Level != Landlock {
+		devices = slices.Concat(devices, terminals)
+	}
 	for _, dev := range devices {
 		d.rules = append(d.rules, landlockRule{dev, deviceRights & handled, true})
 	}
@@ -105,18 +111,6 @@ func domain(plan Plan, list func(dir string) []string) landlockDomain {
 	if abi >= abiScope {
 		d.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	return d
-}
-
-// withoutReading returns d without its restrictions on reading.
-func (d landlockDomain) withoutReading() landlockDomain {
-	const reading = readRights | readFolder
-	d.fs &^= reading
-	d.rules = slices.Clone(d.rules)
-	for i := range d.rules {
-		d.rules[i].rights &^= reading
-	}
-	d.rules = slices.DeleteFunc(d.rules, func(r landlockRule) bool { return r.rights == 0 })
 	return d
 }
 

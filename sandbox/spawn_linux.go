@@ -51,13 +51,12 @@ func NewSpawner(p Plan) (*Spawner, error) {
 		if seen.Profile.WritableRoots, err = realRoots(p.Profile.WritableRoots); err != nil {
 			return nil, err
 		}
-		d := domain(seen, listFolder)
 		if current != nil && current.Level == Landlock {
-			// This whole process is restricted in reading already, and may not
-			// even list the folders that contain hidden paths.
-			d = d.withoutReading()
+			// This whole process cannot read them already, and may not even list
+			// the folders that contain them.
+			seen.Profile.Hidden, seen.Profile.Paths.Denied = nil, nil
 		}
-		if s.ruleset, err = d.ruleset(); err != nil {
+		if s.ruleset, err = domain(seen, false, listFolder).ruleset(); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,31 @@ func init() {
 		if exit, ok := err.(*exec.ExitError); ok {
 			return syscall.Errno(exit.ExitCode())
 		}
+		return err
+	}
+	// terminal starts a shell with a terminal that this process has opened.
+	ops["terminal"] = func([]string) error {
+		plan, _ := sandbox.Current()
+		s, err := sandbox.NewSpawner(plan)
+		if err != nil {
+			return err
+		}
+		ours, theirs, err := pty.Open()
+		if err != nil {
+			return err
+		}
+		cmd := exec.Command("/bin/sh", "-c", "(: > $(tty)) 2> /dev/null && echo opened; echo in use > /dev/tty")
+		cmd.Stdin, cmd.Stdout = theirs, os.Stdout
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if err := s.Start(cmd); err != nil {
+			return err
+		}
+		if err := cmd.Wait(); err != nil {
+			return err
+		}
+		text := make([]byte, 100)
+		n, err := ours.Read(text)
+		fmt.Print(string(text[:n]))
 		return err
 	}
 	// reach tries to reach its parent in every way, and says how each ended.
@@ -240,4 +266,23 @@ func TestSpawnerOfAnUnconfinedPlan(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "op", "socket", fmt.Sprint(unix.AF_UNIX), fmt.Sprint(unix.SOCK_STREAM), "0")
 	require.NoError(t, s.Start(cmd))
 	require.NoError(t, cmd.Wait())
+}
+
+// TestTerminalOfWorker checks that a command has the terminal that its worker opened
+// for it, also where it cannot open one itself.
+func TestTerminalOfWorker(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, level sandbox.Level) {
+		root := t.TempDir()
+		cmd := at(t, level, workspace(root)).Command("", "op", "terminal")
+		cmd.Dir, cmd.Env = root, []string{"PATH=/usr/bin:/bin"}
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		require.NoError(t, cmd.Run(), stderr.String())
+		want := "opened\nin use\r\n"
+		if level == sandbox.Landlock {
+			want = "in use\r\n"
+		}
+		require.Equal(t, want, out.String())
+	})
 }
