@@ -202,10 +202,24 @@ func StringArray(list []string) json.RawMessage {
 	return Array(elements)
 }
 
-// appendLine appends v to b, without the line breaks of pretty-printed JSON.
-// It appends null when v has line breaks and is not valid.
+// Line returns v on one line: v itself, or if it has line breaks a copy without the white
+// space between tokens. A carriage return counts as one, because some readers of lines
+// end a line there. v must be valid; if it has line breaks and is not, Line returns null.
+//
+// U+2028 and U+2029 stay. They occur in strings only, so what follows them in a reader
+// that ends lines there is never JSON.
+func Line(v json.RawMessage) json.RawMessage {
+	if !hasBreak(v) {
+		return v
+	}
+	return appendLine(nil, v)
+}
+
+func hasBreak(v []byte) bool { return bytes.IndexByte(v, '\n') >= 0 || bytes.IndexByte(v, '\r') >= 0 }
+
+// appendLine appends [Line] of v to b.
 func appendLine(b []byte, v json.RawMessage) []byte {
-	if !bytes.ContainsAny(v, "\r\n") {
+	if !hasBreak(v) {
 		return append(b, v...)
 	}
 	buf := bytes.NewBuffer(b)

@@ -123,13 +123,7 @@ func (r *Request) Fail(err error) error {
 
 // answer writes the answer to the request with this id: its result or error.
 func (c *conn) answer(id json.RawMessage, member string, value json.RawMessage) error {
-	if bytes.IndexByte(value, '\n') >= 0 {
-		var line bytes.Buffer
-		if err := json.Compact(&line, value); err != nil {
-			return err
-		}
-		value = line.Bytes()
-	}
+	value = rawjson.Line(value)
 	c.answering(IDKey(id))
 	defer c.answered()
 	buf := lineBuffers.Get().(*[]byte)
