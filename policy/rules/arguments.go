@@ -42,11 +42,18 @@ func members(raw json.RawMessage) (map[string][]json.RawMessage, error) {
 	return out, err
 }
 
-// fitsMember reports whether the values of one name match: with one, if any value
-// does, as for restricting rules; otherwise if all do, as for an allow.
-func (p argPattern) fitsMember(values []json.RawMessage, one bool) bool {
-	if len(values) == 0 {
+// fitsMember reports whether the values of a name match: with one, if any value
+// does, as for restricting rules; otherwise if all do, as for an allow. The name in
+// another case counts too, because many servers ignore case.
+func (p argPattern) fitsMember(all map[string][]json.RawMessage, name string, one bool) bool {
+	values := all[name]
+	if len(values) == 0 && !one {
 		return false
+	}
+	for other, more := range all {
+		if other != name && strings.EqualFold(other, name) {
+			values = append(slices.Clip(values), more...)
+		}
 	}
 	if one {
 		return slices.ContainsFunc(values, func(v json.RawMessage) bool { return p.fits(v, one) })
@@ -61,7 +68,7 @@ func (p argPattern) fits(raw json.RawMessage, one bool) bool {
 			return false
 		}
 		for name, pattern := range p.object {
-			if !pattern.fitsMember(values[name], one) {
+			if !pattern.fitsMember(values, name, one) {
 				return false
 			}
 		}

@@ -331,7 +331,7 @@ func (t toolRule) fits(args json.RawMessage) bool {
 		return t.decision > Allow
 	}
 	for name, pattern := range t.args {
-		if !pattern.fitsMember(values[name], t.decision > Allow) {
+		if !pattern.fitsMember(values, name, t.decision > Allow) {
 			return false
 		}
 	}
