@@ -120,7 +120,7 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // isError reports whether the tool result res has isError set.
 func isError(res json.RawMessage) (bool, error) {
-	if !bytes.Contains(res, []byte(`"isError"`)) {
+	if !rawjson.Mentions(res, "isError") {
 		return false, nil // the common case, without parsing
 	}
 	o, err := rawjson.Parse(res)

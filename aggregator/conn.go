@@ -92,6 +92,19 @@ func (m envelope) answer() (json.RawMessage, error) {
 	return m.Result, nil
 }
 
+// parseEnvelope returns the message b, as slices of b.
+func parseEnvelope(b []byte) (envelope, error) {
+	members, err := rawjson.Members(b, rawjson.DefaultDepth, nil)
+	if err != nil {
+		return envelope{}, err
+	}
+	m, ok := envelopeOf(members)
+	if !ok {
+		return envelope{}, errors.New("method is not a string")
+	}
+	return m, nil
+}
+
 // envelopeOf returns the message with these members, as slices of the line.
 // ok is false for what is no message.
 func envelopeOf(members []rawjson.Member) (m envelope, ok bool) {
@@ -263,7 +276,7 @@ func (c *stdioLink) onBadAnswer(bad *stdio.LineError) {
 // rpcErrorOf reads an error, which may be incomplete.
 func rpcErrorOf(raw json.RawMessage) *RPCError {
 	e := &RPCError{}
-	if json.Unmarshal(raw, e) == nil && e.Message != "" {
+	if rawjson.Unmarshal(raw, e) == nil && e.Message != "" {
 		return e
 	}
 	o, _ := rawjson.Parse(raw)

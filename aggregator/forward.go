@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,7 +183,7 @@ func (s *Downstreams) send(ctx context.Context, d *Downstream, r *request) (json
 // withoutStatelessFields removes from a complete result the top-level fields that
 // only the stateless protocol defines.
 func withoutStatelessFields(res json.RawMessage) json.RawMessage {
-	if !bytes.Contains(res, []byte(`"resultType"`)) {
+	if !rawjson.Mentions(res, "resultType") {
 		return res
 	}
 	o, err := rawjson.Parse(res)

@@ -443,8 +443,7 @@ func (l *httpLink) refusal(resp *http.Response) error {
 		return errSessionGone
 	}
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
-		var m envelope
-		if json.Unmarshal(b, &m) == nil && m.Error != nil {
+		if m, err := parseEnvelope(b); err == nil && m.Error != nil {
 			return m.Error
 		}
 	}
@@ -471,8 +470,8 @@ func (l *httpLink) answer(ctx context.Context, resp *http.Response, id string, r
 		if len(b) > maxMessage {
 			return nil, fmt.Errorf("the answer is longer than %d bytes", maxMessage)
 		}
-		var m envelope
-		if err := json.Unmarshal(b, &m); err != nil {
+		m, err := parseEnvelope(b)
+		if err != nil {
 			return nil, fmt.Errorf("the answer is no JSON-RPC message: %w", err)
 		}
 		return m.answer()
@@ -545,8 +544,8 @@ func (l *httpLink) untilAnswer(events *sse.Reader, id string, r *request) (envel
 		if err != nil {
 			return envelope{}, err
 		}
-		var m envelope
-		if err := json.Unmarshal(ev.Data, &m); err != nil {
+		m, err := parseEnvelope(ev.Data)
+		if err != nil {
 			if len(bytes.TrimSpace(ev.Data)) > 0 {
 				text := string(ev.Data[:min(len(ev.Data), 200)])
 				l.session.onInvalidLine(&stdio.LineError{Msg: err.Error(), Text: text})

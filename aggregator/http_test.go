@@ -19,6 +19,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
+	"toolgate/policy"
 )
 
 // A web is an HTTP server that answers with any bytes, valid or not.
@@ -98,6 +99,73 @@ func TestHTTPSessionBased(t *testing.T) {
 	s.Close()
 	require.Contains(t, w.log(), "POST tools/call session=s1 version=2025-11-25 method= name=")
 	require.Contains(t, w.log(), "DELETE  session=s1", "the session is ended")
+}
+
+// TestMessagesInAnotherCase: over HTTP as over stdio, names are those of the protocol, and
+// nothing takes their place.
+func TestMessagesInAnotherCase(t *testing.T) {
+	ok := text("ok")
+	for _, tt := range []struct{ name, body, want string }{
+		{"beside the result", `{"jsonrpc":"2.0","id":%[1]s,"result":` + ok + `,"Result":{},"RESULT":{},"ID":7,"Error":{"code":1,"message":"x"}}`, ok},
+		{"in place of it", `{"jsonrpc":"2.0","id":%[1]s,"Result":` + ok + `}`, ""},
+		{"in an error", `{"jsonrpc":"2.0","id":%[1]s,"error":{"code":-1,"Code":-2,"message":"real","Message":"other"}}`, "real"},
+	} {
+		for _, kind := range []string{"application/json", "text/event-stream", "stdio"} {
+			t.Run(tt.name+"/"+kind, func(t *testing.T) {
+				w := newWeb(t, func(w http.ResponseWriter, r *http.Request, m message) {
+					if sessionBased(w, r, m, "s1") {
+						return
+					}
+					w.Header().Set("Content-Type", kind)
+					if kind == "text/event-stream" {
+						io.WriteString(w, "data: ")
+					}
+					fmt.Fprintf(w, tt.body+"\n\n", m.ID)
+				})
+				one := webSpec(w)
+				if kind == "stdio" {
+					f := &fake{script: script{"tools/call": func(p *peer, m message) error {
+						p.line(tt.body, m.ID)
+						return nil
+					}}}
+					one = spec("web", f.launch)
+				}
+				s := set(t, one)
+				defer s.Close()
+				got, err := call(t.Context(), s, "web", "echo", `{}`)
+				if err != nil {
+					got = err.Error()
+				}
+				if tt.want == "" {
+					require.ErrorContains(t, err, "not a JSON object")
+				} else {
+					require.Equal(t, tt.want, got)
+				}
+				if rpc, is := errors.AsType[*aggregator.RPCError](err); is {
+					require.EqualValues(t, -1, rpc.Code)
+				}
+			})
+		}
+	}
+}
+
+// TestEscapedIsError: a name that is written with escapes is the same name.
+func TestEscapedIsError(t *testing.T) {
+	for result, want := range map[string]bool{
+		`{"content":[],"isError":true}`:                      true,
+		`{"content":[],"is\u0045rror":true}`:                 true,
+		`{"content":[],"IsError":true}`:                      false,
+		`{"content":[],"isError":false,"ISERROR":true}`:      false,
+		`{"content":[{"type":"text","text":"\u001b"}]}`:      false,
+		`{"content":[{"type":"text","text":"\"isError\""}]}`: false,
+	} {
+		f := &fake{script: script{"tools/call": func(p *peer, m message) error { p.result(m, result); return nil }}}
+		s := set(t, spec("raw", f.launch))
+		out, err := s.Run(t.Context(), gate.Call{Action: policy.Action{Server: "raw", Tool: "echo"}}, policy.Profile{})
+		require.NoError(t, err)
+		require.Equal(t, want, out.IsError, result)
+		s.Close()
+	}
 }
 
 func TestHTTPStateless(t *testing.T) {

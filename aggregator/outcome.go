@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,11 +49,11 @@ func outcome(res json.RawMessage) (out gate.Outcome, session string, err error) 
 	var r struct {
 		IsError bool `json:"isError"`
 	}
-	if err := json.Unmarshal(res, &r); err != nil {
+	if err := rawjson.Unmarshal(res, &r); err != nil {
 		return out, "", fmt.Errorf("the backend's answer is not a tool result: %w", err)
 	}
 	out = gate.Outcome{Result: res, IsError: r.IsError}
-	if !bytes.Contains(res, []byte(policy.DeniedKey)) && !bytes.Contains(res, []byte(policy.SessionKey)) {
+	if !rawjson.Mentions(res, policy.DeniedKey) && !rawjson.Mentions(res, policy.SessionKey) {
 		return out, "", nil
 	}
 	all, err := rawjson.Parse(res)

@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -190,7 +189,7 @@ func (d *Downstream) addTask(r *request, t *Tool) (awaited bool, err error) {
 // with our id for it. A task that is hidden from the client gets no id. If the
 // result announces no task, it is returned unchanged with a nil task.
 func (d *Downstream) created(t *Tool, r *request, res json.RawMessage, hidden bool) (json.RawMessage, *task) {
-	if !bytes.Contains(res, []byte(`"taskId"`)) {
+	if !rawjson.Mentions(res, "taskId") {
 		return res, nil
 	}
 	o, err := rawjson.Parse(res)
@@ -256,7 +255,7 @@ func (d *Downstream) awaitTask(ctx context.Context, k *task, call *request) (jso
 
 // relatedAs returns res with id as the related task in its _meta; "" removes it.
 func relatedAs(res json.RawMessage, id string) json.RawMessage {
-	if !bytes.Contains(res, []byte(metaRelated)) {
+	if !rawjson.Mentions(res, metaRelated) {
 		return res
 	}
 	o, err := rawjson.Parse(res)
@@ -279,7 +278,7 @@ func relatedAs(res json.RawMessage, id string) json.RawMessage {
 // relatedTo returns the id of the related task in the _meta of a message, "" when
 // there is none.
 func relatedTo(params json.RawMessage) string {
-	if !bytes.Contains(params, []byte(metaRelated)) {
+	if !rawjson.Mentions(params, metaRelated) {
 		return ""
 	}
 	o, _ := rawjson.Parse(params)

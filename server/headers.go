@@ -23,6 +23,11 @@ import (
 // checkParamHeaders returns what is wrong with the headers that repeat
 // arguments of a tools/call, "" when they agree with the body.
 func (s *Server) checkParamHeaders(h http.Header, req *jsonrpc.Request) string {
+	for _, name := range []string{headerVersion, "Mcp-Method", "Mcp-Name"} {
+		if len(h.Values(name)) > 1 { // a proxy may go by another than we do
+			return fmt.Sprintf("header mismatch: %s must be given once", name)
+		}
+	}
 	if req == nil || s.opts.Downstreams == nil {
 		return ""
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -11,6 +14,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/gate"
+	"toolgate/internal/rawjson"
 	"toolgate/policy"
 	"toolgate/server"
 	"toolgate/tools"
@@ -58,6 +62,53 @@ func TestNamesInAnotherCaseAreUnknown(t *testing.T) {
 			web(t, server.EndpointOptions{}, back, func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
 				check(t, c.initialize().post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%s}}`, tt.params).next().Raw)
 			})
+		})
+	}
+}
+
+// TestAHeaderGivenTwiceIsRefused: whichever of its values agrees with the body.
+func TestAHeaderGivenTwiceIsRefused(t *testing.T) {
+	web(t, server.EndpointOptions{}, noCall(t), func(t *testing.T, c *webClient, _ *aggregator.Downstreams) {
+		const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{"path":"a"},"_meta":{` + modernCaps + `}}}`
+		for header, other := range map[string]string{"Mcp-Name": "change", "Mcp-Method": "ping", "Mcp-Protocol-Version": "2025-11-25"} {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", strings.NewReader(body))
+			for k, v := range map[string]string{
+				"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+				"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "look",
+			} {
+				r.Header.Set(k, v)
+			}
+			r.Header.Add(header, other)
+			w := httptest.NewRecorder()
+			c.e.ServeHTTP(w, r)
+			require.Equal(t, http.StatusBadRequest, w.Code, header)
+			require.Contains(t, w.Body.String(), header+" must be given once")
+		}
+	})
+}
+
+// TestResultTypeIsThereOnce: also if the server writes the name with escapes, a stateless
+// client's result gets no second one.
+func TestResultTypeIsThereOnce(t *testing.T) {
+	for _, result := range []string{
+		`{"messages":[],"result\u0054ype":"complete"}`,
+		`{"messages":[],"resultType":"complete"}`,
+		`{"messages":[],"ResultType":"complete"}`,
+	} {
+		back := func(write func(string, ...any), m line) {
+			if !legacyBack(write, m) && m.Method == "prompts/get" {
+				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+			}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			f := newFront(t, policy.ApproveAlways, back)
+			defer f.close()
+			f.send(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"mcp__raw__ask_me","_meta":{%s}}}`, modernCaps)
+			got := f.next()
+			require.NoError(t, rawjson.Unique(got.Result), got.Raw)
+			o, err := rawjson.Parse(got.Result)
+			require.NoError(t, err)
+			require.Equal(t, "complete", o.Text("resultType"))
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 func complete(result json.RawMessage, info json.RawMessage) (json.RawMessage, error) {
 	var own rawjson.Object
 	// Most results have neither, and are not parsed.
-	if bytes.Contains(result, []byte(`"resultType"`)) || bytes.Contains(result, []byte(`"_meta"`)) {
+	if rawjson.Mentions(result, "resultType") || rawjson.Mentions(result, "_meta") {
 		var err error
 		if own, err = rawjson.Parse(result); err != nil {
 			return nil, err

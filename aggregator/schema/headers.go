@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ type HeaderParam struct {
 // definitions for which any x-mcp-header value violates these constraints"
 // (specification 2026-07-28, transports).
 func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
-	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
+	if !rawjson.Mentions(schema, "x-mcp-header") {
 		return nil, nil
 	}
 	var found []HeaderParam

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"toolgate/internal/audit"
+	"toolgate/internal/rawjson"
 )
 
 const (
@@ -63,7 +64,7 @@ func textOf(result json.RawMessage) string {
 			Data string `json:"data"`
 		} `json:"content"`
 	}
-	if json.Unmarshal(result, &r) != nil {
+	if rawjson.Unmarshal(result, &r) != nil {
 		return ""
 	}
 	var b strings.Builder

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -145,6 +146,14 @@ func Text(v json.RawMessage) string {
 		return ""
 	}
 	return s
+}
+
+// Mentions reports whether the JSON value b may have a member with this name, at any
+// depth. It is quick: what it reports may also be text.
+func Mentions(b []byte, name string) bool {
+	// A name may have escaped letters and slashes.
+	return bytes.Contains(b, []byte(name)) || bytes.Contains(b, []byte(`\u00`)) ||
+		strings.Contains(name, "/") && bytes.Contains(b, []byte(`\/`))
 }
 
 // Kind returns the first byte of v after white space, which tells its type:
