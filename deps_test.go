@@ -25,6 +25,8 @@ var mayImport = map[string][]string{
 	"internal/programs":   {},
 	"internal/ignore":     {},
 
+	"internal/printable": {},
+
 	"internal/hostname": {"golang.org/x/net/idna"},
 
 	"policy/shell":  {"internal/lazyregexp", "mvdan.cc/sh/v3"},
@@ -41,7 +43,7 @@ var mayImport = map[string][]string{
 		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
 
-	"internal/oauth":           {"internal/atomicfile", "internal/filelock", goSDK},
+	"internal/oauth":           {"internal/atomicfile", "internal/filelock", "internal/printable", goSDK},
 	"internal/oauth/oauthtest": {},
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
 	"internal/httpauth":        {"internal/atomicfile", goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
@@ -50,7 +52,7 @@ var mayImport = map[string][]string{
 		"internal/lazyregexp", "internal/config",
 		"github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson", "go.yaml.in/yaml/v3",
 	},
-	"internal/audit":           {"internal/filelock", "internal/gate", "internal/lazyregexp", "policy"},
+	"internal/audit":           {"internal/filelock", "internal/gate", "internal/lazyregexp", "internal/printable", "policy"},
 	"internal/audit/metrics":   {"internal/gate"},
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},
 	"internal/approvals":       {"internal/atomicfile", "internal/gate", "policy"},
@@ -65,7 +67,7 @@ var mayImport = map[string][]string{
 		"policy", "sandbox", goSDK,
 	},
 	"server": {
-		"aggregator", "aggregator/schema", "internal/gate", "internal/rawjson", "internal/stdio", "policy", "tools", goSDK,
+		"aggregator", "aggregator/schema", "internal/gate", "internal/printable", "internal/rawjson", "internal/stdio", "policy", "tools", goSDK,
 	},
 
 	"internal/app": {
@@ -78,7 +80,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools",
 		"internal/app", "internal/approvals", "internal/atomicfile", "internal/audit", "internal/clients", "internal/config",
-		"internal/console", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/programs",
+		"internal/console", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/printable", "internal/programs",
 		goSDK, "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/rogpeppe/go-internal/diff", "github.com/pelletier/go-toml/v2",
 	},
 	"toolgate": {"internal/cli", "sandbox"},

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/printable"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -234,20 +235,7 @@ func quoteWord(w string) string {
 
 // visible makes control and direction characters visible, so that nothing in
 // a command can hide another part of it from the person who reads it.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < ' ':
-			return '␀' + r
-		case r == 0x7f, r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e,
-			r >= 0x2060 && r <= 0x2069, r == 0xfeff:
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
+func visible(s string) string { return printable.Text(s) }
 
 // clip shortens s to about n bytes and says so. Both ends are kept: what is
 // hidden must not be what matters most.

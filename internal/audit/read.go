@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"toolgate/internal/gate"
+	"toolgate/internal/printable"
 	"toolgate/policy"
 )
 
@@ -210,7 +211,7 @@ func (e Entry) String() string {
 	if ev.Error != "" {
 		parts = append(parts, "- "+ev.Error)
 	}
-	return printable(strings.Join(parts, "  "))
+	return printable.Line(strings.Join(parts, "  "))
 }
 
 // Subject returns a short description of the call. It contains text from a model, so the
@@ -237,25 +238,4 @@ func shortDuration(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(100 * time.Millisecond).String()
-}
-
-// printable escapes control characters, so that text from a model cannot control the
-// terminal.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteByte(' ')
-		case r < ' ' || r >= 0x7f && r < 0xa0, // control
-			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069, // bidirectional
-			r == 0x2028 || r == 0x2029:                               // line and paragraph separators
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,7 @@ func (p *program) callCommand() *cobra.Command {
 		Long: `Call leads one call through policy, approval, sandbox and record, as a client's
 would go, and prints the text of its result. JSON is the arguments, "-" reads
 them from stdin; without it they are {}. On a terminal you are asked where a
-client's user would be.
+client's user would be, and control characters in the text are shown as escapes.
 
 Exit codes: 0 done, 3 the tool answered with an error, 4 refused.`,
 		Example: `  toolgate call shell '{"command":["uname","-sr"]}'
@@ -63,7 +64,7 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 	}
 	defer a.Close()
 	var ask gate.AskFunc
-	if !fromStdin && isTerminal(p.stdin) && isTerminal(p.stderr) {
+	if !fromStdin && isTerminal(p.stdin) && isTerminal(p.raw.stderr) {
 		ask = p.askHere
 	}
 	if !a.Server.Has(tool) {
@@ -85,10 +86,18 @@ func (p *program) call(ctx context.Context, tool, text string, asJSON bool) erro
 	return nil
 }
 
-// printReply prints the text of a result, or the result itself.
+// printReply prints the text of a result, or the result itself. A file gets the text as it is.
 func (p *program) printReply(r server.Reply, asJSON bool) error {
+	out := p.raw.stdout
+	if isTerminal(out) {
+		out = p.stdout
+	}
 	if asJSON {
-		_, err := fmt.Fprintf(p.stdout, "%s\n", r.Result)
+		var line bytes.Buffer // a server may have sent several lines
+		if err := json.Compact(&line, r.Result); err != nil {
+			return fmt.Errorf("reading the result: %w", err)
+		}
+		_, err := fmt.Fprintf(p.stdout, "%s\n", &line)
 		return err
 	}
 	var res mcp.CallToolResult
@@ -108,7 +117,7 @@ func (p *program) printReply(r server.Reply, asJSON bool) error {
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		if _, err := io.WriteString(p.stdout, text); err != nil {
+		if _, err := io.WriteString(out, text); err != nil {
 			return err
 		}
 	}

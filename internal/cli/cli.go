@@ -12,6 +12,7 @@ import (
 
 	"toolgate/internal/app"
 	"toolgate/internal/config"
+	"toolgate/internal/printable"
 	"toolgate/sandbox"
 )
 
@@ -32,7 +33,9 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	p := &program{Options: app.Options{Stderr: stderr}, stdin: stdin, stdout: stdout, stderr: stderr}
+	raw := streams{stdout, stderr}
+	stdout, stderr = printable.Writer(stdout), printable.Writer(stderr)
+	p := &program{Options: app.Options{Stderr: stderr}, stdin: stdin, stdout: stdout, stderr: stderr, raw: raw}
 	root := p.rootCommand()
 	if len(args) > 0 && args[0] == "sandbox" {
 		root.AddCommand(p.sandboxCommand()) // a command that is to start at once waits for no others

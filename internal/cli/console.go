@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/internal/console"
+	"toolgate/internal/printable"
 )
 
 func (p *program) consoleCommand() *cobra.Command {
@@ -78,7 +79,7 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 	for _, r := range list {
 		if len(list) > 1 {
 			since := r.Started.Local().Format("15:04:05")
-			fmt.Fprintf(p.stdout, "%d  %s  since %s\n  ", r.PID, printable(r.Workspace), since)
+			fmt.Fprintf(p.stdout, "%d  %s  since %s\n  ", r.PID, printable.Line(r.Workspace), since)
 		}
 		fmt.Fprintln(p.stdout, r.link)
 	}
@@ -92,15 +93,6 @@ func (p *program) printConsoles(ctx context.Context, which string, open bool) er
 }
 
 var errNoConsole = errors.New("no toolgate with a console runs")
-
-// printable quotes a folder name that could control the terminal.
-func printable(s string) string {
-	q := strconv.Quote(s)
-	if q[1:len(q)-1] == s {
-		return s
-	}
-	return q
-}
 
 // openLink opens a link in the user's browser.
 func (p *program) openLink(link string) error {

@@ -17,6 +17,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/internal/app"
 	"toolgate/internal/gate"
+	"toolgate/internal/printable"
 	"toolgate/policy"
 	"toolgate/policy/rules"
 	"toolgate/sandbox"
@@ -151,7 +152,9 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 }
 
 func (p *program) printDiagnosis(d diagnosis) {
-	out := func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
+	out := func(format string, args ...any) {
+		fmt.Fprintln(p.stdout, printable.Line(fmt.Sprintf(format, args...)))
+	}
 	out("toolgate %s", d.Version)
 	out("")
 	level := d.Level.String()

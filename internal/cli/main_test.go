@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
-	testscript.Main(m, map[string]func(){"toolgate": runProgram, "toolgate-none": unconfinedMain, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer})
+	testscript.Main(m, map[string]func(){"toolgate": runProgram, "toolgate-none": unconfinedMain, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer, escapingPeer: runEscapingPeer})
 }
 
 // unconfinedMain is the program where nothing can be confined, as on macOS and

@@ -22,6 +22,7 @@ import (
 	"toolgate/internal/clients"
 	"toolgate/internal/config"
 	"toolgate/internal/oauth"
+	"toolgate/internal/printable"
 	"toolgate/policy"
 )
 
@@ -241,7 +242,7 @@ func (p *program) mcpList() *cobra.Command {
 				}
 				network := yesNo(s.Network || s.URL != "" || s.Sandbox == "none")
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, state, cmp.Or(s.Sandbox, "-"), network,
-					cmp.Or(s.Auth, "-"), yesNo(s.Trusted), s.Approval, where)
+					cmp.Or(s.Auth, "-"), yesNo(s.Trusted), s.Approval, printable.Line(where))
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -500,7 +501,7 @@ func (p *program) probeServers(ctx context.Context, names []string) {
 	}
 	defer a.Close()
 	for _, st := range a.Downstreams.Check(ctx) {
-		fmt.Fprintf(p.stderr, "toolgate: %s\n", probeResult(st))
+		fmt.Fprintf(p.stderr, "toolgate: %s\n", printable.Line(probeResult(st)))
 	}
 }
 

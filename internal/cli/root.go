@@ -16,10 +16,13 @@ import (
 type program struct {
 	app.Options
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr io.Writer // for text, whoever wrote it: see [printable.Writer]
+	raw            streams   // for what must arrive as it is
 	http           app.HTTPOptions
 	started        bool // a command has begun
 }
+
+type streams struct{ stdout, stderr io.Writer }
 
 // command returns the command line with all commands.
 func (p *program) command() *cobra.Command {

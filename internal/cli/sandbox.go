@@ -68,7 +68,7 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 	cmd := plan.Command(argv...)
 	cmd.Dir = s.Policy.Workspace
 	cmd.Env = s.Environ
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.raw.stdout, p.raw.stderr
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {
 		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)
 	}

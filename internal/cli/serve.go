@@ -39,7 +39,7 @@ func (p *program) serve(ctx context.Context) error {
 	if p.http.Addr != "" {
 		return p.ServeHTTP(ctx, p.http)
 	}
-	return p.ServeStdio(ctx, p.stdin, p.stdout)
+	return p.ServeStdio(ctx, p.stdin, p.raw.stdout)
 }
 
 // httpFlags registers the flags of h.

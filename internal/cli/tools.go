@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"toolgate/internal/printable"
 )
 
 func (p *program) toolsCommand() *cobra.Command {
@@ -29,7 +31,7 @@ func (p *program) toolsCommand() *cobra.Command {
 			if !asJSON {
 				for _, t := range list {
 					first, _, _ := strings.Cut(t.Description, "\n")
-					fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, first)
+					fmt.Fprintf(p.stdout, "%-16s %s\n", t.Name, printable.Line(first))
 				}
 				return nil
 			}

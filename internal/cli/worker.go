@@ -13,7 +13,7 @@ func (p *program) workerCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.RunWorker(cmd.Context(), p.stdin, p.stdout, p.stderr)
+			return app.RunWorker(cmd.Context(), p.stdin, p.raw.stdout, p.raw.stderr)
 		},
 	}
 }

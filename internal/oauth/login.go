@@ -270,7 +270,7 @@ func (c *callbackHandler) finish(q url.Values) (taken bool, err error) {
 	case iss == "" && c.named:
 		a.err = fmt.Errorf("the response lacks iss, which %s always sends", c.issuer)
 	case iss != "" && iss != c.issuer:
-		a.err = fmt.Errorf("the response comes from %q instead of %s", printable(iss), c.issuer)
+		a.err = fmt.Errorf("the response comes from %q instead of %s", shown(iss), c.issuer)
 	case q.Get("error") != "":
 		a.err = &errorResponse{Code: q.Get("error"), Description: q.Get("error_description")}
 	case a.code == "":

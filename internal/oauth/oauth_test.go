@@ -95,7 +95,7 @@ func TestLoginsThatMustFail(t *testing.T) {
 		{"the metadata is for another resource", func(as *oauthtest.Server) { as.WrongResource = "https://bank.example/mcp" }, "for another resource"},
 		{"no PKCE", func(as *oauthtest.Server) { as.NoPKCE = true }, "PKCE"},
 		{"mix-up: the response comes from another", func(as *oauthtest.Server) { as.Iss = "https://evil.example" }, `comes from "https://evil.example"`},
-		{"the person says no", func(as *oauthtest.Server) { as.Deny = true }, "access_denied: the person said no"},
+		{"the person says no", func(as *oauthtest.Server) { as.Deny = true }, `access_denied: the person\nsaid no`},
 		{"no registration", func(as *oauthtest.Server) { as.NoRegistration = true }, "set oauth = { client_id"},
 		{"the token endpoint redirects", func(as *oauthtest.Server) { as.TokenRedirect = as.URL + "/elsewhere" }, "unexpected redirect"},
 	} {

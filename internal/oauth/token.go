@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"toolgate/internal/printable"
 )
 
 // Values of token_endpoint_auth_method (RFC 7591, section 2).
@@ -26,23 +28,15 @@ type errorResponse struct {
 }
 
 func (e *errorResponse) Error() string {
-	s := "the authorization server refused: " + printable(e.Code)
+	s := "the authorization server refused: " + shown(e.Code)
 	if e.Description != "" {
-		s += ": " + printable(e.Description)
+		s += ": " + shown(e.Description)
 	}
 	return s
 }
 
-// printable replaces control characters in a server's text and truncates it.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
-	return s[:min(len(s), 300)]
-}
+// shown returns a server's text as it is shown, truncated.
+func shown(s string) string { return printable.Line(s[:min(len(s), 300)]) }
 
 // finalErrors are the codes after which retrying with the same token is pointless.
 var finalErrors = []string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target"}
@@ -107,7 +101,7 @@ func (g *Grant) requestTokens(ctx context.Context, c *http.Client, form url.Valu
 	case t.AccessToken == "":
 		return errors.New("the token response has no access_token")
 	case !strings.EqualFold(t.TokenType, "Bearer"):
-		return fmt.Errorf("unsupported token type %q; only Bearer is supported", printable(t.TokenType))
+		return fmt.Errorf("unsupported token type %q; only Bearer is supported", shown(t.TokenType))
 	case strings.ContainsFunc(t.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the access token contains characters that are invalid in a header")
 	}
