@@ -22,14 +22,16 @@ import (
 // callTool is tools/call.
 func (r *request) callTool(ctx context.Context) (json.RawMessage, error) {
 	s, name := r.conn.s, r.params.Text("name")
+	call := r.call(ctx)
+	call.Arguments = r.params.Get("arguments")
 	if !s.Has(name) {
 		s.opts.Downstreams.WaitForTool(ctx, name)
 		if !s.Has(name) {
-			return nil, unknownTool(name)
+			err := unknownTool(name)
+			s.invalid(name, call, err)
+			return nil, err
 		}
 	}
-	call := r.call(ctx)
-	call.Arguments = r.params.Get("arguments")
 	if task := r.params.Get("task"); rawjson.Kind(task) == '{' {
 		call.Task = task
 	}
@@ -62,13 +64,21 @@ type Reply struct {
 // error is an unknown tool, or ctx's.
 func (s *Server) Call(ctx context.Context, caller, tool string, args json.RawMessage,
 	ask gate.AskFunc) (Reply, error) {
-	if !s.Has(tool) {
-		return Reply{}, &UnknownToolError{Name: tool, Known: s.names()}
-	}
 	call := gate.Call{ID: rand.Text()[:12], Caller: caller, Arguments: args, Ask: ask, AskedVia: "terminal"}
 	// Those of a client have been through its transport.
-	if err := rawjson.Unique(args); err != nil && len(bytes.TrimSpace(args)) > 0 {
+	err := rawjson.Unique(args)
+	if len(bytes.TrimSpace(args)) == 0 {
+		err = nil
+	}
+	if err != nil {
 		call.Arguments = nil // a record of them would show one value
+	}
+	if !s.Has(tool) {
+		unknown := &UnknownToolError{Name: tool, Known: s.names()}
+		s.invalid(tool, call, unknown)
+		return Reply{}, unknown
+	}
+	if err != nil {
 		return s.invalid(tool, call, fmt.Errorf("arguments: %w", err)), nil
 	}
 	reply, err := s.call(ctx, tool, call)
@@ -104,7 +114,7 @@ func (s *Server) names() []string {
 // call describes the call and hands it to the gate.
 func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, error) {
 	if _, ok := s.resourceTool(tool); ok && tool != readResource {
-		return s.listNamed(tool, c.Arguments)
+		c.Run = s.list
 	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) {
 		// A hook's arguments have been through no transport.

@@ -75,7 +75,7 @@ func (s *Server) describe(tool string, args json.RawMessage) (policy.Action, err
 	}
 	if t, ok := s.resourceTool(tool); ok {
 		a, err := t.Describe(args)
-		if err != nil {
+		if err != nil || tool != readResource {
 			return a, err
 		}
 		return s.describeRead(args, a)

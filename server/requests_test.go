@@ -494,6 +494,22 @@ func TestUnknownRequestsAreRecorded(t *testing.T) {
 	}
 }
 
+// So is a call of a tool that does not exist, or that the gate answers itself.
+func TestCallsWithoutABackendAreRecorded(t *testing.T) {
+	for _, tr := range transports {
+		withClient(t, tr, requestSetup{}, func(t *testing.T, st *requestStage, ask askFunc) {
+			got, _ := ask("tools/call", "nope", `"name":"nope","arguments":{"a":1}`, "")
+			require.Contains(t, string(got.Error), "unknown tool")
+			got, _ = ask("tools/call", "list_mcp_resources", `"name":"list_mcp_resources","arguments":{}`, "")
+			require.Contains(t, string(got.Result), "raw://a")
+			got, _ = ask("tools/call", "list_mcp_resources", `"name":"list_mcp_resources","arguments":{"server":"none"}`, "")
+			require.Contains(t, string(got.Result), "unknown MCP server")
+			require.Equal(t, []string{" nope deny  invalid", " list_mcp_resources allow  ok",
+				" list_mcp_resources allow  failed"}, st.recorded())
+		})
+	}
+}
+
 // The tool that reads resources heeds the lists of tools as the request does.
 func TestTheListsOfToolsHoldForReadingResources(t *testing.T) {
 	published := func(tool string) bool { return tool != "resources/read" }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/aggregator"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -86,27 +87,23 @@ func (s *Server) describeRead(args json.RawMessage, a policy.Action) (policy.Act
 	return a, nil
 }
 
-// listNamed answers the two list tools from the catalogues.
-func (s *Server) listNamed(tool string, args json.RawMessage) (Reply, error) {
-	t, _ := s.resourceTool(tool)
-	if _, err := t.Describe(args); err != nil {
-		return errorReply(tool, err), nil
-	}
+// list is the run of the two list tools, which it answers from the catalogs.
+func (s *Server) list(_ context.Context, c gate.Call, _ policy.Profile) (gate.Outcome, error) {
 	var in listInput
-	if len(args) > 0 {
-		if err := json.Unmarshal(args, &in); err != nil {
-			return errorReply(tool, err), nil
+	if len(c.Arguments) > 0 {
+		if err := json.Unmarshal(c.Arguments, &in); err != nil {
+			return gate.Outcome{}, err
 		}
 	}
 	set := s.opts.Downstreams
 	if in.Server != "" && !slices.Contains(set.Names(), in.Server) {
-		return errorReply(tool, fmt.Errorf("unknown MCP server '%s'", in.Server)), nil
+		return gate.Outcome{}, fmt.Errorf("unknown MCP server '%s'", in.Server)
 	}
 	if in.Cursor != "" && in.Server == "" {
-		return errorReply(tool, errors.New("cursor can only be used when a server is specified")), nil
+		return gate.Outcome{}, errors.New("cursor can only be used when a server is specified")
 	}
 	key, list := "resources", set.Resources()
-	if tool == listTemplates {
+	if c.Action.Tool == listTemplates {
 		key, list = "resourceTemplates", set.Templates()
 	}
 	found := []map[string]json.RawMessage{}
@@ -127,7 +124,7 @@ func (s *Server) listNamed(tool string, args json.RawMessage) (Reply, error) {
 	}
 	text, err := marshal(all)
 	if err != nil {
-		return Reply{}, err
+		return gate.Outcome{}, err
 	}
-	return Reply{Result: resultOf(tools.Text(string(text)))}, nil
+	return gate.Outcome{Result: resultOf(tools.Text(string(text)))}, nil
 }

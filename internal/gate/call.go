@@ -64,6 +64,9 @@ type Call struct {
 	// arguments. If it is nil, such a change refuses the call.
 	Describe func(json.RawMessage) (policy.Action, error)
 
+	// Run, if set, runs the call instead of [Gate.Run]: the gate has the answer.
+	Run RunFunc
+
 	// Notes are messages of a hook for the model, added to the result.
 	Notes []string
 
@@ -215,7 +218,11 @@ func (g *Gate) approve(ctx context.Context, c Call, d policy.Decision, ev *Event
 // run runs the call in its turn: calls that only read run in parallel, others
 // one at a time.
 func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Outcome, error) {
-	if g.Run == nil {
+	run := g.Run
+	if c.Run != nil {
+		run = c.Run
+	}
+	if run == nil {
 		return Outcome{}, &RefusedError{Reason: "nothing is there to run it"}
 	}
 	done, err := g.turn(ctx, c)
@@ -225,7 +232,7 @@ func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Ou
 	defer done()
 	began := time.Now()
 	defer func() { ev.Running += time.Since(began) }()
-	return g.Run(ctx, c, f)
+	return run(ctx, c, f)
 }
 
 // widen asks whether a call that the sandbox denied may run outside it, and
@@ -269,12 +276,12 @@ type turnLock struct {
 const maxParallel = 1 << 10 // calls at once
 
 // turn waits until the call may use the workspace, and returns the function
-// that ends its turn. A call of a downstream server needs no turn: it does not
-// work on the workspace, and it may wait for a person. A call that continues a
+// that ends its turn. A call of a downstream server, or with an answer in the
+// gate, needs no turn: it does not work on the workspace, and it may wait for a person. A call that continues a
 // session needs none either: its command runs anyway, and waiting for it must
 // not block other calls.
 func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
-	if c.Action.Server != "" || c.Action.Session != "" {
+	if c.Action.Server != "" || c.Action.Session != "" || c.Run != nil {
 		return func() {}, nil
 	}
 	g.turns.once.Do(func() { g.turns.sem = semaphore.NewWeighted(maxParallel) })
