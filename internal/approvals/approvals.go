@@ -37,8 +37,12 @@ import (
 // Lifetime is how long a question stays in the queue, and how long an answer is valid.
 const Lifetime = time.Hour
 
-// maxPending limits the queue, so that a model in a loop cannot fill the disk.
-const maxPending = 200
+// The queue is limited, so that a model in a loop cannot fill the disk, and so is each caller's share of it, so that
+// it cannot keep others from asking.
+const (
+	maxPending   = 200
+	maxPerCaller = 50
+)
 
 // ErrUnknown is returned for an ID that is not in the queue.
 var ErrUnknown = errors.New("no such approval is waiting")
@@ -249,13 +253,12 @@ func (l *Queue) Decide(id string, a gate.Answer) (Entry, error) {
 
 // add queues a question; parallel is [About.Parallel].
 func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
-	waiting, err := l.entries()
+	all, err := l.entries()
 	if err != nil {
 		return Entry{}, err
 	}
-	if len(waiting) >= maxPending {
-		return Entry{}, fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`",
-			len(waiting))
+	if err := l.makeRoom(all, w); err != nil {
+		return Entry{}, err
 	}
 	e := Entry{
 		ID:      strings.ToLower(rand.Text()[:8]),
@@ -274,6 +277,33 @@ func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 		return e, err
 	}
 	return e, atomicfile.Write(l.path(e.ID, questionFile), b, 0o600)
+}
+
+// An asker is what has a share of the queue. Clients on stdio have the same name, but not the same workspace.
+type asker struct{ caller, workspace string }
+
+// makeRoom returns nil if w may be added to all the entries. If the queue is full, it removes the latest question of
+// the asker with the most, unless that has no more than w's asker would have.
+func (l *Queue) makeRoom(all []Entry, w gate.QueuedQuestion) error {
+	count := map[asker]int{}
+	most, latest := 0, ""
+	for _, e := range all {
+		by := asker{e.Caller, e.About.Workspace}
+		if count[by]++; count[by] >= most && e.Answer == "" {
+			most, latest = count[by], e.ID
+		}
+	}
+	own := count[asker{w.Caller, w.Workspace}]
+	switch {
+	case own >= maxPerCaller:
+		return fmt.Errorf("%d questions of this caller wait already; see `toolgate approvals list`", own)
+	case len(all) < maxPending:
+		return nil
+	case most <= own+1:
+		return fmt.Errorf("the approval queue is full (%d questions); see `toolgate approvals list`", len(all))
+	}
+	l.remove(latest)
+	return nil
 }
 
 // consume returns and removes the answer to a question. If several processes wait

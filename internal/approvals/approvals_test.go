@@ -3,6 +3,7 @@ package approvals_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -91,6 +92,58 @@ func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
 	require.ErrorIs(t, err, approvals.ErrUnknown)
 	_, err = l.Decide("", gate.Once)
 	require.ErrorIs(t, err, approvals.ErrUnknown)
+}
+
+// A caller that fills its share of the queue leaves the others theirs.
+func TestEachCallerHasAShareOfTheQueue(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	ask := func(caller string, n int) error {
+		q := question(fmt.Sprint(caller, n))
+		q.Caller = caller
+		_, err := l.Ask(t.Context(), q)
+		return err
+	}
+	for n := range approvals.MaxPerCaller {
+		_, ok := errors.AsType[*gate.PendingError](ask("greedy", n))
+		require.True(t, ok, n)
+	}
+	require.ErrorContains(t, ask("greedy", -1), "50 questions of this caller")
+	_, again := errors.AsType[*gate.PendingError](ask("greedy", 0))
+	require.True(t, again, "what waits already still waits")
+	_, ok := errors.AsType[*gate.PendingError](ask("modest", 0))
+	require.True(t, ok)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q := question("b")
+	q.Caller = "greedy"
+	_, err := l.AskInParallel(ctx, q)
+	require.ErrorContains(t, err, "50 questions of this caller")
+	q.Caller = "modest"
+	_, err = l.AskInParallel(ctx, q)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// When all callers together have too many, those with the most make room.
+func TestTheFullQueueIsShared(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	ask := func(caller, binding string) error {
+		q := question(binding)
+		q.Caller = caller
+		_, err := l.Ask(t.Context(), q)
+		return err
+	}
+	for n := range approvals.MaxPending {
+		_, ok := errors.AsType[*gate.PendingError](ask(fmt.Sprint(n/approvals.MaxPerCaller), fmt.Sprint(n)))
+		require.True(t, ok, n)
+	}
+	_, ok := errors.AsType[*gate.PendingError](ask("late", "late"))
+	require.True(t, ok)
+	waiting, err := l.Waiting()
+	require.NoError(t, err)
+	require.Len(t, waiting, approvals.MaxPending)
+	require.Equal(t, "late", waiting[len(waiting)-1].Caller)
 }
 
 func TestQuestionsAndAnswersExpire(t *testing.T) {

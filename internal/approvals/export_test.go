@@ -1,0 +1,6 @@
+package approvals
+
+const (
+	MaxPerCaller = maxPerCaller
+	MaxPending   = maxPending
+)
