@@ -634,6 +634,18 @@ func Key(kind string, parts ...any) string {
 	return kind + string(b)
 }
 
+// Withheld returns the permissions that no call gets, because nobody is asked
+// about them.
+func (p *Policy) Withheld() (list []Permissions) {
+	if p.Ask(SandboxQuestion, Decision{}).Verdict == Deny {
+		list = append(list, RequireEscalated)
+	}
+	if p.Ask(PermissionsQuestion, Decision{}).Verdict == Deny {
+		list = append(list, WithAdditional)
+	}
+	return list
+}
+
 // Widens reports whether a person is asked to run a call outside the sandbox after
 // the sandbox denied it. Under on-request the model has to request that.
 func (p *Policy) Widens() bool {

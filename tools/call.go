@@ -3,8 +3,8 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -38,19 +38,15 @@ func NewWithCall[In any](
 	run func(context.Context, *Call, In) (*mcp.CallToolResult, error),
 ) Tool {
 	fields := fieldsOf(reflect.TypeFor[In]())
+	// Lazily, because most processes of this binary publish no tools.
+	schema := sync.OnceValue(func() *jsonschema.Schema { return schemaFor[In](def, fields) })
+	published := func() string { return strings.Join(schema().PropertyOrder, ", ") }
 	return Tool{
-		def: def,
-		// Lazily, because most processes of this binary publish no tools.
-		schema: sync.OnceValue(func() json.RawMessage {
-			schema, err := schemaFor[In](fields)
-			if err != nil {
-				panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
-			}
-			return schema
-		}),
+		def:    def,
+		schema: sync.OnceValue(func() json.RawMessage { return encode(schema()) }),
 		describe: func(args json.RawMessage) (policy.Action, error) {
 			var in In
-			if err := decode(args, &in, fields); err != nil {
+			if err := decode(args, &in, fields, published); err != nil {
 				return policy.Action{}, err
 			}
 			a, err := describe(in)
@@ -60,7 +56,7 @@ func NewWithCall[In any](
 		},
 		run: func(ctx context.Context, call *Call, args json.RawMessage) (*mcp.CallToolResult, error) {
 			var in In
-			if err := decode(args, &in, fields); err != nil {
+			if err := decode(args, &in, fields, published); err != nil {
 				return nil, err
 			}
 			if _, err := describe(in); err != nil {

@@ -38,6 +38,11 @@ type Def struct {
 	Idempotent  bool   // the same call twice is the same as once
 	OpenWorld   bool   // reaches beyond this machine
 	Off         bool   // not offered unless [tools] enabled names it
+
+	// EditSchema, if set, changes the schema derived from the arguments. An
+	// argument that it removes is neither published nor named in errors, but
+	// accepted.
+	EditSchema func(*jsonschema.Schema)
 }
 
 // A Tool is one built-in tool. Make one with [New].
@@ -149,8 +154,9 @@ func mark(res *mcp.CallToolResult, key string, value any) {
 }
 
 // decode decodes args into in, a pointer to a struct with these fields. Unknown arguments,
-// wrong types and missing required arguments are errors. Empty args mean {}.
-func decode(args json.RawMessage, in any, fields []field) error {
+// wrong types and missing required arguments are errors, with what
+// published returns. Empty args mean {}.
+func decode(args json.RawMessage, in any, fields []field, published func() string) error {
 	trimmed := bytes.TrimSpace(args)
 	if len(trimmed) == 0 || string(trimmed) == "null" {
 		trimmed = []byte("{}")
@@ -159,9 +165,8 @@ func decode(args json.RawMessage, in any, fields []field) error {
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	known := strings.Join(names, ", ")
 	if trimmed[0] != '{' {
-		return fmt.Errorf("arguments must be a JSON object with %s", known)
+		return fmt.Errorf("arguments must be a JSON object with %s", published())
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(trimmed, &given); err != nil {
@@ -174,11 +179,11 @@ func decode(args json.RawMessage, in any, fields []field) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("unknown argument %s; the arguments are %s", strings.Join(unknown, ", "), known)
+		return fmt.Errorf("unknown argument %s; the arguments are %s", strings.Join(unknown, ", "), published())
 	}
 	for _, f := range fields {
 		if v, ok := given[f.name]; f.required && (!ok || string(v) == "null") {
-			return fmt.Errorf("missing argument %q; the arguments are %s", f.name, known)
+			return fmt.Errorf("missing argument %q; the arguments are %s", f.name, published())
 		}
 	}
 	if err := json.Unmarshal(trimmed, in); err != nil {
@@ -254,11 +259,11 @@ func fieldsOf(t reflect.Type) []field {
 
 // schemaFor returns the input schema of In in a form that every client accepts: an
 // object with properties and required, where each property has one type and a
-// description. It has no unions and no boolean schemas.
-func schemaFor[In any](fields []field) (json.RawMessage, error) {
+// description. It has no unions and no boolean schemas. It panics if In has none.
+func schemaFor[In any](def Def, fields []field) *jsonschema.Schema {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
-		return nil, err
+		panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
 	}
 	plain(s)
 	for _, f := range fields {
@@ -266,13 +271,24 @@ func schemaFor[In any](fields []field) (json.RawMessage, error) {
 			a.EditSchema(s.Properties[f.name])
 		}
 	}
+	if def.EditSchema != nil {
+		def.EditSchema(s)
+	}
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
+	return s
+}
+
+// encode returns the schema as it is published.
+func encode(s *jsonschema.Schema) json.RawMessage {
 	b, err := json.Marshal(s)
-	if err == nil && len(s.Properties) == 0 {
+	if err != nil {
+		panic("tools.New: " + err.Error())
+	}
+	if len(s.Properties) == 0 {
 		// Some clients refuse an object schema without properties.
 		b = append(b[:len(b)-1], `,"properties":{}}`...)
 	}
-	return b, err
+	return b
 }
 
 // plain removes "null" from the types that jsonschema.For generates for slices, maps and

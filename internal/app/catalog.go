@@ -82,6 +82,7 @@ func (s *Settings) builtins() (ToolSettings, error) {
 			IncludeOnly:           c.Environment.IncludeOnly,
 			Set:                   c.Environment.Set,
 		},
+		Withheld:        s.Policy.Withheld(),
 		Limits:          shell.Limits(c.Tools.Limits),
 		MaxOutputTokens: c.Tools.OutputTokens,
 		YieldMS:         c.Tools.YieldMS,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"toolgate/policy"
@@ -44,8 +45,8 @@ func Instructions(s *Settings) string {
 		if pol.Network == policy.NetworkHosts {
 			fmt.Fprintf(&b, "Commands reach %s, through the proxy in HTTPS_PROXY.\n", NetworkWords(pol.Profile()))
 		}
-		if pol.Approval == policy.Never {
-			b.WriteString("Nobody can be asked for more; what the sandbox denies stays denied.\n")
+		if slices.Contains(pol.Withheld(), policy.RequireEscalated) {
+			b.WriteString("Nothing runs outside the sandbox; what it denies stays denied.\n")
 		} else {
 			b.WriteString("When a command needs more, send it again with sandbox_permissions \"require_escalated\" " +
 				"and a one-sentence justification; the user is asked. " +

@@ -17,12 +17,12 @@ func (h *host) aliases() []tools.Tool {
 	script.Name = "shell_command"
 	script.Description = "Runs a shell script and returns its exit code and output. " + commandNotes
 	script.Off = true
-	catalog := []tools.Tool{tools.NewWithCall(script, describeScript, h.runScript)}
+	catalog := []tools.Tool{tools.NewWithCall(h.options.publishes(script), describeScript, h.runScript)}
 	for _, name := range []string{"local_shell", "container.exec"} {
 		def := shellDef
 		def.Name = name
 		def.Off = true
-		catalog = append(catalog, tools.NewWithCall(def, describeShell, h.runShell))
+		catalog = append(catalog, tools.NewWithCall(h.options.publishes(def), describeShell, h.runShell))
 	}
 	return catalog
 }

@@ -83,7 +83,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	appendLine(&b, hostLines(g.hosts, g.denied))
 	if g.finished {
 		appendLine(&b, leftoverLine(g.process.leftovers))
-		appendLine(&b, deniedLine(g.denied))
+		appendLine(&b, g.process.host.options.deniedLine(g.denied))
 		appendLine(&b, patchLine(g.process, g.text))
 	}
 	res := tools.Text(b.String())

@@ -13,6 +13,7 @@ import (
 	"toolgate/internal/lazyregexp"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
+	"toolgate/tools"
 )
 
 // A commandArgument is a program with its arguments, or a script if the model sends
@@ -154,8 +155,8 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 		return policy.Action{}, errors.New(
 			`additional_permissions needs sandbox_permissions "with_additional_permissions"`)
 	case p == "" && e.Justification != "":
-		return policy.Action{}, errors.New(`justification needs sandbox_permissions; give sandbox_permissions ` +
-			`"require_escalated" to run outside the sandbox, or leave justification out`)
+		return policy.Action{}, errors.New("justification needs sandbox_permissions; leave it out, " +
+			"or give the permissions that it justifies")
 	}
 	a := policy.Action{Command: argv, Dir: dir, Permissions: p, Justification: e.Justification}
 	a.Additional = e.Additional.policy()
@@ -163,6 +164,38 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 		a.PrefixRule = e.PrefixRule
 	}
 	return a, nil
+}
+
+// publishes returns def without the arguments by which a call requests permissions
+// that are withheld.
+func (o Options) publishes(def tools.Def) tools.Def {
+	escalates, adds := !o.withholds(policy.RequireEscalated), !o.withholds(policy.WithAdditional)
+	if escalates && adds {
+		return def
+	}
+	def.EditSchema = func(s *jsonschema.Schema) {
+		permissions := s.Properties["sandbox_permissions"]
+		permissions.Enum = slices.DeleteFunc(permissions.Enum, func(p any) bool {
+			return p == string(policy.RequireEscalated) && !escalates || p == string(policy.WithAdditional) && !adds
+		})
+		var without []string
+		if !adds {
+			without = append(without, "additional_permissions")
+		}
+		if !escalates {
+			without = append(without, "prefix_rule")
+			permissions.Description = "with_additional_permissions: in the sandbox with more, after asking the user"
+		}
+		if !adds && !escalates {
+			without = append(without, "sandbox_permissions", "justification")
+		}
+		for _, name := range without {
+			delete(s.Properties, name)
+		}
+		gone := func(name string) bool { return slices.Contains(without, name) }
+		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, gone)
+	}
+	return def
 }
 
 var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")

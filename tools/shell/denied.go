@@ -108,7 +108,7 @@ func denialOfNetwork(output string, proxied, known bool) *tools.Denial {
 
 // deniedLine returns a line for the model about what the sandbox refused and what to
 // do, or "".
-func deniedLine(d *tools.Denial) string {
+func (o Options) deniedLine(d *tools.Denial) string {
 	if d == nil {
 		return ""
 	}
@@ -116,8 +116,12 @@ func deniedLine(d *tools.Denial) string {
 	if d.Path != "" {
 		what += " " + d.Path
 	}
-	if d.Final {
+	switch {
+	case d.Final:
 		return fmt.Sprintf("The sandbox refused this: %s: %s.\n", what, d.Why)
+	case o.withholds(policy.RequireEscalated):
+		return fmt.Sprintf("The sandbox refused this: %s: %s. Nothing runs outside the sandbox here; "+
+			"go on without it.\n", what, d.Why)
 	}
 	return fmt.Sprintf("The sandbox refused this: %s: %s. If it is needed, run the command again with "+
 		"sandbox_permissions \"require_escalated\" and a justification; the user is asked.\n", what, d.Why)

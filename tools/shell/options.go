@@ -2,8 +2,10 @@ package shell
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -17,6 +19,10 @@ type Options struct {
 	// lacks the folders that commands inside it can write.
 	ShortPath bool `json:"short_path,omitempty"`
 
+	// Withheld are the permissions that a call cannot have, because nobody is
+	// asked about them. They are neither published nor advised.
+	Withheld []policy.Permissions `json:"withheld,omitempty"`
+
 	// Limits are the resource limits of a command.
 	Limits Limits `json:"limits"`
 
@@ -29,6 +35,9 @@ type Options struct {
 	// abandon a call after 60 seconds, some after 30.
 	YieldMS int64 `json:"yield_ms,omitempty"`
 }
+
+// withholds reports whether a call cannot have p.
+func (o Options) withholds(p policy.Permissions) bool { return slices.Contains(o.Withheld, p) }
 
 func (o Options) budget() int { return cmp.Or(max(o.MaxOutputTokens, 0), tools.DefaultBudget) }
 

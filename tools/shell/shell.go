@@ -51,8 +51,8 @@ func newHost(o Options, start StartFunc) *host {
 
 func (h *host) tools() []tools.Tool {
 	catalog := []tools.Tool{
-		tools.NewWithCall(shellDef, describeShell, h.runShell),
-		tools.NewWithCall(execDef, describeExec, h.runExec),
+		tools.NewWithCall(h.options.publishes(shellDef), describeShell, h.runShell),
+		tools.NewWithCall(h.options.publishes(execDef), describeExec, h.runExec),
 		tools.NewWithCall(stdinDef, describeStdin, h.runStdin),
 		tools.New(listDef, describeList, h.runList),
 		tools.New(readDef, describeRead, h.runRead),
