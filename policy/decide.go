@@ -2,8 +2,8 @@ package policy
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -129,6 +129,7 @@ func (p *Policy) Decide(a Action) Decision {
 	}
 	d := p.decide(a)
 	d.Keys = Keys(a, d.Profile)
+	d.OnceOnly = d.OnceOnly || len(a.Writes) > MaxChanges
 	return d
 }
 
@@ -597,6 +598,13 @@ func (a Action) In(workspace string) Action {
 		return out
 	}
 	a.Dir = abs(a.Dir)
+	if len(a.Changes) > 0 {
+		changes := make(map[string]string)
+		for _, name := range slices.Sorted(maps.Keys(a.Changes)) { // "a" and "./a" are one
+			changes[abs(name)] = strings.TrimPrefix(changes[abs(name)]+", "+a.Changes[name], ", ")
+		}
+		a.Changes = changes
+	}
 	a.Reads, a.Writes = list(a.Reads), list(a.Writes)
 	if a.Additional != nil {
 		more := *a.Additional
@@ -604,34 +612,6 @@ func (a Action) In(workspace string) Action {
 		a.Additional = &more
 	}
 	return a
-}
-
-// Keys returns what an approval of a covers: a command by argv, folder and mode,
-// a patch by each path, a downstream tool by server and name.
-func Keys(a Action, f Profile) []string {
-	switch {
-	case a.Server != "" && a.Unasked:
-		return []string{Key("tool", a.Server, a.As)} // covered by an approval of As
-	case a.Server != "":
-		return []string{Key("tool", a.Server, a.Tool)}
-	case a.Session != "":
-		return []string{Key("session", a.Session, a.Preview)}
-	case len(a.Command) > 0:
-		return []string{Key("command", a.Command, a.Dir, f.Mode, a.Additional)}
-	case len(a.Writes) > 0:
-		var ks []string
-		for _, w := range a.Writes {
-			ks = append(ks, Key("write", w, f.Mode))
-		}
-		return ks
-	}
-	return []string{Key("call", a.Tool, a.Reads, f.Mode)}
-}
-
-// Key identifies one thing of a kind that an approval covers.
-func Key(kind string, parts ...any) string {
-	b, _ := json.Marshal(parts)
-	return kind + string(b)
 }
 
 // Withheld returns the permissions that no call gets, because nobody is asked

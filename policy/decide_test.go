@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -164,4 +165,48 @@ func TestMoreToReadIsNotMoreToWrite(t *testing.T) {
 		require.Equal(t, policy.CanRead, d.Profile.Access("/home/u/app/toolgate/config.toml"), read)
 		require.Equal(t, policy.CanWrite, d.Profile.Access("/home/u/app/main.go"), read)
 	}
+}
+
+// TestAnApprovalCoversWhatItSays: each row is a call, what a yes for the session
+// covers besides it in words, and a call that the yes does not cover.
+func TestAnApprovalCoversWhatItSays(t *testing.T) {
+	p := testkit.Policy(policy.Untrusted, policy.WorkspaceWrite)
+	patch := func(path, kind string) policy.Action {
+		return policy.Action{Tool: "apply_patch", Writes: []string{path}, Changes: map[string]string{path: kind}}
+	}
+	input := func(args string) policy.Action {
+		return policy.Action{Tool: "write_stdin", Session: "7", Preview: "y", Arguments: []byte(args)}
+	}
+	for _, tt := range []struct {
+		name         string
+		shown, other policy.Action
+		grants       string
+	}{
+		{"a patch", patch("/etc/x", "add"), patch("/etc/x", "delete"),
+			"all calls of apply_patch that do no more than this, with any content, outside the sandbox: add /etc/x"},
+		{"two kinds", patch("./a", "update"), patch("a", "update, make executable"),
+			"all calls of apply_patch that do no more than this, with any content, in the sandbox: update /home/u/app/a"},
+		{"tools that write", policy.Action{Tool: "write_file", Writes: []string{"/etc/x"}}, patch("/etc/x", "update"),
+			"all calls of write_file that do no more than this, with any content, outside the sandbox: /etc/x"},
+		{"a tool of a server", policy.Action{Server: "s", Tool: "t"}, policy.Action{Server: "s", Tool: "u"},
+			"all calls of the tool t of the server s, with any arguments"},
+		{"input", input(`{"chars":"y"}`), input(`{"chars":"y","kill":true}`), "the same input to the same session"},
+		{"a command", policy.Action{Tool: "shell", Command: []string{"make"}}, policy.Action{Tool: "shell", Command: []string{"make", "x"}},
+			"exactly this command in this folder, in the sandbox"},
+		{"a read", policy.Action{Tool: "read_file", Reads: []string{"/a"}}, policy.Action{Tool: "read_file", Reads: []string{"/b"}},
+			"all calls of read_file, with any other arguments, in the sandbox, that read /a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shown, other := tt.shown.In(p.Workspace), tt.other.In(p.Workspace)
+			d := p.Decide(shown)
+			require.Equal(t, tt.grants, policy.Grants(shown, d.Profile))
+			require.NotEqual(t, d.Keys, p.Decide(other).Keys)
+		})
+	}
+	many := policy.Action{Tool: "apply_patch"}
+	for n := range policy.MaxChanges + 1 {
+		require.False(t, p.Decide(many).OnceOnly)
+		many.Writes = append(many.Writes, fmt.Sprint("/etc/", n))
+	}
+	require.True(t, p.Decide(many).OnceOnly, "not all of it is shown")
 }

@@ -258,6 +258,10 @@ type Action struct {
 	Reads   []string `json:"reads,omitempty"`   // paths it reads
 	Writes  []string `json:"writes,omitempty"`  // paths it creates, changes or deletes
 
+	// Changes says what the call does to paths in Writes: "add", "update",
+	// "delete". An approval covers no other kind of change to the path.
+	Changes map[string]string `json:"-"`
+
 	// Session is the session that the call continues, in the sandbox in which
 	// it was opened.
 	Session string `json:"session,omitempty"`

@@ -95,7 +95,7 @@ func form(q gate.Question) *mcp.ElicitParams {
 	words := "once: this call only. "
 	if !q.OnceOnly {
 		choices = append(choices, gate.Session)
-		words += "session: this call and the same again until this session ends. "
+		words += "session: this call and, until this session ends, what the question says. "
 	}
 	if q.AlwaysRule != "" {
 		choices = append(choices, gate.Always)
@@ -186,28 +186,28 @@ func Message(q gate.Question) string {
 	}
 	if len(a.Writes) > 0 {
 		b.WriteString("\nFiles it changes:\n")
-		for i, w := range a.Writes {
-			if i == maxPaths {
+		for i, change := range a.ChangeLines() {
+			if i == policy.MaxChanges {
 				fmt.Fprintf(&b, "  … and %d more\n", len(a.Writes)-i)
 				break
 			}
-			fmt.Fprintf(&b, "  %s\n", visible(w))
+			fmt.Fprintf(&b, "  %s\n", visible(change))
 		}
 	}
 	if a.Preview != "" {
 		fmt.Fprintf(&b, "\n%s\n", clip(visible(strings.TrimRight(a.Preview, "\n")), maxPreview))
 	}
 	fmt.Fprintf(&b, "\nWhy you are asked: %s.\n", visible(q.Reason))
+	if q.Grants != "" {
+		fmt.Fprintf(&b, "A yes for the session also covers, until it ends: %s.\n", visible(q.Grants))
+	}
 	if a.Justification != "" {
 		fmt.Fprintf(&b, "The model says: %q\n", clip(a.Justification, 500))
 	}
 	return b.String()
 }
 
-const (
-	maxPaths   = 20
-	maxPreview = 4000
-)
+const maxPreview = 4000
 
 // commandLine returns argv as a person would type it; a script given to a
 // shell is shown as it is.

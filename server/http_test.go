@@ -245,6 +245,7 @@ func TestHTTPAsksForApproval(t *testing.T) {
 			x := c.post(call, 1)
 			q := x.next()
 			require.Equal(t, "elicitation/create", q.Method, "the question comes on the stream of its call")
+			require.Contains(t, q.Raw, `A yes for the session also covers, until it ends: all calls of change that do no more than this`)
 			<-time.After(time.Second) // to read it
 			require.Equal(t, http.StatusAccepted, c.post(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"decision":%q}}}`, q.ID, word).status())
 			require.Contains(t, x.next().Raw, want)

@@ -60,6 +60,7 @@ type Entry struct {
 	Message string      `json:"message"`          // the question as text
 	Always  string      `json:"always,omitempty"` // the rule that "always" adds
 	Each    bool        `json:"each,omitempty"`   // an answer for the session is not offered
+	Grants  string      `json:"grants,omitempty"` // what else an answer for the session covers
 	About   About       `json:"about,omitzero"`
 	Held    time.Time   `json:"held,omitzero"`    // a call waits for the answer until then; zero: none waits
 	Answer  gate.Answer `json:"answer,omitempty"` // "" if not answered
@@ -105,7 +106,7 @@ func about(w gate.QueuedQuestion) About {
 		Server:        a.Server,
 		Command:       a.Command,
 		Dir:           a.Dir,
-		Writes:        a.Writes,
+		Writes:        a.ChangeLines(),
 		Session:       a.Session,
 		Preview:       a.Preview,
 		Justification: a.Justification,
@@ -269,6 +270,7 @@ func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 		Message: l.Format(w.Question),
 		Always:  w.Question.AlwaysRule,
 		Each:    w.Question.OnceOnly,
+		Grants:  w.Question.Grants,
 		About:   about(w),
 	}
 	e.About.Parallel = parallel

@@ -53,7 +53,7 @@ an id is enough.`,
 			return p.approvalsDecide(args[0], gate.Once)
 		},
 	}
-	approve.Flags().BoolVar(&session, "session", false, "and to the same call until that session ends")
+	approve.Flags().BoolVar(&session, "session", false, "and to what the question says for that session")
 	approve.Flags().BoolVar(&always, "always", false, "and add the rule that was offered")
 	approve.MarkFlagsMutuallyExclusive("session", "always")
 

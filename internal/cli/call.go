@@ -126,6 +126,7 @@ func (p *program) printReply(r server.Reply, asJSON bool) error {
 
 // askHere asks the user at the terminal. Any answer but one of the words is no.
 func (p *program) askHere(_ context.Context, q gate.Question) (gate.Answer, error) {
+	q.Grants = "" // the session ends with this call
 	fmt.Fprintf(p.stderr, "%s\n[o]nce, or no? ", server.Message(q))
 	line, err := bufio.NewReader(p.stdin).ReadString('\n')
 	if err != nil && line == "" {

@@ -255,6 +255,8 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 		Action: c.Action,
 		Reason: "it ran in the sandbox and was " + out.Denied.Error(),
 		Denied: out.Denied,
+
+		OnceOnly: d.OnceOnly,
 	}
 	if err := g.ask(ctx, c, q, d, ev); err != nil {
 		if _, no := errors.AsType[*RefusedError](err); no && len(out.Result) > 0 {

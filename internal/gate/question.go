@@ -21,7 +21,7 @@ type Answer string
 const (
 	No      Answer = "no"
 	Once    Answer = "once"    // this call
-	Session Answer = "session" // this call, and the same again until the session ends
+	Session Answer = "session" // this call, and until the session ends what [Question.Grants] says
 	Always  Answer = "always"  // this call, and from now on whatever the offered rule covers
 )
 
@@ -40,6 +40,7 @@ type Question struct {
 	Action     policy.Action
 	Reason     string             // why the person is asked
 	OnceOnly   bool               // an answer for the session is not offered
+	Grants     string             // what else an answer for the session covers, in words
 	AlwaysRule string             // the rule line that "always" adds, "" if that is not offered
 	Denied     *policy.Denial     // what the sandbox refused, at the stage Widen
 	Host       *policy.HostTarget // the host to connect to, at the stage Reach
@@ -91,6 +92,9 @@ func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, e
 	}
 	if answered, err := g.askHook(ctx, c, q, ev); answered || err != nil {
 		return err
+	}
+	if q.Grants == "" && !q.OnceOnly {
+		q.Grants = policy.Grants(c.Action, d.Profile)
 	}
 	asked := time.Now()
 	answer, err := g.askPerson(ctx, c, q, d, ev)
@@ -224,7 +228,13 @@ func (g *Gate) AskHost(
 		c.Ask = nil
 	}
 	var ev Event
-	err = g.ask(ctx, c, Question{Stage: Reach, Action: c.Action, Host: &t, Reason: d.Reason}, asked, &ev)
+	err = g.ask(ctx, c, Question{
+		Stage:  Reach,
+		Action: c.Action,
+		Host:   &t,
+		Reason: d.Reason,
+		Grants: fmt.Sprintf("any command that connects to %s, %s, port %d", t.Host, t.Protocol, t.Port),
+	}, asked, &ev)
 	return ev.Asked, err
 }
 

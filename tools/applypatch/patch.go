@@ -1,8 +1,10 @@
 package applypatch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Patch is a parsed patch of either format: file operations in order.
@@ -95,6 +97,35 @@ func (p *Patch) Paths() []string {
 		add(op.MoveTo)
 	}
 	return paths
+}
+
+// changes returns what the patch does to each of its paths: "update", "add",
+// "delete", "move away" or "make executable", or several of them, in order.
+func (p *Patch) changes() map[string]string {
+	kinds := map[string][]string{}
+	note := func(path, kind string) {
+		if path != "" && !slices.Contains(kinds[path], kind) {
+			kinds[path] = append(kinds[path], kind)
+		}
+	}
+	for _, op := range p.Ops {
+		switch {
+		case op.Copy:
+		case op.MoveTo != "":
+			note(op.Path, "move away")
+		default:
+			note(op.Path, [...]string{Update: "update", Add: "add", Delete: "delete"}[op.Kind])
+		}
+		note(op.MoveTo, "add")
+		if op.Exec == ExecOn {
+			note(cmp.Or(op.MoveTo, op.Path), "make executable")
+		}
+	}
+	list := make(map[string]string, len(kinds))
+	for path, k := range kinds {
+		list[path] = strings.Join(k, ", ")
+	}
+	return list
 }
 
 // A SyntaxError is a syntax error in the text of a patch.

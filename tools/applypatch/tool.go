@@ -105,7 +105,7 @@ func describe(in input) (policy.Action, error) {
 	if err != nil {
 		return policy.Action{}, err
 	}
-	return policy.Action{Writes: p.Paths(), Preview: in.Input}, nil
+	return policy.Action{Writes: p.Paths(), Changes: p.changes(), Preview: in.Input}, nil
 }
 
 // apply runs in the worker, inside the sandbox.

@@ -72,6 +72,7 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, policy.Action{
 		Tool:    "apply_patch",
 		Writes:  []string{"a.txt", "../out/b.txt", "/abs/c.txt", ".git/hooks/x"},
+		Changes: map[string]string{"a.txt": "move away, update", "../out/b.txt": "add", "/abs/c.txt": "add", ".git/hooks/x": "delete"},
 		Preview: patch,
 	}, a)
 
@@ -104,6 +105,13 @@ func TestDescribeCopy(t *testing.T) {
 	a, err := applypatch.Tool.Describe(raw)
 	require.NoError(t, err)
 	require.Equal(t, []string{"y"}, a.Writes)
+	require.Equal(t, map[string]string{"y": "add"}, a.Changes)
+
+	raw, err = json.Marshal(patchArgs{"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n"})
+	require.NoError(t, err)
+	a, err = applypatch.Tool.Describe(raw)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"x": "update, make executable"}, a.Changes)
 }
 
 func TestUndo(t *testing.T) {

@@ -23,11 +23,15 @@ type undoInput struct {
 
 // describeUndo cannot name the paths: only the worker has the record of them.
 func describeUndo(in undoInput) (policy.Action, error) {
-	preview := "undo the last patch of this session"
+	what := "undo the last patch"
 	if in.ID != 0 {
-		preview = fmt.Sprintf("undo step %d of this session", in.ID)
+		what = fmt.Sprintf("undo step %d", in.ID)
 	}
-	return policy.Action{Writes: []string{"."}, Preview: preview}, nil
+	return policy.Action{
+		Writes:  []string{"."},
+		Changes: map[string]string{".": what + " in"},
+		Preview: what + " of this session",
+	}, nil
 }
 
 func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, error) {

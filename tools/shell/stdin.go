@@ -51,9 +51,13 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
 		return policy.Action{}, err
 	}
+	preview := text
+	if in.Kill {
+		preview += "\n(then it ends the session)"
+	}
 	return policy.Action{
 		Session:  fmt.Sprint(int64(in.SessionID)),
-		Preview:  text,
+		Preview:  preview,
 		ReadOnly: text == "" && !in.Kill && in.Rows == 0,
 	}, nil
 }

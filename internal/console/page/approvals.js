@@ -7,7 +7,7 @@ const settle = 500;
 
 const answers = [
   {word: "once", key: "o", label: "Once", says: "this call only"},
-  {word: "session", key: "s", label: "Session", says: "this call and the same again until the session ends"},
+  {word: "session", key: "s", label: "Session", says: "this call and what “Session also covers” says, until the session ends"},
   {word: "always", key: "a", label: "Always", says: "from now on, by adding the rule"},
   {word: "no", key: "n", label: "No", says: "do not run it"},
 ];
@@ -96,6 +96,7 @@ class Card {
     this.node = el("li", {class: "card", tabindex: -1, data: {entry: entry.id}, "aria-labelledby": "q-" + entry.id},
       el("div", {class: "cardhead"}, title, this.expires),
       this.what(a), this.why(a), this.facts(a),
+      entry.grants && el("p", {class: "always"}, "Session also covers: ", shown(entry.grants)),
       entry.always && el("p", {class: "always"}, "Always adds: ", el("code", {}, shown(entry.always))),
       el("div", {class: "answers", role: "group", "aria-label": "Answer"}, this.buttons));
     // Pressing a pointer here is an explicit choice and does not move the focus.
