@@ -45,6 +45,9 @@ type Policy struct {
 	// Hidden are paths that cannot be read, and ReadOnlyPaths paths that
 	// cannot be changed, moved or replaced.
 	Hidden, ReadOnlyPaths []string
+	// Others are the workspaces of other callers. No approval opens a path in
+	// them, unless it lies in Workspace. They are in Hidden, too.
+	Others []string
 	// Paths lists paths with other access than the mode gives.
 	Paths Paths
 	// Network is what commands may reach in WorkspaceWrite. Hosts applies if it
@@ -139,6 +142,9 @@ func (p *Policy) decide(a Action) Decision {
 	if a.Downstream != nil && a.Downstream.Disabled {
 		lists := fmt.Sprintf("enabled_tools or disabled_tools of [mcp_servers.%s]", a.Server)
 		return Decision{Reason: lists + " leaves out " + cmp.Or(a.As, a.Tool), Hint: "only the user can change that"}
+	}
+	if name := p.firstOfOthers(a); name != "" {
+		return Decision{Reason: name + " is in the workspace of another caller"}
 	}
 	rs := p.ruleSet()
 	m := rs.Tool(a.Server, a.Tool, a.Arguments)
@@ -502,6 +508,24 @@ func (p *Policy) firstOutside(writes []string) (out, why string) {
 		}
 	}
 	return "", ""
+}
+
+// firstOfOthers returns the first path of a that lies in another caller's
+// workspace, or "".
+func (p *Policy) firstOfOthers(a Action) string {
+	names := slices.Concat(a.Reads, a.Writes, []string{a.Dir})
+	if a.Additional != nil {
+		names = slices.Concat(names, a.Additional.Read, a.Additional.Write)
+	}
+	for _, name := range names {
+		for _, other := range p.Others {
+			own := Below(p.Workspace, other) && Below(name, p.Workspace)
+			if name != "" && belowFolded(name, other) && !own {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // firstHidden returns the first path that cannot be read, and why.

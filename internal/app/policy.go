@@ -73,6 +73,9 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 		err = s.control.addHooks(s.Config.Hooks, pol.Workspace)
 	}
 	pol.Hidden, pol.ReadOnlyPaths = s.protected()
+	if o.Caller != "" {
+		o.hideOthers(s, pol)
+	}
 	return pol, noRoots, err
 }
 

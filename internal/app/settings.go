@@ -35,6 +35,7 @@ type Options struct {
 	Outputs     *console.Outputs // results kept for the console; nil: each gate has its own
 
 	control *controlFiles // nil until the settings are read
+	others  []string      // over HTTP: the workspaces of the other callers
 }
 
 // A Wrapped is the one server that `toolgate wrap` serves.
@@ -76,7 +77,11 @@ func (o *Options) Load() (*Settings, error) {
 		return nil, err
 	}
 	// A folder must exist before the sandbox is planned, or it cannot be hidden.
-	for _, dir := range []string{s.StateDir, filepath.Join(s.ConfigDir, "rules")} {
+	dirs := []string{s.StateDir, filepath.Join(s.ConfigDir, "rules")}
+	if o.Caller != "" {
+		dirs = append(dirs, s.WorkDir)
+	}
+	for _, dir := range dirs {
 		if _, end, err := followLinks(dir); err == nil {
 			dir = end // a dangling symlink, too
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"toolgate/internal/config"
 	"toolgate/internal/httpauth"
+	"toolgate/policy"
 	"toolgate/server"
 )
 
@@ -102,7 +104,7 @@ func (hs *tenants) enter(c httpauth.Caller) (h *tenant, done func(), err error) 
 		if c.OAuth {
 			overrides = hs.config.OAuth.Overrides
 		}
-		go h.start(hs.base.forCaller(c, overrides), c, hs.opts) // ends when ready is closed
+		go h.start(hs.base.forCaller(c, overrides, hs.config), c, hs.opts) // ends when ready is closed
 	}
 	h.using++
 	hs.mu.Unlock()
@@ -210,14 +212,22 @@ func (hs *tenants) sweep() {
 	}
 }
 
-// update applies c to new tenants, and closes those whose token was removed or changed.
+// update applies c to new tenants. It closes those whose token was removed or changed, and those
+// from which a new workspace is not hidden.
 func (hs *tenants) update(c config.HTTP) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	old := hs.config
 	hs.config = c
+	before := hs.base.workspaces(old)
+	isKnown := func(dir string) bool { return slices.Contains(before, dir) }
+	added := slices.ContainsFunc(hs.base.workspaces(c), func(dir string) bool { return !isKnown(dir) })
 	for name := range hs.open {
 		token, ok := strings.CutPrefix(name, "token:")
+		if added {
+			hs.remove(name)
+			continue
+		}
 		if !ok || token == "default" {
 			continue
 		}
@@ -283,10 +293,53 @@ func (hs *tenants) drain(ctx context.Context) {
 	hs.ends.Wait()
 }
 
-// forCaller returns the options for one caller, whose overrides win over the command line.
-func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
+// workspaces returns the workspaces of all callers that h allows, resolved as far as they exist.
+func (o *Options) workspaces(h config.HTTP) []string {
+	dirs := []string{h.OAuth.Workspace}
+	for _, t := range h.Tokens {
+		dirs = append(dirs, t.Workspace)
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" }) // the same as o.Dir
+	var list []string
+	for _, dir := range append(dirs, o.Dir) {
+		real, noRoots, err := workspace(dir)
+		if err != nil { // hidden, too, once it exists
+			real, err = filepath.Abs(dir)
+		}
+		if err == nil && noRoots == "" {
+			list = append(list, filepath.ToSlash(real))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// hideOthers hides the other callers' workspaces and the folders of workers, which hold what patches
+// replaced. A workspace inside another one stays visible.
+func (o *Options) hideOthers(s *Settings, pol *policy.Policy) {
+	pol.Hidden = append(pol.Hidden, s.WorkDir)
+	own := filepath.ToSlash(pol.Workspace)
+	for _, other := range o.others {
+		if other == own {
+			continue
+		}
+		pol.Others = append(pol.Others, other)
+		writable := pol.Mode == policy.WorkspaceWrite && slices.Contains(pol.WritableRoots, pol.Workspace)
+		if policy.Below(own, other) && !writable {
+			pol.Paths.Readable = append(slices.Clip(pol.Paths.Readable), pol.Workspace)
+		}
+	}
+	pol.Hidden = append(pol.Hidden, pol.Others...)
+	slices.Sort(pol.Hidden)
+	pol.Hidden = slices.Compact(pol.Hidden)
+}
+
+// forCaller returns the options for one of the callers that h allows, whose overrides win over the
+// command line.
+func (o *Options) forCaller(c httpauth.Caller, v config.Overrides, h config.HTTP) *Options {
 	q := *o
 	q.Caller = c.Name
+	q.others = o.workspaces(h)
 	if v.Workspace != "" {
 		q.Dir, q.AddDirs = v.Workspace, nil
 	}
@@ -306,9 +359,12 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides) *Options {
 // checkCallers validates the settings of all callers before any of them connects.
 func (o *Options) checkCallers(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {
-		s, err := o.forCaller(httpauth.Caller{Name: what}, v).Load()
+		s, err := o.forCaller(httpauth.Caller{Name: what}, v, c).Load()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
+		}
+		if len(s.Policy.Others) > 0 && (s.Policy.Mode == policy.DangerFullAccess || !CanConfine()) {
+			s.Log.Warn("no sandbox keeps this caller's commands from the workspaces of the others", "caller", what)
 		}
 		if v.Workspace != "" && s.NoRoots != "" {
 			return fmt.Errorf("%s: workspace: %s", what, s.NoRoots)

@@ -15,6 +15,6 @@ func TestWorkspaceOfACallerIsGone(t *testing.T) {
 	t.Setenv("TOOLGATE_HOME", t.TempDir())
 	o := &Options{LogLevel: "warn"}
 	gone := config.Overrides{Workspace: filepath.Join(t.TempDir(), "gone")}
-	_, err := o.forCaller(httpauth.Caller{Name: "token:n"}, gone).Open()
+	_, err := o.forCaller(httpauth.Caller{Name: "token:n"}, gone, config.HTTP{}).Open()
 	require.ErrorContains(t, err, "gone: no such directory")
 }

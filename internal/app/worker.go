@@ -126,10 +126,28 @@ func (s *Settings) PlanOn(sys sandbox.System, f policy.Profile) (sandbox.Plan, e
 	if err == nil {
 		err = s.control.admit(plan)
 	}
+	if err == nil && plan.Level == sandbox.Landlock {
+		err = s.keepsOut(f)
+	}
 	if err != nil {
 		return sandbox.Plan{}, err
 	}
 	return plan, nil
+}
+
+// keepsOut returns an error if the workspace of another caller lies in a writable root, where
+// Landlock cannot hide it.
+func (s *Settings) keepsOut(f policy.Profile) error {
+	for _, other := range s.Policy.Others {
+		for _, root := range f.WritableRoots {
+			if policy.Below(other, root) {
+				return fmt.Errorf("%w: another caller's workspace lies in %s, which commands may write, "+
+					"and this system cannot hide it; give each caller a workspace outside those of the others",
+					sandbox.ErrUnsupported, root)
+			}
+		}
+	}
+	return nil
 }
 
 // private returns the folder that a worker of this workspace may write and its commands

@@ -365,7 +365,7 @@ func TestHTTPCallersDoNotMeet(t *testing.T) {
 		m, _ := a.call("shell", `{"command":"echo hers > note && cat note"}`)
 		require.Contains(t, m.text(), "hers")
 		require.FileExists(t, filepath.Join(alices, "note"))
-		m, _ = b.call("read_file", `{"path":"note"}`)
+		m, _ = b.call("read_file", `{"file_path":"note"}`)
 		require.True(t, m.Result.IsError, "it is not in his folder")
 		m, _ = b.call("shell", `{"command":"echo his > note"}`)
 		require.Contains(t, m.text(), "sandbox", "he may only read")
@@ -412,6 +412,72 @@ func TestHTTPCallersDoNotMeet(t *testing.T) {
 		m, _ := b.call("list_dir", `{"dir_path":"."}`)
 		require.False(t, m.Result.IsError, "bob's token is good")
 	})
+}
+
+// What a caller's workspace holds, and what its patches replaced, is hidden from the others, whether
+// the workspaces lie side by side or one in another.
+func TestHTTPCallersDoNotSeeWorkspaces(t *testing.T) {
+	needSandbox(t)
+	base := t.TempDir()
+	add := func(name, dir string) string {
+		dir = filepath.Join(base, dir)
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "diary"), []byte("SECRET of "+name+"\n"), 0o600))
+		return dir
+	}
+	outer := add("default", "all")
+	alices, bobs := add("alice", "all/alice"), add("bob", "bob")
+	s := startWeb(t, "approval_wait = 0\n", "-C", outer)
+	tokens := map[string]string{"default": webToken}
+	for name, dir := range map[string]string{"alice": alices, "bob": bobs} {
+		tokens[name] = strings.TrimSpace(s.run("http", "token", "add", name, "--workspace", dir))
+	}
+	tokens["carol"] = strings.TrimSpace(s.run("http", "token", "add", "carol", "--workspace", alices, "-s", "read-only"))
+	for _, token := range tokens {
+		s.until(func() bool {
+			resp, _ := (&webCaller{s: s, token: token}).do("GET", "/metrics", "")
+			return resp.StatusCode == 200
+		})
+	}
+	patch := func(c *webCaller) {
+		m, _ := c.call("apply_patch", `{"input":"*** Begin Patch\n*** Update File: diary\n@@\n-`+
+			map[string]string{tokens["alice"]: "SECRET of alice", tokens["bob"]: "SECRET of bob"}[c.token]+`\n+SECRET is gone\n*** End Patch"}`)
+		require.False(t, m.Result.IsError, m.text())
+	}
+	alice, bob := s.session(tokens["alice"]), s.session(tokens["bob"])
+	patch(alice)
+	patch(bob)
+	for name, dirs := range map[string][]string{
+		"default": {alices, bobs}, "alice": {outer, bobs}, "bob": {outer, alices}, "carol": {outer, bobs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := s.session(tokens[name])
+			m, _ := c.call("shell", `{"command":"cat diary"}`)
+			require.Contains(t, m.text(), "SECRET", "its own it sees")
+			m, _ = c.call("read_file", `{"file_path":"diary"}`)
+			require.Contains(t, m.text(), "SECRET", "its own it sees")
+			for _, dir := range dirs {
+				for tool, args := range map[string]string{
+					"shell":      `{"command":"cat ` + dir + `/diary; ls ` + dir + `; ln -sfn ` + dir + `/diary link; cat link"}`,
+					"read_file":  `{"file_path":"` + dir + `/diary"}`,
+					"grep_files": `{"pattern":"SECRET","path":"` + dir + `"}`,
+					"list_dir":   `{"dir_path":"` + dir + `"}`,
+				} {
+					m, _ := c.call(tool, args)
+					require.NotContains(t, m.text(), "SECRET", "%s %s", tool, args)
+					require.NotRegexp(t, "(?m)^diary", m.text(), "%s %s", tool, args)
+				}
+				m, _ = c.call("read_file", `{"file_path":"link"}`)
+				require.NotContains(t, m.text(), "SECRET")
+			}
+			m, _ = c.call("shell", `{"command":"grep -rls 'SECRET of' `+s.home+`/worker | xargs -r cat"}`)
+			for _, other := range []string{"alice", "bob"} {
+				if other != name && name != "carol" { // she shares alice's workspace
+					require.NotContains(t, m.text(), "SECRET of "+other)
+				}
+			}
+		})
+	}
 }
 
 func (s *webServer) config() string {
