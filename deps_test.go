@@ -18,6 +18,7 @@ import (
 var mayImport = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/filelock":   {"golang.org/x/sys"},
+	"internal/fileowner":  {"golang.org/x/sys"},
 	"internal/sse":        {},
 	"internal/lazyregexp": {},
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
@@ -43,11 +44,11 @@ var mayImport = map[string][]string{
 		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
 
-	"internal/oauth":           {"internal/atomicfile", "internal/filelock", "internal/printable", goSDK},
+	"internal/oauth":           {"internal/atomicfile", "internal/filelock", "internal/fileowner", "internal/printable", goSDK},
 	"internal/oauth/oauthtest": {},
 	"internal/netproxy":        {"internal/gate", "internal/hostname", "policy", "policy/rules", "golang.org/x/sync"},
-	"internal/httpauth":        {"internal/atomicfile", goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
-	"internal/config":          {"internal/atomicfile", "internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
+	"internal/httpauth":        {"internal/atomicfile", "internal/fileowner", goSDK, "golang.org/x/time", "github.com/coreos/go-oidc/v3"},
+	"internal/config":          {"internal/atomicfile", "internal/fileowner", "internal/lazyregexp", "policy", "github.com/pelletier/go-toml/v2"},
 	"internal/clients": {
 		"internal/lazyregexp", "internal/config",
 		"github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson", "go.yaml.in/yaml/v3",
@@ -55,15 +56,16 @@ var mayImport = map[string][]string{
 	"internal/audit":           {"internal/filelock", "internal/gate", "internal/lazyregexp", "internal/printable", "policy"},
 	"internal/audit/metrics":   {"internal/gate"},
 	"internal/audit/telemetry": {"internal/gate", "go.opentelemetry.io/otel"},
-	"internal/approvals":       {"internal/atomicfile", "internal/gate", "policy"},
-	"internal/hooks":           {"internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
+	"internal/approvals":       {"internal/atomicfile", "internal/fileowner", "internal/gate", "policy"},
+	"internal/hooks":           {"internal/fileowner", "internal/gate", "internal/lazyregexp", "internal/config", "internal/programs", "policy", "policy/shell", "golang.org/x/sys"},
 	"internal/console": {
-		"internal/approvals", "internal/atomicfile", "internal/audit", "internal/gate", "internal/rawjson", "golang.org/x/net/netutil",
+		"internal/approvals", "internal/atomicfile", "internal/audit", "internal/fileowner", "internal/gate", "internal/rawjson",
+		"golang.org/x/net/netutil",
 	},
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {
-		"aggregator/schema", "internal/atomicfile", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
+		"aggregator/schema", "internal/atomicfile", "internal/fileowner", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
 		"policy", "sandbox", goSDK,
 	},
 	"server": {
@@ -74,13 +76,13 @@ var mayImport = map[string][]string{
 		"aggregator", "aggregator/schema", "policy", "policy/rules", "policy/shell", "sandbox", "server",
 		"tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
 		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/config",
-		"internal/console", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
+		"internal/console", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
 		"internal/programs", goSDK, "github.com/fsnotify/fsnotify", "golang.org/x/sys",
 	},
 	"internal/cli": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools",
 		"internal/app", "internal/approvals", "internal/atomicfile", "internal/audit", "internal/clients", "internal/config",
-		"internal/console", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/printable", "internal/programs",
+		"internal/console", "internal/fileowner", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/printable", "internal/programs",
 		goSDK, "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/rogpeppe/go-internal/diff", "github.com/pelletier/go-toml/v2",
 	},
 	"toolgate": {"internal/cli", "sandbox"},

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 
 	"toolgate/aggregator/schema"
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
 )
@@ -76,7 +76,7 @@ func fileName(server string) string {
 // loadCatalog reads a saved catalog. It returns nil when there is none or when it was
 // saved under another config digest.
 func loadCatalog(file, digest string) (*Catalog, error) {
-	b, err := os.ReadFile(file)
+	b, err := fileowner.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"toolgate/aggregator/schema"
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/rawjson"
 )
 
@@ -35,7 +36,7 @@ func pinFile(stateDir, server string) string {
 // empty map when the file does not exist.
 func loadPins(file string) (map[string]pinnedDefinition, error) {
 	pins := map[string]pinnedDefinition{}
-	b, err := os.ReadFile(file)
+	b, err := fileowner.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return pins, nil
 	}
@@ -117,7 +118,7 @@ type Review struct {
 // under, each compared with its pinned definition. The error is [ErrNeverStarted] when
 // there is no catalog.
 func ReviewServer(stateDir, server string) ([]Review, error) {
-	b, err := os.ReadFile(catalogFile(stateDir, server))
+	b, err := fileowner.ReadFile(catalogFile(stateDir, server))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNeverStarted
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"toolgate/internal/config"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/hooks"
 	"toolgate/policy"
 	"toolgate/policy/shell"
@@ -300,9 +301,12 @@ func (c *controlFiles) admit(plan sandbox.Plan) error {
 	return nil
 }
 
-// check returns an error if name resolves elsewhere than at the start, where running commands may
-// write, or was replaced in such a place.
+// check returns an error if another user could change name, or if it resolves elsewhere than at the
+// start, where running commands may write, or was replaced in such a place.
 func (c *controlFiles) check(name string) error {
+	if err := fileowner.Check(name); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unchanged(name, func(string) bool { return true })

@@ -17,6 +17,7 @@ import (
 	"toolgate/internal/audit/metrics"
 	"toolgate/internal/config"
 	"toolgate/internal/console"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/httpauth"
 	"toolgate/policy"
 )
@@ -93,6 +94,11 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	loopback, err := over.check()
 	if err != nil {
 		return err
+	}
+	for _, file := range []string{over.TLSCert, over.TLSKey} {
+		if err := fileowner.Check(file); file != "" && err != nil {
+			return err
+		}
 	}
 	secret := os.Getenv(tokenVariable)
 	os.Unsetenv(tokenVariable) // no process that is started needs it

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"toolgate/internal/config"
+	"toolgate/internal/fileowner"
 	"toolgate/policy/rules"
 )
 
@@ -170,7 +171,7 @@ func (b *RuleStore) Keep(line string) error {
 	if _, err := rules.Parse(KeptRules, []byte(line)); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(b.keeps)
+	text, err := fileowner.ReadFile(b.keeps)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -196,7 +197,7 @@ func (b *RuleStore) Keep(line string) error {
 func (b *RuleStore) Remove(n int, text string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old, err := os.ReadFile(b.keeps)
+	old, err := fileowner.ReadFile(b.keeps)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"toolgate/internal/config"
 	"toolgate/internal/console"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/gate"
 	"toolgate/policy"
 )
@@ -87,6 +88,11 @@ func (o *Options) Load() (*Settings, error) {
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			s.Log.Debug("creating a folder", "err", err)
+		}
+	}
+	for _, dir := range append(dirs, s.WorkDir) {
+		if err := fileowner.Check(dir); err != nil {
+			return nil, err
 		}
 	}
 	if o.control == nil {

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/gate"
 	"toolgate/policy"
 )
@@ -372,7 +373,7 @@ func (l *Queue) path(id, kind string) string { return filepath.Join(l.dir, id+".
 
 func (l *Queue) read(id string) (Entry, error) {
 	name := l.path(id, questionFile)
-	b, err := os.ReadFile(name)
+	b, err := fileowner.ReadFile(name)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -387,7 +388,7 @@ func (l *Queue) read(id string) (Entry, error) {
 	if d, ok := l.decision(id); ok {
 		e.Answer, e.Decided = d.Answer, d.Decided
 	}
-	if b, err := os.ReadFile(l.path(id, heldFile)); err == nil {
+	if b, err := fileowner.ReadFile(l.path(id, heldFile)); err == nil {
 		if until, err := time.Parse(time.RFC3339Nano, string(b)); err == nil && time.Now().Before(until) {
 			e.Held = until
 		}
@@ -403,7 +404,7 @@ type decision struct {
 
 // decision returns the answer to a question. A partly written file does not count.
 func (l *Queue) decision(id string) (d decision, ok bool) {
-	b, err := os.ReadFile(l.path(id, answerFile))
+	b, err := fileowner.ReadFile(l.path(id, answerFile))
 	if err != nil || json.Unmarshal(b, &d) != nil || d.Answer == "" {
 		return decision{}, false
 	}

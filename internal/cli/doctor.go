@@ -113,7 +113,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	if !a.Records() {
 		d.problem("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir)
 	}
-	for _, fault := range a.HookFaults() {
+	for _, fault := range slices.Concat(a.HookFaults(), a.FileFaults()) {
 		d.problem("%v", fault)
 	}
 	if a.Programs().CanWrite(self) {

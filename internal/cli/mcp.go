@@ -21,6 +21,7 @@ import (
 	"toolgate/internal/app"
 	"toolgate/internal/clients"
 	"toolgate/internal/config"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/oauth"
 	"toolgate/internal/printable"
 	"toolgate/policy"
@@ -46,6 +47,9 @@ func configFile() (file string, text []byte, err error) {
 		return "", nil, err
 	}
 	file = filepath.Join(dir, "config.toml")
+	if err := fileowner.Check(file); err != nil {
+		return "", nil, err
+	}
 	text, _, err = readIfThere(file)
 	return file, text, err
 }

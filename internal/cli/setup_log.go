@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"toolgate/internal/atomicfile"
 	"toolgate/internal/clients"
 	"toolgate/internal/config"
+	"toolgate/internal/fileowner"
 )
 
 // A setupChange records a change of one client's file in enough detail to revert it after the
@@ -46,8 +48,11 @@ func (l *setupLog) open() error {
 		return err
 	}
 	l.file = filepath.Join(state, "setup.json")
-	text, existed, err := readIfThere(l.file)
-	if err == nil && existed {
+	text, err := fileowner.ReadFile(l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
 		err = dec.Decode(l)

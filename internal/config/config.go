@@ -13,11 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"toolgate/internal/fileowner"
 	"toolgate/policy"
 )
 
@@ -83,12 +83,16 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// Load reads the file at path. A missing file is the zero Config. Errors are *[Error].
+// Load reads the file at path. A missing file is the zero Config; one that another user could
+// change is refused. Errors are *[Error].
 func Load(path string) (Config, error) {
 	var c Config
-	text, err := os.ReadFile(path)
+	text, err := fileowner.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
+	}
+	if fault, ok := errors.AsType[*fileowner.Error](err); ok {
+		return c, &Error{File: path, Msg: "not read: " + fault.Error()}
 	}
 	if err != nil {
 		return c, &Error{File: path, Msg: "reading the config: " + err.Error()}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/fileowner"
 )
 
 // An Announcement is a file that says where a console is running. Only its owner can
@@ -62,7 +63,7 @@ func Announcements(dir string) ([]Announcement, error) {
 	}
 	var all []Announcement
 	for _, name := range names {
-		b, err := os.ReadFile(name)
+		b, err := fileowner.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the console has just ended
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"toolgate/internal/config"
+	"toolgate/internal/fileowner"
 	"toolgate/internal/lazyregexp"
 	"toolgate/internal/programs"
 	"toolgate/policy/shell"
@@ -64,7 +65,7 @@ func (s *Set) check(h config.Hook) error {
 			files = append(files, c.Argv[1:]...)
 		}
 		for _, word := range files {
-			if err := s.checkFile(word); err != nil && !s.opts.AnyPath {
+			if err := s.checkFile(word); err != nil {
 				return err
 			}
 		}
@@ -72,17 +73,20 @@ func (s *Set) check(h config.Hook) error {
 	return nil
 }
 
-// checkFile returns an error if the word names a file that commands can write to.
+// checkFile returns an error if the word names a file that commands or other users can write to.
 func (s *Set) checkFile(word string) error {
 	file := expandHome(word)
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.opts.Dir, file)
 	}
 	info, err := os.Stat(file)
-	if err == nil && info.Mode().IsRegular() && s.opts.Programs.CanWrite(file) {
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	if s.opts.Programs.CanWrite(file) && !s.opts.AnyPath {
 		return fmt.Errorf("%s lies in a folder that commands can write", word)
 	}
-	return nil
+	return fileowner.Check(file)
 }
 
 // expandHome expands a leading ~, $HOME or ${HOME}, as a shell does.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"toolgate/internal/atomicfile"
+	"toolgate/internal/fileowner"
 )
 
 // A Token identifies a caller by a secret, of which only the hash is stored.
@@ -67,7 +68,7 @@ func match(tokens []Token, secret string) (Token, bool) {
 // it creates one with a random token and mode 0600.
 func LoadOrCreateToken(path string) (string, error) {
 	for {
-		b, err := os.ReadFile(path)
+		b, err := fileowner.ReadFile(path)
 		if err == nil {
 			if token := strings.TrimSpace(string(b)); len(token) >= MinToken {
 				return token, ownOnly(path)

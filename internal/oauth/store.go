@@ -15,6 +15,7 @@ import (
 
 	"toolgate/internal/atomicfile"
 	"toolgate/internal/filelock"
+	"toolgate/internal/fileowner"
 )
 
 // A Grant is the stored state of one server: the client registration and the tokens.
@@ -67,7 +68,7 @@ func (s Store) file(server string) string {
 // Load returns the stored grant of the server. It returns nil if there is none, or if it is
 // for another URL or resource.
 func (s Store) Load(server Server) (*Grant, error) {
-	b, err := os.ReadFile(s.file(server.Name))
+	b, err := fileowner.ReadFile(s.file(server.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

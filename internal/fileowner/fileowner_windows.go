@@ -1,0 +1,4 @@
+package fileowner
+
+// Check returns nil.
+func Check(string) error { return nil }
