@@ -48,6 +48,9 @@ const afterGreeting = 150 * time.Millisecond
 
 // Open composes an App. Downstream servers start after the first answer if AnswersFirst is set, else at once.
 func (o *Options) Open() (*App, error) {
+	if _, err := depth(); err != nil {
+		return nil, err
+	}
 	s, err := o.Load()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"toolgate/aggregator"
@@ -180,6 +181,9 @@ func (s *Settings) serverDir(server config.MCPServer, own string) string {
 
 // launchServer starts a downstream server on stdio, confined to its profile.
 func (s *Settings) launchServer(name string, server config.MCPServer, f policy.Profile) (*aggregator.Process, error) {
+	if !s.verbatim && startsItself(server) {
+		return nil, errStartsItself
+	}
 	own := s.serverFolder(name, server)
 	for _, dir := range []string{own, filepath.Join(own, "tmp")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -324,6 +328,8 @@ func (s *Settings) serverEnv(server config.MCPServer, own string, f policy.Profi
 			vars[key] = value
 		}
 	}
+	above, _ := depth() // else this process would not serve
+	vars[depthVariable] = strconv.Itoa(above + 1)
 	var env []string
 	for _, key := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, key+"="+vars[key])

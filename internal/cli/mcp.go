@@ -123,6 +123,9 @@ and wait for no server then.`,
 			if err := complete(&w, args[1:], env, confine); err != nil {
 				return err
 			}
+			if app.StartsToolgate(args[1:]) {
+				return errors.New("it would start toolgate itself; add the command of another server")
+			}
 			w.Server.Required = false
 			p.place(w.Name, &w.Server, ".")
 			if err := p.addServers(map[string]config.MCPServer{w.Name: w.Server}, false); err != nil || !start {
@@ -409,6 +412,10 @@ func (p *program) foreign(what string) (map[string]config.MCPServer, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			s := servers[name]
+			if s.Command != "" && app.StartsToolgate(append([]string{s.Command}, s.Args...)) {
+				fmt.Fprintf(p.stderr, "toolgate: note: %s is left out, because it starts toolgate itself\n", name)
+				continue
+			}
 			p.place(name, &s, filepath.Dir(file))
 			all[name] = s
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"toolgate/internal/app"
 	"toolgate/internal/clients"
 	"toolgate/internal/config"
 	"toolgate/internal/lazyregexp"
@@ -452,6 +453,8 @@ func (s *setup) movable(
 		other, taken := named[name]
 		switch {
 		case key == s.name || isUs(clients.StartOf(tables[key])) || !ok:
+		case server.Command != "" && app.StartsToolgate(append([]string{server.Command}, server.Args...)):
+			stays(key, "it starts toolgate itself")
 		case ours:
 			stays(key, "toolgate already has a server of that name")
 		case fillsIn(server):
