@@ -91,6 +91,10 @@ func bwrapArgs(plan Plan, v view) []string {
 	for _, c := range v.overrides {
 		switch {
 		case c.isSymlink():
+		case c.Shared && c.Kind == readOnly:
+			args = append(args, "--ro-bind-try", c.Path, c.Path) // it may be gone by now
+		case c.Shared:
+			args = append(args, "--bind-try", c.Path, c.Path)
 		case c.Kind == readOnly:
 			args = append(args, "--ro-bind", c.Path, c.Path)
 		case c.partial:

@@ -300,7 +300,7 @@ func prepare(cfg *initConfig) error {
 	case Full:
 		cfg.notes, err = setupMounts(cfg.resolved, cfg.prescanned)
 	case Bwrap:
-		err = verifyMounts(cfg.Overrides)
+		cfg.notes, err = verifyMounts(cfg.Overrides)
 	}
 	return err
 }

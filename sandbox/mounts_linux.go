@@ -52,10 +52,10 @@ func setupMounts(plan Plan, prescanned <-chan *scanResult) (notes []string, err 
 		return nil, step("private /dev", err)
 	}
 	for _, c := range v.overrides {
-		err := c.attach()
-		if err != nil && c.isSymlink() && !c.Fixed {
-			// Older kernels cannot mount on a symlink.
-			notes = append(notes, fmt.Sprintf("the symlink %s can be replaced: %v", c.Path, err))
+		err := c.place()
+		if err != nil && (c.Shared || c.isSymlink() && !c.Fixed) {
+			// It is being replaced, or an older kernel cannot mount on a symlink.
+			notes = append(notes, fmt.Sprintf("%q can be replaced: %v", c.Path, err))
 			continue
 		}
 		if err != nil {
@@ -89,10 +89,8 @@ func (v view) sealMasks(restricted bool) error {
 	return nil
 }
 
-// cloneLayout is layout with the mounts of every override cloned. In a shared root
-// such as /tmp, other users create and remove repositories at any time. If
-// something that was found is gone by the time it is opened, the search is
-// repeated.
+// cloneLayout is layout with the mounts of every override cloned. If something that
+// was found is gone by the time it is opened, the search is repeated.
 func cloneLayout(plan Plan, prescanned <-chan *scanResult) (v view, err error) {
 	var found *scanResult
 	if prescanned != nil {
@@ -113,10 +111,11 @@ func cloneLayout(plan Plan, prescanned <-chan *scanResult) (v view, err error) {
 	return view{}, err
 }
 
-// cloneAll clones the mounts of every override, or of none if there is an error.
+// cloneAll clones the mounts of every override, or of none if there is an error. It
+// leaves out what is gone from a shared root.
 func cloneAll(overrides []mountOverride) error {
 	for i := range overrides {
-		if err := overrides[i].clone(); err != nil {
+		if err := overrides[i].clone(); err != nil && !overrides[i].Shared {
 			closeTrees(overrides)
 			return step(overrides[i].Path, err)
 		}
@@ -281,6 +280,7 @@ func (c *mountOverride) clone() error {
 		return err
 	}
 	if c.tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH); err != nil {
+		c.tree = 0
 		return err
 	}
 	attr := uint64(plainMount)
@@ -300,6 +300,28 @@ func (id fileID) check(fd int) error {
 		return errReplaced
 	}
 	return nil
+}
+
+// place mounts c at its path in the new root. In a shared root, it mounts what is at
+// that path now, if that was replaced, and nothing if it is gone.
+func (c mountOverride) place() error {
+	err := errReplaced
+	if !c.Shared || c.tree > 0 {
+		err = c.attach()
+	}
+	for try := 0; c.Shared && errors.Is(err, errReplaced) && try < 5; try++ {
+		now, lerr := lstatOverride(c.Path, c.Kind)
+		if now.Path != c.Path || lerr != nil {
+			return nil // gone, or no longer in a folder that can be reached
+		}
+		if err = now.clone(); err == nil {
+			err = now.attach()
+		}
+	}
+	if c.Shared && (isMissing(err) || errors.Is(err, unix.ELOOP)) {
+		return nil
+	}
+	return err
 }
 
 // attach mounts c at its path in the new root.

@@ -20,6 +20,9 @@ type mountOverride struct {
 	Kind  overrideKind `json:"kind"`
 	File  fileID       `json:"file"`
 	Fixed bool         `json:"fixed,omitempty"` // of Hidden or ReadOnlyPaths: path must not be replaced
+	// Shared is set if it was found in a shared root, where others remove and
+	// replace files at any time.
+	Shared bool `json:"shared,omitempty"`
 
 	tree    int  // detached copy of the mounts at path, 0 for none
 	inMask  bool // lies below a mask, in which path has to be created

@@ -9,9 +9,9 @@ import (
 
 // A shared root such as /tmp holds hundreds of folders, and searching them takes
 // as long as the rest of the setup. So the starting process does that while the
-// first process of the sandbox starts. This is as safe as searching inside: other
-// users change a shared root at any time, and if a file that was found has been
-// replaced when it is opened, the search is repeated inside.
+// first process of the sandbox starts. This is as safe as searching inside: others
+// change a shared root at any time, and a file that was replaced since is opened
+// again, see [mountOverride.place].
 
 // A scanResult is the result of a search.
 type scanResult struct {
@@ -36,7 +36,7 @@ func prescanShared(plan Plan) *scanResult {
 	s := newSearch(roots, splitPatterns(plan.Profile.ReadOnlySubpaths))
 	s.eachRoot(func(root string) {
 		if slices.Contains(shared, root) {
-			s.scanShared(root)
+			s.scanShared(root, sharedDepth)
 		}
 	})
 	if s.unreadable {

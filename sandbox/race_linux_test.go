@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,19 @@ func init() {
 				return err
 			}
 			if err := os.Remove(args[0]); err != nil {
+				return err
+			}
+		}
+	}
+	// build makes and removes folders, and in them one with the given name, until it is ended.
+	ops["build"] = func(args []string) error {
+		fmt.Println("on")
+		for i := 0; ; i = (i + 1) % 20 {
+			dir := fmt.Sprintf("%s/build%d", args[0], i)
+			if err := os.MkdirAll(dir+"/"+args[1]+"/hooks", 0o755); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(fmt.Sprintf("%s/build%d", args[0], (i+10)%20)); err != nil {
 				return err
 			}
 		}
@@ -109,4 +123,46 @@ func TestSetUpBesideWork(t *testing.T) {
 	}
 	work.Kill()
 	work.Wait()
+}
+
+// A shared root, in which other programs make and remove repositories, is not
+// waited for: what is gone needs no protection, and everything else has it.
+func TestSetUpBesideBuild(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap} {
+		for _, named := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v/named %v", level, named), func(t *testing.T) {
+				root, shared := t.TempDir(), t.TempDir()
+				hook := write(t, shared+"/n/.git/hooks/pre-commit", "old")
+				p := workspace(root, shared)
+				if named { // by its path, as any folder of the user
+					require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
+				} else {
+					p.SharedRoots = []string{shared}
+				}
+				plan := at(t, level, p)
+				made := ".git"
+				if level == sandbox.Bwrap {
+					made = "plain" // bubblewrap fails if what it is to mount goes away
+				}
+				build := exec.Command(self(t), "op", "build", shared, made)
+				out, err := build.StdoutPipe()
+				require.NoError(t, err)
+				require.NoError(t, build.Start())
+				defer build.Process.Kill()
+				_, err = io.ReadFull(out, make([]byte, 3))
+				require.NoError(t, err)
+				for range 8 {
+					cmd := plan.Command("", "op", "append", hook)
+					cmd.Dir = "/"
+					var errs bytes.Buffer
+					cmd.Stderr = &errs
+					require.NoError(t, cmd.Start(), "%s", &errs)
+					require.Error(t, cmd.Wait(), "the hook was written")
+				}
+				build.Process.Kill()
+				build.Wait()
+				require.Equal(t, "old", content(t, hook))
+			})
+		}
+	}
 }

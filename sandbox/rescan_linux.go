@@ -108,7 +108,7 @@ func (r *rescanner) rescan() (stale string, err error) {
 		return "", err
 	}
 	for i, c := range missing.overrides {
-		if err := c.attach(); err != nil && !c.isSymlink() {
+		if err := c.place(); err != nil && !c.isSymlink() && !c.Shared {
 			closeTrees(missing.overrides[i+1:])
 			return "", step(c.Path, err)
 		}

@@ -54,6 +54,7 @@ type search struct {
 	done     map[string]bool // folders that have been searched
 	buf      []byte
 
+	shared     string    // the root, if it is shared
 	snapshot   *snapshot // nil where changes are ignored
 	unreadable bool      // a folder of this user could not be read
 	entryCount int
@@ -80,11 +81,15 @@ func searchRoots(
 	s := newSearch(roots, patterns)
 	s.eachRoot(func(root string) {
 		switch {
-		case !slices.Contains(shared, root):
-			s.snapshot = seen
+		case slices.Contains(shared, root):
+			if prescanned == nil {
+				s.scanShared(root, sharedDepth)
+			}
+		case isPublic(root):
+			s.scanShared(root, math.MaxInt)
+		default:
+			s.shared, s.snapshot = "", seen
 			s.scan(root, math.MaxInt)
-		case prescanned == nil:
-			s.scanShared(root)
 		}
 	})
 	if prescanned != nil {
@@ -106,11 +111,25 @@ func (s *search) eachRoot(visit func(root string)) {
 	}
 }
 
-// scanShared searches a root in which other users create and remove files at any
-// time.
-func (s *search) scanShared(root string) {
-	s.snapshot = nil
-	s.scan(root, sharedDepth)
+// scanShared searches a root in which others create and remove files at any time.
+func (s *search) scanShared(root string, depth int) {
+	s.shared, s.snapshot = root, nil
+	s.scan(root, depth)
+}
+
+// isPublic reports whether root is like /tmp: anyone may create files in it.
+func isPublic(root string) bool {
+	var st unix.Stat_t
+	const public = unix.S_ISVTX | unix.S_IWOTH
+	return unix.Stat(root, &st) == nil && st.Mode&public == public
+}
+
+// inShared reports whether path is in the shared root that is being searched and in
+// no other root.
+func (s *search) inShared(path string) bool {
+	return s.shared != "" && isBelow(path, s.shared) && !slices.ContainsFunc(s.roots, func(root string) bool {
+		return len(root) > len(s.shared) && isBelow(path, root)
+	})
 }
 
 // accept makes entries return the files whose names the parts of a pattern may
@@ -268,6 +287,7 @@ func (s *search) add(path string, kind overrideKind) {
 		}
 		return
 	}
+	c.Shared = s.inShared(c.Path)
 	s.found = append(s.found, c)
 }
 

@@ -14,29 +14,33 @@ import (
 // verifyMounts checks, from inside, that bubblewrap has made the mounts in list
 // and no other writable ones. Bubblewrap mounts by path: a process that can write
 // a folder on the way could have put a symlink there in the meantime, and so make
-// a folder of its choice writable or visible.
-func verifyMounts(list []mountOverride) error {
+// a folder of its choice writable or visible. Notes say what can be replaced.
+func verifyMounts(list []mountOverride) (notes []string, err error) {
 	for _, m := range list {
 		if m.isSymlink() {
 			continue // see pinSymlinks
 		}
-		if err := m.verify(); err != nil {
-			return step(m.Path, err)
+		err := m.verify()
+		switch {
+		case err != nil && !m.Shared:
+			return nil, step(m.Path, err)
+		case err != nil && !m.inPlace():
+			notes = append(notes, fmt.Sprintf("%q can be replaced: %v", m.Path, err))
 		}
 	}
 	mounts, err := writableMounts()
 	if err != nil {
-		return step("checking the mounts", err)
+		return nil, step("checking the mounts", err)
 	}
 	for _, path := range mounts {
 		mine := slices.ContainsFunc(list, func(m mountOverride) bool {
 			return m.Kind <= pinned && isBelow(path, m.Path)
 		})
 		if !mine && !isBelow(path, "/dev") {
-			return step(path, errReplaced)
+			return nil, step(path, errReplaced)
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // verify returns an error unless m is in place.
@@ -64,7 +68,7 @@ func writableMounts() ([]string, error) {
 	var paths []string
 	for line := range strings.Lines(string(text)) {
 		// id parent device root place options …
-		fields := strings.Fields(line)
+		fields := strings.Split(line, " ") // not Fields: a path may contain other white space
 		if len(fields) < 6 {
 			return nil, fmt.Errorf("mount %q", line)
 		}
