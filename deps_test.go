@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"internal/rawjson":    {"github.com/segmentio/encoding"},
 	"internal/stdio":      {"internal/rawjson", goSDK, "golang.org/x/sys"},
 	"internal/programs":   {},
+	"internal/bytestring": {},
 	"internal/ignore":     {},
 
 	"internal/printable": {},
@@ -32,10 +33,10 @@ var mayImport = map[string][]string{
 
 	"policy/shell":  {"internal/lazyregexp", "mvdan.cc/sh/v3"},
 	"policy/rules":  {"policy/shell", "internal/hostname", "internal/lazyregexp", "go.starlark.net"},
-	"policy":        {"policy/rules", "policy/shell", "internal/hostname", "go.starlark.net"},
+	"policy":        {"internal/bytestring", "policy/rules", "policy/shell", "internal/hostname", "go.starlark.net"},
 	"internal/gate": {"policy", "golang.org/x/sync"},
 
-	"sandbox": {"policy", "golang.org/x/sys", "golang.org/x/net"},
+	"sandbox": {"internal/bytestring", "policy", "golang.org/x/sys", "golang.org/x/net"},
 
 	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
@@ -65,7 +66,7 @@ var mayImport = map[string][]string{
 
 	"aggregator/schema": {"internal/lazyregexp", "internal/rawjson", "policy"},
 	"aggregator": {
-		"aggregator/schema", "internal/atomicfile", "internal/fileowner", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
+		"aggregator/schema", "internal/atomicfile", "internal/bytestring", "internal/fileowner", "internal/gate", "internal/oauth", "internal/rawjson", "internal/sse", "internal/stdio",
 		"policy", "sandbox", goSDK,
 	},
 	"server": {
@@ -75,8 +76,8 @@ var mayImport = map[string][]string{
 	"internal/app": {
 		"aggregator", "aggregator/schema", "policy", "policy/rules", "policy/shell", "sandbox", "server",
 		"tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
-		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/config",
-		"internal/console", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
+		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/bytestring",
+		"internal/config", "internal/console", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
 		"internal/programs", goSDK, "github.com/fsnotify/fsnotify", "golang.org/x/sys",
 	},
 	"internal/cli": {

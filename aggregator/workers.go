@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"toolgate/internal/bytestring"
 	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
 	"toolgate/policy"
@@ -162,7 +163,7 @@ func (wk *worker) cause() error {
 // get returns the worker for caller and profile, and whether it has started it.
 // Concurrent callers get the same worker.
 func (w *Workers) get(ctx context.Context, caller string, f policy.Profile) (wk *worker, started bool, err error) {
-	profile, _ := json.Marshal(f) // strings and slices of them always marshal
+	profile, _ := json.Marshal(bytestring.Escape(f)) // strings and slices of them always marshal
 	k := caller + "\x00" + string(profile)
 	w.mu.Lock()
 	if w.closed {

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"toolgate/internal/bytestring"
 )
 
 // A Verdict says whether a call may run. The zero value denies it.
@@ -206,7 +208,7 @@ func (f Profile) String() string {
 
 // Digest returns a short hash of f. Equal profiles have equal digests.
 func (f Profile) Digest() string {
-	b, err := json.Marshal(f)
+	b, err := json.Marshal(bytestring.Escape(f))
 	if err != nil {
 		panic("bug: a profile does not marshal: " + err.Error())
 	}

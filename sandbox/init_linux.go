@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"toolgate/internal/bytestring"
 )
 
 // initName is the argument that identifies the first process of a sandbox.
@@ -73,7 +75,9 @@ func Current() (Plan, bool) {
 // adoptPlan sets the plan that this process was started with as its current one.
 func adoptPlan(text string) {
 	var plan Plan
-	if json.Unmarshal([]byte(text), &plan) != nil || plan.Digest == "" || plan.seal().Digest != plan.Digest {
+	err := json.Unmarshal([]byte(text), &plan)
+	plan = bytestring.Unescape(plan)
+	if err != nil || plan.Digest == "" || plan.seal().Digest != plan.Digest {
 		return
 	}
 	if plan.confined() {
@@ -237,6 +241,7 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 	if err = lifeline.Decode(&cfg); err != nil {
 		return cfg, requests, fmt.Errorf("reading the sandbox config: %w", err)
 	}
+	cfg = bytestring.Unescape(cfg)
 	end := func() {
 		if !cfg.Plan.namespaces() {
 			killDescendants()
@@ -267,7 +272,7 @@ func readInitConfig() (cfg initConfig, requests chan struct{}, err error) {
 			if lifeline.Decode(&f) != nil {
 				end()
 			}
-			prescanned <- f
+			prescanned <- bytestring.Unescape(f)
 		}
 		for {
 			var request string
@@ -388,7 +393,7 @@ func startProgram(cfg initConfig) (pid int, err error) {
 		if cfg.exe != 0 {
 			program = fmt.Sprintf("/proc/self/fd/%d", cfg.exe)
 		}
-		text, err := json.Marshal(cfg.Plan)
+		text, err := json.Marshal(bytestring.Escape(cfg.Plan))
 		if err != nil {
 			return 0, err
 		}

@@ -178,3 +178,35 @@ func TestPathsThatLandlockCannotHold(t *testing.T) {
 		require.Error(t, err, "%+v", bad)
 	}
 }
+
+// Paths are bytes, which need not be UTF-8: those that are found, and those that the
+// profile, the arguments and the environment name.
+func TestPathsOfAnyBytes(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap} {
+		t.Run(level.String(), func(t *testing.T) {
+			base := t.TempDir()
+			root, shared := base+"/root\xff", base+"/shared\u00a0\xfe \\"
+			hook := write(t, root+"/a\xff\n/.git/hook", "old")
+			other := write(t, shared+"/\xff/.git/hook", "old")
+			key := write(t, root+"/key\xfd", "secret")
+			twin := write(t, root+"/key\xfc", "open")
+			p := workspace(root, shared)
+			p.SharedRoots = []string{shared}
+			p.Hidden = []string{key}
+			eachOp(t, at(t, level, p), []oneOp{
+				{refused[level], "append", []string{hook}},
+				{refused[level], "append", []string{other}},
+				{unix.EACCES, "read", []string{key}},
+				{0, "read", []string{twin}},
+				{0, "write", []string{root + "/\xff new"}},
+			})
+			require.FileExists(t, root+"/\xff new")
+		})
+	}
+	one, err := sandbox.NewPlan(workspace("/w/\xff"), capable)
+	require.NoError(t, err)
+	two, err := sandbox.NewPlan(workspace("/w/\xfe"), capable)
+	require.NoError(t, err)
+	require.NotEqual(t, one.Digest, two.Digest)
+	require.NotEqual(t, one.Profile.Digest(), two.Profile.Digest())
+}

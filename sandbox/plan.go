@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolgate/internal/bytestring"
 	"toolgate/policy"
 )
 
@@ -348,7 +349,7 @@ func (p Plan) offline() bool { return p.Profile.Network != policy.NetworkAll && 
 // seal returns p with its digest.
 func (p Plan) seal() Plan {
 	p.Digest = ""
-	text, err := json.Marshal(p)
+	text, err := json.Marshal(bytestring.Escape(p))
 	if err != nil {
 		panic(fmt.Sprintf("sandbox: plan cannot be written as JSON: %v", err))
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"toolgate/internal/bytestring"
 )
 
 // Descriptors of the first process beside the standard ones.
@@ -109,9 +111,9 @@ func (c *Cmd) launch(cfg initConfig) error {
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
 	send := json.NewEncoder(configW)
-	send.Encode(cfg) // if this fails, no report arrives
+	send.Encode(bytestring.Escape(cfg)) // if this fails, no report arrives
 	if cfg.Prescan {
-		send.Encode(prescanShared(cfg.Plan))
+		send.Encode(bytestring.Escape(prescanShared(cfg.Plan)))
 	}
 	err = c.awaitSetup()
 	if err == nil && listener != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"toolgate/aggregator"
+	"toolgate/internal/bytestring"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/tools"
@@ -66,7 +67,7 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	if f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess {
 		environ = a.outsideEnv(&settings.Tools.Shell)
 	}
-	value, err := json.Marshal(settings)
+	value, err := json.Marshal(bytestring.Escape(settings))
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +208,7 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 		return errors.New("worker is started by toolgate, not by hand")
 	}
 	os.Unsetenv(workerEnv)
+	settings = bytestring.Unescape(settings)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var start shell.StartFunc
 	if plan, ok := sandbox.Current(); ok {
