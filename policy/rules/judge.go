@@ -76,7 +76,7 @@ func (r *Rules) Judge(argv []string) Judgment {
 	case possible >= 0:
 		m := j.Matches[possible]
 		j.Decision = Prompt
-		j.Reason = fmt.Sprintf("`%s` may turn out to be what %s speaks of", shell.Join(m.Command), m.Rule)
+		j.Reason = fmt.Sprintf("`%s` may be or run what %s restricts", shell.Join(m.Command), m.Rule)
 	case hidden >= 0 && r.Restricts():
 		j.Decision = Prompt
 		j.Reason = "rules restrict commands, and here " + opaque[hidden].Reason
@@ -103,7 +103,7 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 		}
 		found := r.command(c)
 		cover[i] = covered(found, i, j.Found.Commands, cover)
-		for _, m := range found.Matches {
+		for _, m := range append(found.Matches, r.mayRun(c)...) {
 			if c.Derived && m.Decision == Allow {
 				continue
 			}

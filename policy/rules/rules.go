@@ -162,26 +162,79 @@ func (r *Rules) command(c shell.Command) Evaluation {
 	// A path also matches rules for its file name: always for restricting rules, for an
 	// allow only if the path is known to be that program. A name also matches restricting
 	// rules in lower case, because macOS and Windows ignore case.
-	other, trusted := name, !exact && r.standsFor(program, name)
-	if name == program {
-		other, trusted = strings.ToLower(name), false
-	}
-	if other == program {
-		return out
-	}
+	trusted := !exact && r.standsFor(program, name)
 	_, unknown := c.Hole(0)
-	for _, rule := range r.prefixes {
-		if rule.decision == Allow && !trusted {
-			continue
-		}
-		if m, ok := rule.match(c, other); ok {
-			if name != program && !unknown {
-				m.Program = program
+	for _, other := range slices.Compact([]string{name, strings.ToLower(name)}) {
+		for _, rule := range r.prefixes {
+			if other == program || rule.decision == Allow && (!trusted || other != name) {
+				continue
 			}
-			out.add(m)
+			if m, ok := rule.match(c, other); ok {
+				if name != program && !unknown {
+					m.Program = program
+				}
+				out.add(m)
+			}
 		}
 	}
 	return out
+}
+
+// mayRun returns the restricting rules for commands that c may run in addition to
+// those that are listed, see [shell.Command.Suspects].
+func (r *Rules) mayRun(c shell.Command) []Match {
+	if !r.Restricts() {
+		return nil
+	}
+	parts := c.Suspects()
+	var found []Match
+	for _, rule := range r.prefixes {
+		if rule.decision > Allow && rule.mentioned(parts) {
+			found = append(found, rule.possible())
+		}
+	}
+	return found
+}
+
+// mentioned reports whether the words of the pattern are among the parts, in their
+// order.
+func (p prefixRule) mentioned(parts []shell.Part) bool {
+	for n, part := range parts {
+		named := slices.ContainsFunc(p.pattern[0], func(name string) bool {
+			return strings.EqualFold(shell.ProgramName(part.Text), shell.ProgramName(name))
+		})
+		switch {
+		case part.Many:
+			return true
+		case named && !p.excepts(parts[n:]), part.Unknown && len(p.pattern) > 1:
+			return inOrder(p.pattern[1:], parts[n+1:])
+		}
+	}
+	return false
+}
+
+// excepts reports whether the parts begin with an exception of the rule.
+func (p prefixRule) excepts(parts []shell.Part) bool {
+	return slices.ContainsFunc(p.unless, func(u [][]string) bool {
+		argv := make([]string, 0, len(u))
+		for _, part := range parts[:min(len(u), len(parts))] {
+			argv = append(argv, part.Text)
+		}
+		return len(argv) == len(u) && matchPrefix(u, shell.Command{Argv: argv}, shell.ProgramName(argv[0])) == fits
+	})
+}
+
+// inOrder reports whether the parts contain the words of a pattern, with others between.
+func inOrder(pattern [][]string, parts []shell.Part) bool {
+	for _, part := range parts {
+		if len(pattern) == 0 || part.Many {
+			return true
+		}
+		if part.Unknown || slices.ContainsFunc(pattern[0], part.Begins) {
+			pattern = pattern[1:]
+		}
+	}
+	return len(pattern) == 0
 }
 
 // byPath finds restricting rules for a path that may be the same program.
@@ -234,17 +287,22 @@ func (p prefixRule) match(c shell.Command, name string) (Match, bool) {
 			return Match{}, false
 		}
 	}
-	m := p.effect.match()
-	m.Possible = fit == mayFit
-	if fit == fits {
-		m.Prefix = slices.Clone(c.Argv[:len(p.pattern)])
-		m.Prefix[0] = name
-	} else {
-		for _, alternatives := range p.pattern {
-			m.Prefix = append(m.Prefix, strings.Join(alternatives, "|"))
-		}
+	if fit == mayFit {
+		return p.possible(), true
 	}
+	m := p.effect.match(slices.Clone(c.Argv[:len(p.pattern)])...)
+	m.Prefix[0] = name
 	return m, true
+}
+
+// possible returns the match of a rule that may apply.
+func (p prefixRule) possible() Match {
+	m := p.effect.match()
+	m.Possible = true
+	for _, alternatives := range p.pattern {
+		m.Prefix = append(m.Prefix, strings.Join(alternatives, "|"))
+	}
+	return m
 }
 
 // A fit says whether a command matches a pattern.

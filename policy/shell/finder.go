@@ -149,6 +149,9 @@ func (f *finder) call(sc scope, words []word) {
 	if !ok {
 		return
 	}
+	if lower := strings.ToLower(name); lower != name { // macOS and Windows ignore case
+		f.call(sc.reinterpreted(name), append([]word{{text: lower, pos: words[0].pos}}, words[1:]...))
+	}
 	i := f.emit(sc, words)
 	if i < 0 {
 		return

@@ -203,7 +203,7 @@ func TestHostileScripts(t *testing.T) {
 	rs := testkit.Rules(t, `prefix_rule(pattern=["git", "push"], decision="forbidden")`)
 	script := ""
 	for i := range 300 {
-		script += fmt.Sprintf("PATH=%d; ", i)
+		script += fmt.Sprintf("PYTHONPATH=%d; ", i)
 	}
 	require.Equal(t, rules.NoDecision, rs.Judge([]string{"bash", "-c", script[:500]}).Decision)
 	require.Equal(t, rules.Prompt, rs.Judge([]string{"bash", "-c", script + "$x"}).Decision)

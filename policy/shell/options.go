@@ -103,18 +103,23 @@ var commandOptions = map[string]string{
 	"git daemon":     "--access-hook",
 }
 
-// sshOption analyzes -o Name=command.
+// sshOption analyzes -o Name=command, also behind other letters as in -vo.
 func (f *finder) sshOption(sc scope, words []word, i int) {
-	w, _ := optionValue(words, i, "-o", true)
-	name, _, ok := strings.Cut(w.text, "=")
-	if !ok {
-		if name, _, ok = strings.Cut(w.text, " "); !ok {
-			return
-		}
+	w := words[i]
+	at := strings.IndexByte(w.text, 'o') + 1
+	if !strings.HasPrefix(w.text, "-") || at == 0 {
+		return
 	}
-	switch strings.ToLower(strings.TrimSpace(name)) {
-	case "proxycommand", "localcommand", "knownhostscommand", "remotecommand":
-		f.script(sc.in("-o "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
+	if w = cutWord(w, at); w.text == "" && i+1 < len(words) {
+		w = words[i+1]
+	}
+	end := strings.IndexAny(w.text, "= \t")
+	if end < 0 {
+		return
+	}
+	switch name := strings.ToLower(w.text[:end]); name {
+	case "proxycommand", "localcommand", "knownhostscommand", "remotecommand", "xauthlocation":
+		f.script(sc.in("-o "+name), cutWord(w, end+1), syntax.LangBash, nil)
 	}
 }
 

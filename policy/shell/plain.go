@@ -131,7 +131,7 @@ var shellWords = strings.Fields(`
 	complete compgen compopt compctl ulimit limit unlimit umask wait - noglob nocorrect autoload functions
 	unfunction unhash zmodload zle vared sched zcompile zparseopts zformat zregexparse zstyle zpty zsocket
 	ztcp sysopen sysread syswrite private global vpath vmap hist r redirect login newgrp stat getln log
-	suspend logout bg fg disown
+	suspend logout jobs bg fg disown
 `)
 
 // isShell reports whether programs of that name run scripts in a language of

@@ -18,15 +18,16 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 	if f.runsScripts(sc, name, words, i) {
 		return
 	}
-	if !f.evaluator(sc, name, words, i) && !f.starter(sc, name, words, i) {
-		f.unknownWrapper(sc, name, words)
+	g, wraps := wrapperOf(name)
+	if !f.evaluator(sc, name, words, i) && !f.starter(sc, name, words, i) && !wraps && !takesData(name) {
+		f.suspectAll(sc, name, words, i)
 	}
 	f.optionCommands(sc, name, words)
 	f.runWrittenFile(sc, words)
 	if subs, ok := subcommands()[name]; ok {
-		f.subcommand(sc, name, subs, words)
+		f.subcommand(sc, name, subs, words, i)
 	}
-	if g, ok := wrapperOf(name); ok {
+	if wraps {
 		f.wrapped(sc, name, g, words, i)
 	}
 }
@@ -40,7 +41,7 @@ func (f *finder) runsScripts(sc scope, name string, words []word, i int) bool {
 	}
 	if in, ok := interpreters()[languageName(name)]; ok {
 		f.interpreter(sc, name, in, words)
-		return true
+		return subcommands()[name] == nil
 	}
 	switch name {
 	case "hyperfine", "concurrently":
@@ -72,10 +73,13 @@ func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 				f.subscript(sc.in(name), w.text) // quoted array indexes are evaluated too
 			}
 		}
+		f.assigner(sc, name, words, i)
 	case "set":
 		f.set(words)
 	case "make", "gmake", "nmake", "bmake":
 		f.makeTool(sc, name, words)
+		f.suspect(i, slices.DeleteFunc(slices.Clone(words[1:]), // recipes run the values of variables
+			func(w word) bool { return !strings.Contains(w.text, "=") }))
 	case "awk", "gawk", "mawk", "nawk", "original-awk":
 		f.awk(sc, name, words)
 	case "sed", "gsed":
@@ -84,7 +88,7 @@ func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 		f.editor(sc, name, words)
 	case "sqlite3", "psql", "mysql", "mariadb", "gdb", "lldb", "ftp", "sftp", "telnet", "dc":
 		f.shellEscapes(sc, name, words)
-		f.unknownWrapper(sc, name, words)
+		f.suspectAll(sc, name, words, i)
 	default:
 		return false
 	}
@@ -125,11 +129,19 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 			in := sc.in(name)
 			in.elsewhere = true
 			f.call(in, words[end+1:])
+		} else if slices.ContainsFunc(words, func(w word) bool { return w.text == "exec" }) {
+			f.suspect(i, words[1:]) // kubectl exec POD COMMAND
 		}
 	case "at", "batch", "crontab":
 		f.deferred(sc, name, words)
+	case "cargo":
+		if end := slices.IndexFunc(words, isDashes); end > 0 {
+			words = words[:end] // what follows is for the program that it builds
+		}
+		f.suspectAll(sc, name, words, i)
 	case "firejail", "start-stop-daemon", "valgrind", "kernprof", "entr":
 		f.guessCommandStart(sc, name, words)
+		f.suspectAll(sc, name, words, i)
 	default:
 		return false
 	}
@@ -238,35 +250,6 @@ func fillMarks(text string) string {
 		text = strings.ReplaceAll(text, mark, unknownVar)
 	}
 	return text
-}
-
-// unknownWrapper follows an unknown program whose arguments look like those of a
-// wrapper: `NAME run … -- command`.
-func (f *finder) unknownWrapper(sc scope, name string, words []word) {
-	switch name {
-	case "cargo", "dotnet", "bazel", "go", "gradle", "swift", "stack", "cabal", "mix", "git":
-		return // the arguments are for the program that they build
-	}
-	if subcommands()[name] != nil || wrappers()[name] != (wrapper{}) {
-		return
-	}
-	for i := 1; i < min(len(words), 8); i++ {
-		t := words[i].text
-		needsDashes := t == "run" || t == "exec" || t == "shell"
-		if !needsDashes && t != "exec-env" && (t != "-E" || name != "cmake") && (t != "--args" || name != "gdb") {
-			continue
-		}
-		rest := words[i+1:]
-		if end := slices.IndexFunc(rest, isDashes); end >= 0 {
-			rest = rest[end+1:]
-		} else if needsDashes {
-			return
-		}
-		if len(rest) > 0 && !strings.HasPrefix(rest[0].text, "-") {
-			f.call(sc.reinterpreted(name), rest)
-		}
-		return
-	}
 }
 
 // guessCommandStart follows wrappers with too many options to know: any argument

@@ -56,7 +56,8 @@ type Command struct {
 	// container.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 
-	danger string // why it is destructive where it stands, such as at the end of a pipe
+	suspects []word // see [Command.Suspects]
+	danger   string // why it is destructive where it stands, such as at the end of a pipe
 	Origin
 }
 

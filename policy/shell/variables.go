@@ -23,7 +23,9 @@ func (f *finder) variable(sc scope, name string, value word) {
 		f.procScript(sc, value, name, syntax.LangBash, nil)
 	case holdsCode(name, value):
 		f.opaque(sc, name+"="+value.text, "%s can hold commands", name)
-	case slices.Contains(codeFileVars, name), hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_"):
+	case name == "PATH" && !keepsPrograms(value), replacesPrograms(name):
+		f.opaque(sc, name+"="+value.text, "%s changes which programs run", name)
+	case slices.Contains(codeFileVars, name):
 		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
@@ -67,15 +69,54 @@ func holdsCode(name string, value word) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(value.text, p) })
 }
 
+// replacesPrograms reports whether the variable makes programs run other code than
+// their own: shells with startup files, programs with libraries, git with aliases.
+func replacesPrograms(name string) bool {
+	return slices.Contains([]string{"BASH_ENV", "ENV", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
+		"GIT_EXEC_PATH", "GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "npm_config_script_shell",
+		"NPM_CONFIG_SCRIPT_SHELL"}, name) || hasPrefix(name, "LD_", "DYLD_", "GIT_CONFIG_KEY_")
+}
+
+// keepsPrograms reports whether a value of PATH leaves every name with the program that it
+// had, or one from a folder that commands seldom write: what is before the old
+// value must be such a folder.
+func keepsPrograms(value word) bool {
+	if strings.Count(value.text, "$") != strings.Count(value.script, unknownVar) {
+		return false // a dollar sign in quotes is part of a name
+	}
+	for dir := range strings.SplitSeq(value.text, ":") {
+		switch {
+		case dir == "$PATH" || dir == "${PATH}":
+			return true
+		case strings.Contains(dir, "..") || !hasPrefix(dir, "/usr/", "/bin", "/sbin", "/opt/", "/snap/", "/nix/",
+			"$HOME/.", "${HOME}/.", "$HOME/go/bin", "~/.", "~/go/bin"):
+			return false
+		}
+	}
+	return true
+}
+
 // codeFileVars are the variables that decide from which files programs load code. They
 // hide no command, but an allow is for programs without such a variable.
 var codeFileVars = []string{
-	"PATH", "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "ZDOTDIR", "FPATH", "fpath", "HOME", "XDG_CONFIG_HOME",
+	"PATH", "BASHOPTS", "SHELLOPTS",
 	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "NODE_PATH", "NODE_OPTIONS",
 	"PERL5LIB", "PERLLIB", "RUBYLIB", "LUA_PATH", "LUA_CPATH", "CLASSPATH",
 	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",
-	"GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
-	"GIT_CONFIG_SYSTEM",
+	"GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR",
 	"MAKEFILES", "MAKEFLAGS", "GOFLAGS", "RUSTFLAGS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSKEY", "LESSKEYIN",
-	"GCONV_PATH", "LOCPATH", "TERMINFO", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL",
+	"GCONV_PATH", "LOCPATH", "TERMINFO",
+}
+
+// assigner analyzes the builtins that set variables to values that are not known, and
+// those that hand variables to all programs that follow.
+func (f *finder) assigner(sc scope, name string, words []word, i int) {
+	switch {
+	case name == "read", name == "printf" && len(words) > 1 && strings.HasPrefix(words[1].text, "-v"):
+		for _, w := range words[1:] {
+			f.variable(sc, strings.TrimPrefix(w.text, "-v"), word{hole: true, text: "…", script: unknownVar})
+		}
+	case name == "export", name == "declare", name == "typeset":
+		f.suspect(i, words[1:])
+	}
 }

@@ -60,7 +60,13 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 		rest = rest[1:]
 	}
 	changesVars := len(rest) < len(o.rest)
+	if name == "setarch" && len(rest) > 0 && !isArch(rest[0].text) {
+		g.operands = 0
+	}
 	if len(rest) <= g.operands {
+		if _, ok := o.get(g.script); !ok {
+			f.suspectAll(sc, name, words, i)
+		}
 		return
 	}
 	rest = rest[g.operands:]
@@ -120,9 +126,13 @@ func withHoles(words []word, mark string, guesses []string) []word {
 	return out
 }
 
-func isAssign(w word) bool {
-	name, _, ok := strings.Cut(w.text, "=")
-	return ok && syntax.ValidName(name)
+// isAssign reports whether env and the like take a word as NAME=value. The name need
+// not be one that a shell accepts.
+func isAssign(w word) bool { return strings.Index(w.text, "=") > 0 }
+
+// isArch reports whether name can be the architecture that setarch may be given first.
+func isArch(name string) bool {
+	return hasPrefix(name, "linux", "x86", "i386", "i686", "arm", "aarch", "ppc", "s390", "mips", "riscv", "uname")
 }
 
 // env follows env, whose option -S is a line of further arguments.
@@ -157,14 +167,14 @@ func (f *finder) env(sc scope, words []word, i int) {
 }
 
 // subcommand follows programs with a subcommand that starts others.
-func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, words []word) {
-	for i := 1; i < min(len(words), 6); i++ {
-		sub := words[i].text
+func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, words []word, i int) {
+	for n := 1; n < min(len(words), 6); n++ {
+		sub := words[n].text
 		g, ok := subs[sub]
 		if !ok {
 			continue
 		}
-		rest := words[i:]
+		rest := words[n:]
 		if end := slices.IndexFunc(rest, isDashes); end > 0 && g.operands == 0 && !g.elsewhere {
 			f.call(sc.in(name+" "+sub), rest[end+1:])
 			return
@@ -176,7 +186,7 @@ func (f *finder) subcommand(sc scope, name string, subs map[string]wrapper, word
 			}
 			return
 		}
-		f.wrapped(sc, name+" "+sub, g, rest, -1)
+		f.wrapped(sc, name+" "+sub, g, rest, i)
 		return
 	}
 }

@@ -44,7 +44,10 @@ func byName[V any](table map[string]V) map[string]V {
 // do not need it.
 var wrappers = sync.OnceValue(func() map[string]wrapper {
 	return byName(map[string]wrapper{
-		"nohup builtin catchsegv toybox torsocks tsocks winpty": {through: true},
+		"nohup builtin catchsegv toybox torify torsocks tsocks winpty": {through: true},
+
+		"choom":                    {options: "-n:p: adjust= pid=", noCommand: "p pid", through: true},
+		"ssh-agent":                {options: "-cdDksTa:E:O:P:t:"},
 		"noglob nocorrect -":       {through: true}, // zsh
 		"repeat":                   {operands: 1},   // zsh
 		"coreutils pnpx":           {},
