@@ -60,9 +60,9 @@ type Policy struct {
 	// about, except in DangerFullAccess.
 	Confines func() bool
 
-	// Replaceable reports whether commands could replace the program that a name
-	// without a slash stands for. An allow rule does not lift the sandbox from
-	// such a program. Nil replaces nothing.
+	// Replaceable reports whether commands could replace a program, given as an
+	// absolute path or as a name without a slash. An allow rule does not lift the
+	// sandbox from such a program, nor from any if Replaceable is nil.
 	Replaceable func(program string) bool
 }
 
@@ -193,7 +193,7 @@ func (p *Policy) byToolRule(a Action, m rules.Evaluation) Decision {
 // the call. Rules for commands still apply, and only they lift the sandbox.
 func (p *Policy) commandByToolRule(a Action, rule, why string) Decision {
 	j := p.ruleSet().Judge(a.Command)
-	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox && !p.replaceable(j.Found) {
+	if d := p.byRules(a, j); j.Decision > rules.Allow || j.LiftsSandbox && p.replaceable(j.Found) == "" {
 		return d
 	}
 	return p.inside(a, Decision{Reason: why, Rule: rule})
@@ -211,11 +211,21 @@ func (p *Policy) inside(a Action, d Decision) Decision {
 	return by
 }
 
-// replaceable reports whether commands could replace a program that the call starts.
-func (p *Policy) replaceable(f shell.Found) bool {
-	return p.Replaceable != nil && slices.ContainsFunc(f.Commands, func(c shell.Command) bool {
-		return !strings.Contains(c.Argv[0], "/") && p.Replaceable(c.Argv[0])
-	})
+// replaceable returns why a program that the call starts here may be another one when
+// it starts, or "".
+func (p *Policy) replaceable(f shell.Found) string {
+	for _, c := range f.Commands {
+		name := c.Argv[0]
+		isPath := strings.ContainsAny(name, `/\`)
+		switch {
+		case c.Elsewhere:
+		case isPath && !path.IsAbs(name) && !onWindows(name):
+			return name + " is a relative path"
+		case p.Replaceable == nil || p.Replaceable(name):
+			return "commands could replace " + name
+		}
+	}
+	return ""
 }
 
 // byRules decides a call that starts a command.
@@ -227,11 +237,15 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	switch {
 	case j.Decision == rules.Forbidden:
 		return Decision{Reason: j.Reason, Rule: d.Rule, Hint: "do not try it in another way"}
-	case j.Decision == rules.Allow && j.LiftsSandbox && !p.replaceable(j.Found):
-		return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason, Rule: d.Rule}
 	case j.Decision == rules.Allow:
-		why := j.Reason + ", but it is not plain enough to lift the sandbox"
-		return p.inside(a, Decision{Reason: why, Rule: d.Rule})
+		why := j.Inside
+		if j.LiftsSandbox {
+			why = p.replaceable(j.Found)
+		}
+		if why == "" {
+			return Decision{Verdict: Allow, Profile: NoSandbox, Reason: j.Reason + " and plain", Rule: d.Rule}
+		}
+		return p.inside(a, Decision{Reason: j.Reason + ", but inside the sandbox: " + why, Rule: d.Rule})
 	case d.Verdict == Deny:
 		return d
 	case j.Decision == rules.Prompt:

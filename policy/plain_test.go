@@ -45,6 +45,7 @@ func TestAllowLiftsPlainScripts(t *testing.T) {
     "ls", "cat", "echo", "cd", "sudo", "env", "printf", "test", "read", "export", "eval", "trap", "alias", "unset",
     "[", "[[", "mapfile",
 ]]
+prefix_rule(pattern=[["/opt/tool", "./own.sh", "../own.sh", "/home/u/app/own.sh", "/tmp/own.sh"]])
 prefix_rule(pattern=["git", ["status", "commit", "log", "show", "reset"]])
 prefix_rule(pattern=["go", "test"])
 prefix_rule(pattern=["git", "push"], decision="forbidden")
@@ -71,6 +72,7 @@ prefix_rule(pattern=["make"], decision="prompt")
 		{"git reset HEAD~1", lifts},
 		{`'ls' "-l" '' a'b'"c"`, lifts},
 		{"/usr/bin/ls -l", lifts},
+		{"/opt/tool x", lifts},
 		{"cd sub && go test ./...", lifts},
 		{"echo if then else", lifts},
 		{"bash -c 'ls'", lifts},
@@ -84,6 +86,12 @@ prefix_rule(pattern=["make"], decision="prompt")
 		{"ls && gcc x", asks},
 		{"ls && make", asks},
 		{"ls && git push", denied},
+
+		// A rule allows them, but commands can write them.
+		{"./own.sh", inside},
+		{"ls && ../own.sh", inside},
+		{"/home/u/app/own.sh x", inside},
+		{"/tmp/own.sh", inside},
 
 		// Not plain, and an allow speaks of every command.
 		{"ls #\\\ntouch /var/tmp/x", inside},
@@ -323,6 +331,8 @@ func TestAllowLiftsNoProgramThatCommandsCanReplace(t *testing.T) {
 	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
 	p.Rules = func() *rules.Rules { return parsed }
 	p.Replaceable = func(program string) bool { return program == "mytool" }
+	require.Equal(t, policy.WorkspaceWrite, (&policy.Policy{Mode: policy.WorkspaceWrite, Rules: p.Rules, Confines: p.Confines}).
+		Decide(policy.Action{Tool: "shell", Command: []string{"ls"}}).Profile.Mode, "nothing says where it is")
 	for _, tt := range []struct {
 		argv []string
 		want policy.Mode
@@ -335,4 +345,31 @@ func TestAllowLiftsNoProgramThatCommandsCanReplace(t *testing.T) {
 		require.Equal(t, policy.Allow, d.Verdict)
 		require.Equal(t, tt.want, d.Profile.Mode, "%q", tt.argv)
 	}
+}
+
+// TestWhyInside has the reasons that `toolgate policy check` prints.
+func TestWhyInside(t *testing.T) {
+	parsed := testkit.Rules(t, `[prefix_rule(pattern=[name]) for name in ["ls", "eval", "./own.sh", "bash"]]`)
+	p := testkit.Policy(policy.OnRequest, policy.WorkspaceWrite)
+	p.Rules = func() *rules.Rules { return parsed }
+	for script, want := range map[string]string{
+		"ls":           "",
+		"ls #":         "the script is not plain: '#' is not in quotes",
+		"ls & ls":      "the script is not plain: '&' is not in quotes",
+		"ls 'a$b'":     "the script is not plain: '$' is in quotes",
+		"ls \"a!b\"":   "the script is not plain: '!' is in quotes",
+		"ls é":         `the script is not plain: '\u00e9' is not in quotes`,
+		"eval ls":      "the script is not plain: eval is a keyword, or a builtin with effects of its own",
+		"./own.sh":     "./own.sh is a relative path",
+		"timeout 5 ls": "no rule allows timeout",
+	} {
+		d := p.Decide(policy.Action{Tool: "shell", Command: []string{"bash", "-lc", script}})
+		if want == "" {
+			require.Equal(t, "every command in it is permitted and plain", d.Reason)
+			continue
+		}
+		require.Equal(t, "every command in it is permitted, but inside the sandbox: "+want, d.Reason, script)
+	}
+	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"bash", "-x", "-c", "ls"}})
+	require.Contains(t, d.Reason, "bash has other arguments than -c or -lc and a script")
 }

@@ -36,8 +36,9 @@ func (p *program) policyCheckCommand() *cobra.Command {
 		Short: "Say what the rules make of a command",
 		Long: `Check prints, as JSON, what would become of CMD under the policy in force: the
 decision, why, every rule that speaks of a command in it, and where in the
-script that command stands. Nothing is run. Without --rules the user's rule
-files are used.`,
+script that command stands. For a command that the rules allow, the reason says
+whether it runs outside the sandbox, or inside and why. Nothing is run. Without
+--rules the user's rule files are used.`,
 		Example: `  toolgate policy check -- git push
   toolgate policy check --rules my.rules -- bash -c 'if true; then git push; fi'`,
 		Args: cobra.MinimumNArgs(1),

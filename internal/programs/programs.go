@@ -73,10 +73,13 @@ func (f Finder) Find(name string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: program not found in PATH", name)
 }
 
-// Replaceable reports whether commands can write the program that a name stands for on
+// Replaceable reports whether commands can write a program, or the one that a name stands for on
 // the PATH of env. Folders that commands can write are left out of PATH, unless the
 // program is only there.
 func (f Finder) Replaceable(name string, env []string) bool {
+	if isPath(name) {
+		return f.CanWrite(name)
+	}
 	for _, dir := range filepath.SplitList(f.clean(pathOf(env))) {
 		if file, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return f.CanWrite(file)

@@ -91,3 +91,14 @@ func TestFind(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+func TestReplaceable(t *testing.T) {
+	root, f := tree(t)
+	env := []string{"PATH=" + root + "/ws/bin:" + root + "/own"}
+	for name, want := range map[string]bool{
+		"tool": false, "other": false, "linked": true, "only": true, "not-there": false,
+		root + "/own/tool": false, root + "/ws/bin/tool": true, root + "/own/linked": true, root + "/to-ws/tool": true,
+	} {
+		require.Equal(t, want, f.Replaceable(name, env), name)
+	}
+}

@@ -23,6 +23,9 @@ func Policy(a policy.Approval, m policy.Mode) *policy.Policy {
 		ReadOnlySubpaths: ProtectedNames,
 		Hidden:           []string{"/home/u/.ssh"},
 		Confines:         func() bool { return true },
+		Replaceable: func(program string) bool {
+			return policy.Below(program, "/home/u/app") || policy.Below(program, "/tmp")
+		},
 	}
 }
 

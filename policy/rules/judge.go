@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +20,10 @@ type Judgment struct {
 	Decision Decision `json:"decision,omitempty"`
 	// LiftsSandbox is set if the call may run outside the sandbox: rules permit
 	// every command, including wrappers, and every script is plain, see
-	// [shell.Found.Plain].
+	// [shell.Found.NotPlain].
 	LiftsSandbox bool `json:"-"`
+	// Inside is why an allowed call runs inside the sandbox all the same.
+	Inside string `json:"-"`
 	// Reason explains the decision in one line; "" if no rule applies.
 	Reason string `json:"reason,omitempty"`
 	// Matches are the commands to which rules apply, in the order of the text.
@@ -54,13 +57,14 @@ func (r *Rules) Judge(argv []string) Judgment {
 			j.Dangers = append(j.Dangers, Danger{c.Argv, c.Path, why})
 		}
 	}
-	cover, permitted, named := r.judgeCommands(&j)
+	cover, permitted, unnamed := r.judgeCommands(&j)
 	if whole, ok := r.wholeScript(argv); ok {
 		j.Matches = append(j.Matches, CommandMatch{Command: argv, Rule: whole})
 		j.Decision = max(j.Decision, whole.Decision)
 		if j.Decision == Allow {
 			j.Reason = "it is permitted as a whole by " + whole.String()
-			j.LiftsSandbox = j.Found.Plain()
+			j.Inside = j.Found.NotPlain()
+			j.LiftsSandbox = j.Inside == ""
 			return j // a person has approved this very text
 		}
 	}
@@ -86,17 +90,18 @@ func (r *Rules) Judge(argv []string) Judgment {
 	case permitted && len(opaque) == 0 && len(j.Found.Writes) == 0:
 		j.Decision = Allow
 		j.Reason = "every command in it is permitted"
-		j.LiftsSandbox = named && j.Found.Plain()
+		j.Inside = cmp.Or(unnamed, j.Found.NotPlain())
+		j.LiftsSandbox = j.Inside == ""
 	}
 	return j
 }
 
 // judgeCommands evaluates the rules for each command. It returns how many words
 // of each command an allow names, whether all commands that need an allow have
-// one, and whether those that only start others have one too.
-func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) {
+// one, and which of those that only start others has none.
+func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted bool, unnamed string) {
 	cover = make([]int, len(j.Found.Commands))
-	listed, permitted, named := false, true, true
+	listed, permitted := false, true
 	for i, c := range j.Found.Commands {
 		if i == 0 && c.Through && shell.RunsScript(c.Argv) {
 			continue // the shell that every call of a shell tool starts
@@ -117,13 +122,15 @@ func (r *Rules) judgeCommands(j *Judgment) (cover []int, permitted, named bool) 
 		}
 		allowed := isCovered(c.Origin, cover) || cover[i] > 0 && c.Allowable()
 		if c.Through {
-			named = named && (allowed || shell.RunsScript(c.Argv))
+			if !allowed && !shell.RunsScript(c.Argv) {
+				unnamed = "no rule allows " + c.Argv[0]
+			}
 			continue
 		}
 		listed = true
 		permitted = permitted && allowed
 	}
-	return cover, permitted && listed, named
+	return cover, permitted && listed, unnamed
 }
 
 // isCovered reports whether an allow names the words that something was found
@@ -264,7 +271,7 @@ func PrefixRuleLine(prefix []string, decision string) string {
 // LiftsSandboxWith reports whether an allow for prefix would lift the sandbox from
 // a command of the call.
 func (j Judgment) LiftsSandboxWith(prefix []string) bool {
-	return j.Found.Plain() && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
+	return j.Found.NotPlain() == "" && slices.ContainsFunc(j.Found.Commands, func(c shell.Command) bool {
 		direct := c.Parent == 0 || shell.RunsScript(j.Found.Commands[c.Parent-1].Argv)
 		return direct && !c.Derived && len(prefix) <= len(c.Argv) && slices.Equal(prefix, c.Argv[:len(prefix)])
 	})

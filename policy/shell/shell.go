@@ -6,8 +6,8 @@
 //	// found.Commands lists bash, sudo and git push;
 //	// found.Opaque lists what could not be analyzed
 //
-// What it finds is evidence, not proof: shells differ. [Found.Plain] reports
-// whether the scripts leave no room for doubt.
+// What it finds is evidence, not proof: shells differ. [Found.NotPlain] reports
+// whether the scripts leave room for doubt.
 package shell
 
 import (

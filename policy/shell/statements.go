@@ -28,7 +28,7 @@ func (f *finder) script(sc scope, text word, lang syntax.LangVariant, args []wor
 	f.source(sc, src, lang, args)
 }
 
-// noteScript remembers the text of a script, for [Found.Plain].
+// noteScript remembers the text of a script, for [Found.NotPlain].
 func (f *finder) noteScript(sc scope, src string) {
 	if !sc.elsewhere {
 		f.found.scripts = append(f.found.scripts, src)
