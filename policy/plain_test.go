@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +10,7 @@ import (
 	"toolgate/internal/testkit"
 	"toolgate/policy"
 	"toolgate/policy/rules"
+	"toolgate/policy/shell"
 )
 
 // What becomes of a command in the tests below.
@@ -372,4 +375,41 @@ func TestWhyInside(t *testing.T) {
 	}
 	d := p.Decide(policy.Action{Tool: "shell", Command: []string{"bash", "-x", "-c", "ls"}})
 	require.Contains(t, d.Reason, "bash has other arguments than -c or -lc and a script")
+}
+
+// TestOrdinaryWork has what developers do all day, with the usual allow rules. The data
+// file says what ran outside the sandbox before scripts had to be plain.
+func TestOrdinaryWork(t *testing.T) {
+	parsed := testkit.Rules(t, `[prefix_rule(pattern=[name]) for name in [
+    "git", "npm", "go", "cargo", "make", "docker", "kubectl", "cd", "ls", "cat", "echo", "grep", "head", "tail",
+]]`)
+	data, err := os.ReadFile("testdata/work.txt")
+	require.NoError(t, err)
+	scripts, argvs, outside, changed := 0, 0, 0, 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		before, now := strings.TrimSpace(line[:4]), strings.TrimSpace(line[4:8])
+		command, isScript := strings.CutPrefix(strings.TrimSuffix(line[8:], "\n"), "$ ")
+		argv := []string{"bash", "-lc", command}
+		if isScript {
+			scripts++
+		} else {
+			argvs++
+			argv, err = shell.Split(command)
+			require.NoError(t, err, line)
+		}
+		if before == "out" {
+			outside++
+		}
+		if before != now {
+			changed++
+		}
+		want := map[string]string{"out": lifts, "in": inside}[now]
+		require.Equal(t, want, outcome(t, parsed, policy.OnRequest, argv...), line)
+	}
+	require.Equal(t, 50, scripts)
+	require.Equal(t, 50, argvs)
+	require.LessOrEqual(t, changed*10, outside)
 }
