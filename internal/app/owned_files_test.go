@@ -103,7 +103,7 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 				return filepath.Dir(file)
 			},
 			"home": func(home, _ string) string {
-				require.NoError(t, os.Chmod(home, 0o770))
+				require.NoError(t, os.Chmod(home, 0o772))
 				return home
 			},
 		} {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -20,7 +22,8 @@ const maxLinks = 40
 // Check returns an *[Error] if a user other than this one and root could change or
 // replace the file or folder at path: it, or a folder or symlink on the way to it, belongs
 // to someone else or can be written by others. A folder with the sticky bit, such as
-// /tmp, may be written by others. Nothing is wrong with what does not exist.
+// /tmp, may be written by others, and what is the user's by the user's private group.
+// Nothing is wrong with what does not exist.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,7 +68,8 @@ func checkOne(path string) error {
 	if err != nil {
 		return err
 	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
+	stat := info.Sys().(*syscall.Stat_t)
+	owner := stat.Uid
 	if owner != 0 && int(owner) != os.Geteuid() && !isUnmapped(owner) {
 		return &Error{
 			Path: path,
@@ -78,6 +82,9 @@ func checkOne(path string) error {
 	if mode.Perm()&0o022 == 0 || isLink || isSticky {
 		return nil
 	}
+	if mode.Perm()&0o002 == 0 && isPrivate(stat.Gid) {
+		return nil
+	}
 	if unix.Access(path, unix.W_OK) == unix.EROFS {
 		return nil // as in a mounted Kubernetes volume
 	}
@@ -86,6 +93,34 @@ func checkOne(path string) error {
 		Why:  fmt.Sprintf("can be written by other users (mode %04o)", mode.Perm()),
 		Fix:  fmt.Sprintf("check what is in it, then run `chmod go-w '%s'`", path),
 	}
+}
+
+// isPrivate reports whether the group with this id has this user alone as a member. Many
+// systems give each user such a group and a umask of 0002 (pam_umask(8), usergroups).
+func isPrivate(gid uint32) bool {
+	me, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+	if err != nil || me.Gid != strconv.FormatUint(uint64(gid), 10) {
+		return false
+	}
+	groups, err := os.ReadFile("/etc/group")
+	return err == nil && hasOnly(string(groups), me.Gid, me.Username)
+}
+
+// hasOnly reports whether groups, in the format of group(5), has a group of the user's
+// name and with this id, without other members.
+func hasOnly(groups, gid, name string) bool {
+	found := false
+	for line := range strings.Lines(groups) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) != 4 || f[2] != gid {
+			continue
+		}
+		if f[0] != name || f[3] != "" && f[3] != name {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // overflowID is how a user namespace shows the owner of a file whom it has no id for,

@@ -13,6 +13,32 @@ import (
 	"toolgate/internal/fileowner"
 )
 
+// groupFault returns the fault of a file that its group can write: none if the files of
+// the test belong to the user's private group.
+func groupFault(path string) string {
+	if fileowner.IsPrivate(uint32(os.Getegid())) {
+		return ""
+	}
+	return path
+}
+
+func TestPrivateGroup(t *testing.T) {
+	for groups, want := range map[string]bool{
+		"root:x:0:\nada:x:1000:\n":              true,
+		"ada:x:1000:ada\n":                      true,
+		"ada:x:1000:ada,bob\n":                  false,
+		"ada:x:1000:bob":                        false,
+		"users:x:1000:\n":                       false,
+		"ada:x:1000:\nother:x:1000:\n":          false,
+		"ada:x:100:\n":                          false,
+		"":                                      false,
+		"ada:x:1000\n":                          false,
+		"ada:x:1000:\nada:x:1000:ada\nb:x:1:\n": true,
+	} {
+		require.Equal(t, want, fileowner.HasOnly(groups, "1000", "ada"), groups)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	type change = func(t *testing.T, dir string)
 	chmod := func(name string, mode os.FileMode) change {
@@ -29,9 +55,9 @@ func TestCheck(t *testing.T) {
 		{"executable", chmod("real/file", 0o755), "real/file", ""},
 		{"readable by all", chmod("real/file", 0o644), "real/file", ""},
 		{"writable by all", chmod("real/file", 0o666), "real/file", "real/file"},
-		{"writable by the group", chmod("real/file", 0o660), "real/file", "real/file"},
+		{"writable by the group", chmod("real/file", 0o660), "real/file", groupFault("real/file")},
 		{"folder", chmod("real", 0o777), "real/file", "real"},
-		{"folder of the group", chmod("real", 0o770), "real/file", "real"},
+		{"folder of the group", chmod("real", 0o770), "real/file", groupFault("real")},
 		{"folder, file missing", chmod("real", 0o777), "real/none", "real"},
 		{"folder itself", chmod("real", 0o777), "real", "real"},
 		{"sticky folder", chmod("real", 0o777|os.ModeSticky), "real/file", ""},
@@ -94,6 +120,10 @@ func TestOwner(t *testing.T) {
 		require.ErrorContains(t, err, name+" belongs to another user (uid 4242)")
 		require.NoError(t, os.Lchown(name, 0, 0))
 	}
+	require.NoError(t, os.Lchown(file, 0, 4242))
+	require.NoError(t, os.Chmod(file, 0o660))
+	require.ErrorContains(t, fileowner.Check(file), file+" can be written by other users")
+	require.NoError(t, os.Chmod(file, 0o600))
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(file, link))
 	require.NoError(t, os.Lchown(link, 4242, 4242))

@@ -1,0 +1,9 @@
+//go:build !windows
+
+package fileowner
+
+// For the tests.
+var (
+	IsPrivate = isPrivate
+	HasOnly   = hasOnly
+)
