@@ -189,6 +189,23 @@ jobs -x git push
 coproc own-tool git push
 find . -exec own-tool git push \;
 xargs own-tool git push
+gcc -wrapper git,push x.c
+docker run --entrypoint git x push
+git for-each-repo --config=x push
+gh alias set x '!git push'
+sudo -k git push
+su - user -- -c 'git push'
+enable -f ./x.so x
+declare -A h=(['$(git push)']=1)
+x='$(git push)'; a=([$x]=1)
+x='$(git push)'; echo ${a[$x]}
+set -- 'a[$(git push)]'; echo $(($1))
+: ${x:='a[$(git push)]'}; echo $((x))
+wait -p 'a[$(git push)]'
+mapfile 'a[$(git push)]' < x
+getopts a 'a[$(git push)]'
+return 'a[$(git push)]'
+exec {a['$(git push)']}>x
 `
 
 // readers are command lines that mention what is restricted, or hold unknown words, and

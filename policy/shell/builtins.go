@@ -85,7 +85,7 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 		f.script(sc.in(name), text, syntax.LangBash, nil)
 	}
 	if _, ok := o.get("f"); ok && name == "enable" {
-		f.blockAllow(sc, texts(words), "enable loads code into the shell")
+		f.opaque(sc, texts(words), "enable loads code into the shell")
 	}
 	if w, ok := o.get("p"); ok && name == "hash" {
 		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)

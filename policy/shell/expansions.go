@@ -68,6 +68,9 @@ func isText(p syntax.WordPart) bool {
 
 // paramExp analyzes expansions that run code in a variable's value.
 func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
+	if p.Index != nil {
+		f.evaluated(sc, p.Index)
+	}
 	if p.Flags != nil && strings.Contains(p.Flags.Value, "e") { // zsh
 		f.opaque(sc, sc.source(p), "the value is expanded again, which can run commands")
 	}
@@ -85,13 +88,25 @@ func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
 	}
 }
 
-// arithmetic analyzes an expression. Array indexes in quoted text are evaluated too
-// and can contain substitutions.
+// arithmetic analyzes an expression.
 func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	f.walk(sc, node)
+	f.evaluated(sc, node)
+}
+
+// evaluated analyzes the quoted text and the values of variables in an expression: they are
+// evaluated once more, and can contain substitutions.
+func (f *finder) evaluated(sc scope, node syntax.Node) {
 	for n := range syntax.Preorder(node) {
-		if q, ok := n.(*syntax.SglQuoted); ok {
-			f.expanded(sc.in("[ ]"), q.Value)
+		switch n := n.(type) {
+		case *syntax.SglQuoted:
+			f.expanded(sc.in("[ ]"), n.Value)
+		case *syntax.ParamExp:
+			if n.Param != nil {
+				for _, v := range f.vars[n.Param.Value] {
+					f.expanded(sc.reinterpreted("[ ]"), v)
+				}
+			}
 		}
 	}
 }
@@ -100,6 +115,14 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 func (f *finder) subscript(sc scope, text string) {
 	if _, index, ok := strings.Cut(text, "["); ok {
 		f.expanded(sc.in("[ ]"), strings.TrimSuffix(index, "]"))
+	}
+}
+
+// subscripts analyzes the arguments of a builtin that evaluates array indexes, even
+// quoted ones.
+func (f *finder) subscripts(sc scope, words []word) {
+	for _, w := range words[1:] {
+		f.subscript(sc, w.text)
 	}
 }
 

@@ -46,6 +46,8 @@ func (f *finder) git(sc scope, words []word) {
 	switch {
 	case sub == "bisect" && len(o.rest) > 2 && o.rest[1].text == "run":
 		f.call(in, o.rest[2:])
+	case sub == "for-each-repo":
+		f.suspect(sc.Parent-1, words) // it runs git with its arguments
 	case sub == "submodule":
 		f.foreach(in, o.rest[1:])
 	case sub == "config":

@@ -77,7 +77,6 @@ var commandOptions = map[string]string{
 	"fzf":       "--preview --bind",
 	"nodemon":   "-x --exec",
 	"watchexec": "-x",
-	"gcc":       "-wrapper",
 	"go":        "-exec -toolexec -vettool",
 	"vagrant":   "-c --command",
 	"gcloud":    "--command",

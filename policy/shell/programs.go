@@ -67,15 +67,14 @@ func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 		f.alias(sc, words)
 	case "complete", "compgen", "mapfile", "readarray", "bind", "enable", "hash":
 		f.builtinOption(sc, name, words)
-	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly":
-		for _, w := range words[1:] {
-			if !w.hole {
-				f.subscript(sc.in(name), w.text) // quoted array indexes are evaluated too
-			}
-		}
+		f.subscripts(sc.in(name), words)
+	case "read", "unset", "printf", "test", "[", "let", "declare", "typeset", "local", "export", "readonly", "wait",
+		"return", "getopts", "shift", ":":
+		f.subscripts(sc.in(name), words)
 		f.assigner(sc, name, words, i)
 	case "set":
 		f.set(words)
+		f.subscripts(sc.in(name), words)
 	case "make", "gmake", "nmake", "bmake":
 		f.makeTool(sc, name, words)
 		f.suspect(i, slices.DeleteFunc(slices.Clone(words[1:]), // recipes run the values of variables
@@ -124,6 +123,18 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 		f.call(sc.reinterpreted(name), words[1:]) // time -- command
 	case "screen", "abduco", "dtach":
 		f.screen(sc, name, words)
+	case "at", "batch", "crontab":
+		f.deferred(sc, name, words)
+	default:
+		return f.partlyKnown(sc, name, words, i)
+	}
+	return true
+}
+
+// partlyKnown follows programs some of whose arguments may be a command. It reports
+// whether name is one of them.
+func (f *finder) partlyKnown(sc scope, name string, words []word, i int) bool {
+	switch name {
 	case "kubectl", "oc":
 		if end := slices.IndexFunc(words, isDashes); end >= 0 {
 			in := sc.in(name)
@@ -132,8 +143,10 @@ func (f *finder) starter(sc scope, name string, words []word, i int) bool {
 		} else if slices.ContainsFunc(words, func(w word) bool { return w.text == "exec" }) {
 			f.suspect(i, words[1:]) // kubectl exec POD COMMAND
 		}
-	case "at", "batch", "crontab":
-		f.deferred(sc, name, words)
+	case "gh":
+		if len(words) > 1 && slices.Contains([]string{"alias", "codespace", "cs"}, words[1].text) {
+			f.suspect(i, words[1:])
+		}
 	case "cargo":
 		if end := slices.IndexFunc(words, isDashes); end > 0 {
 			words = words[:end] // what follows is for the program that it builds

@@ -182,7 +182,7 @@ func (f *finder) su(sc scope, name string, words []word) bool {
 	if text, ok := o.get(g.script); ok {
 		f.script(in, text, syntax.LangBash, nil)
 	}
-	rest := o.rest
+	rest := slices.DeleteFunc(slices.Clone(o.rest), isDashes)
 	if len(rest) > 0 && rest[0].text == "-" {
 		rest = rest[1:]
 	}

@@ -218,8 +218,11 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 		f.substitutionsIn(sc, w)
 	}
 	words := f.words(sc, c.Args)
-	for n := range words {
+	for n, w := range words {
 		words[n].pos = n
+		if strings.HasPrefix(w.text, "{") {
+			f.subscript(sc, w.text) // {array[…]}> FILE
+		}
 	}
 	if len(words) == 0 {
 		f.opaque(sc, sc.source(c), "the command's name is not known before it runs")
@@ -233,6 +236,16 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	f.substitutionsIn(*sc, a.Value)
 	f.substitutionsIn(*sc, a.Array)
 	f.substitutionsIn(*sc, a.Index)
+	if a.Index != nil {
+		f.evaluated(*sc, a.Index)
+	}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				f.evaluated(*sc, e.Index)
+			}
+		}
+	}
 	if a.Name == nil || a.Naked {
 		return
 	}

@@ -104,17 +104,17 @@ var dataPrograms = sync.OnceValue(func() map[string]bool {
 		"rm grm cp gcp mv gmv ln dd chmod chown chgrp chattr setfacl truncate shred kill pkill killall": true,
 		"mkdir rmdir touch install mktemp mkfifo link unlink sync tac csplit fmt pr ptx shuf tsort expand unexpand " +
 			"b2sum cksum sum sha224sum sha384sum shasum md5 base32 basenc pathchk printenv uptime users who groups " +
-			"logname hostname hostid tty arch lsof locate updatedb file tree ps pgrep pidof free top htop vmstat lsblk " +
-			"findmnt mountpoint column hexdump hd xxd look rename cal logger more less whereis whatis apropos " +
-			"patch diff3 sdiff colordiff delta bat batcat jq yq gron xmllint xmlstarlet csvcut eza exa lsd ag ack ugrep " +
-			"zgrep zcat bzcat xzcat gzip gunzip bzip2 xz zstd unzip 7z open xdg-open pbcopy pbpaste xclip clear reset " +
+			"logname hostname hostid tty arch lsof locate updatedb file tree ps pgrep pidof free top vmstat lsblk " +
+			"findmnt mountpoint column hexdump hd xxd look cal logger more less whereis whatis apropos " +
+			"patch diff3 sdiff colordiff delta bat batcat jq yq gron xmllint xmlstarlet csvcut eza exa lsd ag ack " +
+			"zgrep zcat bzcat xzcat gzip gunzip bzip2 xz zstd unzip 7z open xdg-open pbcopy pbpaste clear reset " +
 			"tput stty figlet notify-send say Get-ChildItem Get-Content Select-String": true,
 		"tar gtar bsdtar rsync scp split man zip cpio restic":                                                 true,
 		"curl wget http ping dig nslookup host whois ip ss netstat ifconfig":                                  true,
 		"apt apt-get apt-cache aptitude dpkg dnf yum rpm zypper pacman apk brew port winget":                  true,
 		"npm yarn pip pip3 uv poetry pipenv conda mamba gem bundle composer rustup go":                        true,
 		"svn hg jj gh glab tsc eslint prettier stylelint ruff black isort mypy flake8 pylint gofmt goimports": true,
-		"golangci-lint rustfmt rustc gcc g++ cc c++ clang clang++ clang-format ld ar nm objdump strings":      true,
+		"golangci-lint rustfmt clang-format ar nm objdump strings":                                            true,
 		"kubectl oc helm docker podman nerdctl terraform tofu aws gcloud az systemctl journalctl service":     true,
 		"tldr codespell aspell shellcheck shfmt hadolint yamllint":                                            true,
 	})

@@ -52,13 +52,7 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	if text, ok := o.get(g.script); ok {
 		f.script(in, text, syntax.LangBash, nil)
 	}
-	rest := o.rest
-	for g.assigns && len(rest) > 0 && isAssign(rest[0]) {
-		name, _, _ := strings.Cut(rest[0].text, "=")
-		f.variable(in, name, cutWord(rest[0], len(name)+1))
-		in.assigns = append(in.assigns, rest[0].text)
-		rest = rest[1:]
-	}
+	rest := f.assignments(&in, g, o.rest)
 	changesVars := len(rest) < len(o.rest)
 	if name == "setarch" && len(rest) > 0 && !isArch(rest[0].text) {
 		g.operands = 0
@@ -80,8 +74,22 @@ func (f *finder) wrapped(sc scope, name string, g wrapper, words []word, i int) 
 	f.wrappedCommand(sc, in, g, o, rest)
 }
 
+// assignments analyzes NAME=value before the command, and returns the words after them.
+func (f *finder) assignments(in *scope, g wrapper, words []word) []word {
+	for g.assigns && len(words) > 0 && isAssign(words[0]) {
+		name, _, _ := strings.Cut(words[0].text, "=")
+		f.variable(*in, name, cutWord(words[0], len(name)+1))
+		in.assigns = append(in.assigns, words[0].text)
+		words = words[1:]
+	}
+	return words
+}
+
 // wrappedCommand analyzes the words after a wrapper's options and operands.
 func (f *finder) wrappedCommand(sc, in scope, g wrapper, o options, words []word) {
+	if program, ok := o.get("entrypoint"); ok {
+		f.suspect(sc.Parent-1, append([]word{program}, words...))
+	}
 	if g.extraArgs {
 		words = f.xargs(sc, o, words)
 	}

@@ -66,7 +66,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 				"non-interactive no-update preserve-groups prompt= chroot= role= stdin shell type= command-timeout= " +
 				"other-user= user= version validate help",
 			assigns:   true,
-			noCommand: "e l v V k K edit list validate version",
+			noCommand: "e l v V K edit list validate version",
 		},
 		"doas":   {options: "-Lnsa:C:u:", noCommand: "L C"},
 		"pkexec": {options: "user= disable-internal-agent keep-cwd version help"},
