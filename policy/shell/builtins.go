@@ -60,6 +60,9 @@ func (f *finder) alias(sc scope, words []word) {
 			continue
 		}
 		f.aliases[name] = value
+		if strings.Contains(value, "<<") {
+			f.opaque(sc, w.text, "a here-document in an alias is read from what follows the alias")
+		}
 		f.script(sc.in("alias "+name), cutWord(w, len(name)+1), syntax.LangBash, nil)
 	}
 }
@@ -83,6 +86,9 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 			text.text = strings.Trim(strings.TrimSpace(command), `"'`)
 		}
 		f.script(sc.in(name), text, syntax.LangBash, nil)
+	}
+	if text, ok := o.get("W"); ok {
+		f.expanded(sc.in(name), text.code())
 	}
 	if _, ok := o.get("f"); ok && name == "enable" {
 		f.opaque(sc, texts(words), "enable loads code into the shell")

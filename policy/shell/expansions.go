@@ -49,6 +49,8 @@ func (f *finder) walk(sc scope, node syntax.Node) {
 			return false
 		case *syntax.ParamExp:
 			f.paramExp(sc, n)
+		case *syntax.ArithmExp:
+			f.evaluated(sc, n)
 		}
 		return true
 	})
@@ -94,13 +96,15 @@ func (f *finder) arithmetic(sc scope, node syntax.Node) {
 	f.evaluated(sc, node)
 }
 
-// evaluated analyzes the quoted text and the values of variables in an expression: they are
-// evaluated once more, and can contain substitutions.
+// evaluated analyzes an expression without its quotes and escapes, and the values of
+// variables in it: they are evaluated once more, and can contain substitutions.
 func (f *finder) evaluated(sc scope, node syntax.Node) {
-	for n := range syntax.Preorder(node) {
+	syntax.Walk(node, func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.SglQuoted:
-			f.expanded(sc.in("[ ]"), n.Value)
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			return false
+		case *syntax.Word:
+			f.expanded(sc.in("[ ]"), f.word(sc, n).code())
 		case *syntax.ParamExp:
 			if n.Param != nil {
 				for _, v := range f.vars[n.Param.Value] {
@@ -108,7 +112,8 @@ func (f *finder) evaluated(sc scope, node syntax.Node) {
 				}
 			}
 		}
-	}
+		return true
+	})
 }
 
 // subscript analyzes a text such as a[$(id)], which some builtins evaluate.

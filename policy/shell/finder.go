@@ -156,13 +156,14 @@ func (f *finder) call(sc scope, words []word) {
 	if i < 0 {
 		return
 	}
-	if f.callFunction(sc, words) {
-		f.found.Commands[i].Through = true // its body is listed
-		return
-	}
+	body := sc
 	sc.Parent = i + 1
 	words = placed(words)
 	f.callAlias(sc, words)
+	if f.callFunction(body, words) {
+		f.found.Commands[i].Through = true // its body is listed
+		return
+	}
 	f.dispatch(sc, name, words, i)
 }
 

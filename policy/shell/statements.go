@@ -55,6 +55,12 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 		f.opaque(sc, src, "the script is nested too deep to follow")
 		return
 	}
+	if other := asShellsRead(src, lang); other != src {
+		f.source(sc.reinterpreted(""), other, lang, args)
+	}
+	if fault := elementRedirect.FindString(src); fault != "" {
+		f.opaque(sc, fault, "the parser does not know redirections by an array element")
+	}
 	stmts, err := f.parse(src, lang)
 	if err == nil && lang == syntax.LangPOSIX && readDifferently(src) {
 		// sh is a plain POSIX shell on some systems and bash on others: parse
@@ -173,8 +179,15 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		}
 	case *syntax.DeclClause:
 		f.declClause(sc, c)
-	case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause:
+	case *syntax.TestClause, *syntax.ArithmCmd:
 		f.arithmetic(sc, c)
+	case *syntax.LetClause:
+		f.arithmetic(sc, c)
+		for n := range syntax.Preorder(c) {
+			if op, ok := n.(*syntax.BinaryArithm); ok && strings.ContainsAny(op.Op.String(), "|&<>") {
+				f.opaque(sc, sc.source(c), "an operator that is not quoted ends let in bash")
+			}
+		}
 	default:
 		f.compound(sc, c)
 	}
@@ -199,6 +212,7 @@ func (f *finder) compound(sc scope, cmd syntax.Command) {
 		f.funcDecl(sc, c)
 	case *syntax.CoprocClause:
 		f.substitutionsIn(sc, c.Name)
+		f.misreadCoproc(sc, c)
 		f.stmt(sc.in("coproc"), c.Stmt)
 	default:
 		f.opaque(sc, sc.source(c), "this kind of command is not understood")
@@ -264,6 +278,9 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		list := make([]word, 0, len(a.Array.Elems))
 		for _, e := range a.Array.Elems {
 			list = append(list, f.word(*sc, e.Value))
+			if e.Value != nil && hasExtGlob(e.Value) {
+				f.opaque(*sc, sc.source(a), "bash and the parser read a pattern in an array differently")
+			}
 		}
 		f.remember(name, concat(list, " "), false)
 		for _, w := range list {
@@ -278,6 +295,15 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	if !keep {
 		sc.assigns = append(sc.assigns, name+"="+value.text)
 	}
+}
+
+func hasExtGlob(w *syntax.Word) bool {
+	for n := range syntax.Preorder(w) {
+		if _, ok := n.(*syntax.ExtGlob); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // aliasTables are the arrays that hold aliases or functions: their values are commands.

@@ -135,8 +135,8 @@ func withHoles(words []word, mark string, guesses []string) []word {
 }
 
 // isAssign reports whether env and the like take a word as NAME=value. The name need
-// not be one that a shell accepts.
-func isAssign(w word) bool { return strings.Index(w.text, "=") > 0 }
+// not be one that a shell accepts, and can be empty.
+func isAssign(w word) bool { return strings.Contains(w.text, "=") }
 
 // isArch reports whether name can be the architecture that setarch may be given first.
 func isArch(name string) bool {
@@ -162,7 +162,7 @@ func (f *finder) env(sc scope, words []word, i int) {
 		f.opaque(sc, line.text, "the arguments given to env -S are not known before it runs")
 	}
 	f.noteScript(sc, line.code()) // -S has escapes of its own
-	split, err := Split(line.code())
+	split, err := Split(strings.NewReplacer("\r", " ", "\v", " ", "\f", " ").Replace(line.code()))
 	if err != nil {
 		f.opaque(sc, line.text, "the arguments given to env -S cannot be read: %v", err)
 		return
@@ -171,7 +171,11 @@ func (f *finder) env(sc scope, words []word, i int) {
 	for _, s := range split {
 		again = append(again, word{text: s, pos: line.pos, hole: strings.Contains(s, "${"), script: s})
 	}
-	f.env(sc.in("env -S"), append(again, o.rest...), -1)
+	rest := o.rest
+	if p := line.pos; p > 0 && p < len(words) && words[p].pos == p {
+		rest = words[p+1:] // also what looks like an option of env
+	}
+	f.env(sc.in("env -S"), append(again, rest...), -1)
 }
 
 // subcommand follows programs with a subcommand that starts others.

@@ -51,6 +51,7 @@ var wrappers = sync.OnceValue(func() map[string]wrapper {
 		"noglob nocorrect -":       {through: true}, // zsh
 		"repeat":                   {operands: 1},   // zsh
 		"coreutils pnpx":           {},
+		"jobs":                     {options: "-lnprsx"}, // -x runs a command
 		"gosu su-exec":             {operands: 1},
 		"proxychains proxychains4": {options: "-qf:"},
 
