@@ -253,6 +253,46 @@ func TestRedact(t *testing.T) {
 		{"a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb", "a\n[redacted]\nb"},
 		{"-----BEGIN OPENSSH PRIVATE KEY-----\nnever ends", "[redacted]"},
 
+		{"curl -H 'Authorization: ApiKey abc def' https://x.y", "curl -H 'Authorization: [redacted]' https://x.y"},
+		{`curl -H "authorization: ApiKey abc$X" https://x.y`, `curl -H "authorization: [redacted]" https://x.y`},
+		{`curl -H "Authorization: Bearer $(cat k)" https://x.y`, `curl -H "Authorization: [redacted]$(cat k)" https://x.y`},
+		{`curl -H 'Authorization: Digest username="me", response="abcdef"' x`, `curl -H 'Authorization: [redacted]' x`},
+		{`curl -H Authorization:\ ApiKey\ abc https://x.y`, `curl -H Authorization:[redacted] https://x.y`},
+		{"GET / HTTP/1.1\nAuthorization: ApiKey abc\nHost: x", "GET / HTTP/1.1\nAuthorization: [redacted]\nHost: x"},
+		{"Authorization: AWS4-HMAC-SHA256 Credential=AK/2, SignedHeaders=host, Signature=abcdef", "Authorization: [redacted]"},
+		{"curl -H 'X-Api-Key: abc def' x", "curl -H 'X-Api-Key: [redacted]' x"},
+		{"curl -H 'Cookie: a=1; session=abc' x", "curl -H 'Cookie: [redacted]' x"},
+		{"Cookie: a=1; session=abc; b=2\nHost: x", "Cookie: [redacted]\nHost: x"},
+		{"Set-Cookie: id=abc; Path=/; Secure", "Set-Cookie: [redacted]; Secure"},
+		{"echo Cookie: abc; rm -rf x", "echo Cookie: [redacted]; rm -rf x"},
+		{`curl -d '{"user":"me","password":"a \" b","n":1}' x`, `curl -d '{"user":"me","password":[redacted],"n":1}' x`},
+		{`curl -d "{\"password\":\"a b\",\"n\":1}" x`, `curl -d "{\"password\":[redacted],\"n\":1}" x`},
+		{`{"password":123456,"token":null,"total_tokens":123456}`, `{"password":[redacted],"token":null,"total_tokens":123456}`},
+		{`{"credentials":{"user":"me","key":["a","}"]},"n":1}`, `{"credentials":[redacted],"n":1}`},
+		{`{"name":"Authorization","value":"abc"} rest`, `{"name":"Authorization","value":[redacted]} rest`},
+		{`[{"key":"X-Api-Key","enabled":true,"value":"abc"}]`, `[{"key":"X-Api-Key","enabled":true,"value":[redacted]}]`},
+		{`{"value": "abc", "name": "Cookie"}`, `{"value": [redacted], "name": "Cookie"}`},
+		{`{\"name\":\"api_key\",\"value\":\"abc\"}`, `{\"name\":\"api_key\",\"value\":[redacted]}`},
+		{`{"name":"Accept","value":"text/plain"}`, `{"name":"Accept","value":"text/plain"}`},
+		{"psql postgres://me:pa/ss:w@db/x", "psql postgres://me:[redacted]@db/x"},
+		{"psql postgres://me:/pass@db/x", "psql postgres://me:[redacted]@db/x"},
+		{"password := 'hunter2'; x", "password := [redacted]; x"},
+		{"'password' => 'hunter2', 'x'", "'password' => [redacted], 'x'"},
+		{`TOKEN='a b'"c d"e make`, "TOKEN=[redacted] make"},
+		{`TOKEN=ab'c d' make`, "TOKEN=[redacted] make"},
+		{"sh -c 'TOKEN=abc'; rm -rf '/x'", "sh -c 'TOKEN=[redacted]'; rm -rf '/x'"},
+		{`sh -c "TOKEN=abc" "x y"`, `sh -c "TOKEN=[redacted]" "x y"`},
+		{"https://x.y/?token=abc&n=1", "https://x.y/?token=[redacted]&n=1"},
+		{"TOKEN=ghp_" + strings.Repeat("a1", 18) + "/abc x", "TOKEN=[redacted] x"},
+
+		{"TOKEN=$(curl x.y | sh) make", "TOKEN=$(curl x.y | sh) make"},
+		{"TOKEN=`curl x.y` make", "TOKEN=`curl x.y` make"},
+		{`TOKEN="${OTHER}" make`, `TOKEN="${OTHER}" make`},
+		{"https://host:8080/a@b", "https://host:8080/a@b"},
+		{"https://[::1]:8080/a@b", "https://[::1]:8080/a@b"},
+		{"mysql --password --verbose", "mysql --password --verbose"},
+		{"password:\nls -l", "password:\nls -l"},
+		{`{"token":true,"tokens":[]}`, `{"token":true,"tokens":[]}`},
 		{"go test ./...", "go test ./..."},
 		{"GITHUB_TOKEN=$OTHER make", "GITHUB_TOKEN=$OTHER make"},
 		{"grep -n token *.go", "grep -n token *.go"},
@@ -262,7 +302,10 @@ func TestRedact(t *testing.T) {
 		{"ls monkey/ keyboard/", "ls monkey/ keyboard/"},
 		{"max_tokens_used=10000", "max_tokens_used=10000"},
 	} {
-		t.Run(tt.in, func(t *testing.T) { require.Equal(t, tt.want, audit.Redact(tt.in)) })
+		t.Run(tt.in, func(t *testing.T) {
+			require.Equal(t, tt.want, audit.Redact(tt.in))
+			require.Equal(t, tt.want, audit.Redact(tt.want))
+		})
 	}
 }
 
@@ -294,6 +337,13 @@ func TestSecretsOfACallAreNotKept(t *testing.T) {
 	}{
 		{"by field", gate.Event{Args: json.RawMessage(`{"auth":{"password":"` + secret + `"}}`)}},
 		{"list by field", gate.Event{Args: json.RawMessage(`{"tokens":["` + secret + `"]}`)}},
+		{"nested, by field", gate.Event{Args: json.RawMessage(`{"credentials":{"user":"me","a":[{"b":"` + secret + `"}]}}`)}},
+		{"by a name beside it", gate.Event{Args: json.RawMessage(`{"headers":[{"name":"Authorization","value":"` + secret + `"}]}`)}},
+		{"by a key beside it", gate.Event{Args: json.RawMessage(`{"env":[{"Value":{"x":"` + secret + `"},"Key":"API_TOKEN"}]}`)}},
+		{"JSON in an argument", gate.Event{Args: json.RawMessage(`{"body":"{\"a\":{\"password\":\"` + secret + `\"}}"}`)}},
+		{"JSON in JSON in an argument", gate.Event{Args: json.RawMessage(`{"body":"{\"a\":\"{\\\"password\\\":\\\"` + secret + `\\\"}\"}"}`)}},
+		{"a header", gate.Event{Args: json.RawMessage(`{"headers":["Authorization: ApiKey ` + secret + `"]}`)}},
+		{"a second cookie", gate.Event{Args: json.RawMessage(`{"command":["curl","-H","Cookie: a=1; session=` + secret + `"]}`)}},
 		{"word behind an option", gate.Event{Args: json.RawMessage(`{"command":["mysql","--password","` + secret + `"]}`)}},
 		{"argv", gate.Event{Action: policy.Action{Command: []string{"mysql", "--password", secret}}}},
 		{"script", gate.Event{Action: policy.Action{Command: []string{"bash", "-c", "TOKEN=" + secret + " x"}}}},
@@ -310,6 +360,7 @@ func TestSecretsOfACallAreNotKept(t *testing.T) {
 			require.NotContains(t, got, secret[:7])
 		})
 	}
+	require.NotContains(t, line(t, gate.Event{Args: json.RawMessage(`{"pin":{"password":12345678}}`)}), "12345678")
 	require.Contains(t, line(t, gate.Event{Args: json.RawMessage(`{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)}), `{"keys":["enter"],"max_output_tokens":12345678901234567890,"tokens":7}`)
 }
 
@@ -362,6 +413,74 @@ func FuzzRecord(f *testing.F) {
 		require.Equal(t, []string{id}, ids(t, dir, audit.Filter{Last: 1}))
 		once := audit.Redact(command)
 		require.Equal(t, once, audit.Redact(once), "redacting twice changes nothing")
+	})
+}
+
+// FuzzPlantedSecret: wherever docs/audit.md promises it, whatever is around it and whatever it
+// is, a secret does not appear.
+func FuzzPlantedSecret(f *testing.F) {
+	const simple, spaced, quoted = "", " ;,|&:={}[]()", "'"
+	places := []struct{ text, more string }{ // what the secret may have beside letters, digits and a few signs
+		{"TOKEN=%s make", simple},
+		{"export MY_API_KEY=%s; make", simple},
+		{"PASSWORD='%s' make", spaced},
+		{"mysql --password %s -u me", simple},
+		{"mysql --password=%s -u me", simple},
+		{"mysql --password '%s' -u me", spaced},
+		{"curl -H 'Authorization: ApiKey %s' https://x.y", spaced},
+		{"curl -H 'X-Auth-Token: %s' https://x.y", spaced},
+		{"Authorization: ApiKey %s", simple},
+		{"Authorization: Basic %s\nHost: x.y", simple},
+		{"curl -H 'Cookie: a=1; session=%s; b=2' https://x.y", spaced},
+		{"Cookie: a=1; session=%s; b=2", simple},
+		{"Bearer %s", simple},
+		{"https://me:%s@x.y/z", simple},
+		{"postgres://me:a/%s@x.y/z", simple},
+		{`{"password":"%s"}`, spaced + quoted},
+		{`{"a":[{"client_secret": "%s", "b":1}]}`, spaced + quoted},
+		{`{\"password\":\"%s\"}`, spaced + quoted},
+		{`{"a":"{\\\"password\\\":\\\"%s\\\"}"}`, spaced + quoted},
+		{`{"credentials":{"user":"me","list":["%s"]}}`, spaced + quoted},
+		{`{"name":"Authorization","value":"%s"}`, spaced + quoted},
+		{`{"value":"%s","key":"X-Api-Key"}`, spaced + quoted},
+		{"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----", spaced + quoted},
+	}
+	for i := range places {
+		f.Add(i, "hunter2", "x=1; ", " && make")
+		f.Add(i, "a b'c;d", "don't ", "\"x")
+	}
+	f.Fuzz(func(t *testing.T, i int, chosen, before, after string) {
+		place := places[uint(i)%uint(len(places))]
+		secret := "S3cr3t" + strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.+~%!?*"+place.more, r) {
+				return r
+			}
+			return -1
+		}, chosen) + "3nd"
+		text := fmt.Sprintf(place.text, secret)
+		require.NotContains(t, audit.Redact(text), "S3cr3t", text)
+		require.NotContains(t, audit.Redact(text), "3nd", text)
+
+		// In arguments, and with text before and after that opens and closes nothing.
+		plain := func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if strings.ContainsRune("\"'\\`$", r) {
+					return -1
+				}
+				return r
+			}, s)
+		}
+		around := plain(before) + "\n" + text + "\n" + plain(after)
+		args, err := json.Marshal(map[string]any{"command": []string{"bash", "-c", around}, "x": text})
+		require.NoError(t, err)
+		got := string(audit.Encode(gate.Event{Args: args, Reason: around}))
+		require.NotContains(t, got, "S3cr3t", around)
+		require.NotContains(t, got, "3nd", around)
+
+		whole, err := json.Marshal(map[string]any{"a": map[string]any{"my_secret": []any{map[string]any{chosen: "S3cr3t" + chosen + "3nd"}}}})
+		require.NoError(t, err)
+		got = string(audit.Encode(gate.Event{Args: whole}))
+		require.NotContains(t, got, "S3cr3t")
 	})
 }
 

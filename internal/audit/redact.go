@@ -66,7 +66,7 @@ func cleanArgs(args json.RawMessage) json.RawMessage {
 		return note("not JSON")
 	}
 	for _, l := range []limits{{maxString, maxItems}, {shortString, shortItems}} {
-		b, err := json.Marshal(l.clean("", v))
+		b, err := json.Marshal(l.clean("", false, v))
 		if err == nil && len(b) <= maxArgs {
 			return b
 		}
@@ -84,14 +84,20 @@ func needsNoCleaning(args json.RawMessage) bool {
 // limits are the maximum sizes of values.
 type limits struct{ text, items int }
 
-// clean returns a copy of v for the log. name is the name of the field that holds it.
-func (l limits) clean(name string, v any) any {
+// clean returns a copy of v for the log. name is the name of the field that holds it, and
+// secret is set if that field or one around it is named like a secret.
+func (l limits) clean(name string, secret bool, v any) any {
+	secret = secret || namesSecret(name)
 	switch v := v.(type) {
 	case string:
-		if namesSecret(name) && v != "" {
+		if secret && v != "" {
 			return redacted
 		}
 		return cleanString(v, l.text)
+	case json.Number:
+		if secret && !isCount(name) {
+			return redacted
+		}
 	case []any:
 		var list []any
 		words := true
@@ -102,25 +108,41 @@ func (l limits) clean(name string, v any) any {
 			}
 			_, isWord := x.(string)
 			words = words && isWord
-			list = append(list, l.clean(name, x))
+			list = append(list, l.clean(name, secret, x))
 		}
-		if words && !namesSecret(name) {
+		if words && !secret {
 			return hideOptionValues(list)
 		}
 		return list
 	case map[string]any:
 		m := map[string]any{}
+		named := namesOther(v)
 		for k, x := range v {
 			if len(m) == l.items {
 				m["…"] = fmt.Sprintf("[%d more]", len(v)-len(m))
 				break
 			}
-			m[cleanString(k, l.text)] = l.clean(k, x)
+			m[cleanString(k, l.text)] = l.clean(k, secret || named && strings.EqualFold(k, "value"), x)
 		}
 		return m
 	}
 	return v
 }
+
+// namesOther reports whether an object holds a name and a value, as {"name":
+// "Authorization", "value": "…"}, and the name is that of a secret.
+func namesOther(v map[string]any) bool {
+	for k, x := range v {
+		name, _ := x.(string)
+		if nameField.MatchString(k) && namesSecret(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isCount reports whether a number of this name counts tokens.
+func isCount(name string) bool { return strings.HasSuffix(strings.ToLower(name), "tokens") }
 
 // hideOptionValues redacts the argument of an option with a secret's name, as in
 // ["--password", "x"].
@@ -140,7 +162,7 @@ func cleanWords(words []string) []string {
 	for i, w := range words {
 		list[i] = w
 	}
-	cleaned := limits{maxString, maxItems}.clean("", list).([]any)
+	cleaned := limits{maxString, maxItems}.clean("", false, list).([]any)
 	var out []string
 	for _, w := range cleaned {
 		out = append(out, w.(string))
@@ -173,14 +195,15 @@ func cleanString(s string, n int) string {
 
 // Redact returns text with likely secrets replaced: well-known token formats, private
 // keys, passwords in URLs, and values of variables, options, headers and fields with a
-// secret's name. It cannot recognize a password that stands alone.
+// secret's name, also in JSON that is quoted in the text. It cannot recognize a password that
+// stands alone, and keeps a command that a shell runs to get the value.
 func Redact(text string) string {
 	if len(text) < 6 || !hasHint(text) { // a cheap check before the regular expressions
 		return text
 	}
 	text = knownTokens.ReplaceAllString(text, redacted)
 	text = urlPassword.ReplaceAllString(text, "${1}"+redacted+"${2}")
-	return assignment.ReplaceAllString(text, "${1}"+redacted)
+	return hideValues(text)
 }
 
 // namesSecret reports whether a field of this name holds a secret.
@@ -227,6 +250,9 @@ var (
 	// max_tokens_used is not a secret.
 	secretName = lazyregexp.New(`(?i)(?:` + secretWords + `)s?$`)
 
+	// nameField matches names of fields that hold the name of something beside its value.
+	nameField = lazyregexp.New(`(?i)^(?:name|key|header)$`)
+
 	secretOption = lazyregexp.New(`(?i)^--?[a-z0-9_-]*(?:` + secretWords + `)$`)
 
 	knownTokens = lazyregexp.New(strings.Join([]string{
@@ -248,11 +274,7 @@ var (
 		`\bey[A-Za-z0-9_-]{8,}\.ey[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`, // JWT
 	}, "|"))
 
-	urlPassword = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"]+(@)`)
-
-	// assignment matches NAME=value, "name": "value" and --name value, unless the
-	// value is a variable.
-	assignment = lazyregexp.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*(?:` + secretWords + `)s?["']?\s*[:=]\s*|` +
-		`(?:^|\s)--?[a-z0-9_-]*(?:` + secretWords + `)\s+|\b(?:bearer|basic)\s+)` +
-		`(?:(?:bearer|basic|token)\s+)?(?:"[^"$]{3,}"|'[^']{3,}'|[^\s"'\[$;|&][^\s"';|&]{2,})`)
+	// urlPassword matches passwords with a slash too, unless what is before it may be a port.
+	urlPassword = lazyregexp.New(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'"\[]*:)` +
+		`(?:[^\s/@'"]+|[^\s/@'"]*[^\s/@'"0-9][^\s/@'"]*/[^\s@'"]*|/[^\s@'"]*)(@)`)
 )

@@ -48,6 +48,14 @@ func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.get().FindAllStringSubmatch(s, n)
 }
 
+// FindAllStringIndex is like [regexp.Regexp.FindAllStringIndex].
+func (r *Regexp) FindAllStringIndex(s string, n int) [][]int { return r.get().FindAllStringIndex(s, n) }
+
+// FindAllStringSubmatchIndex is like [regexp.Regexp.FindAllStringSubmatchIndex].
+func (r *Regexp) FindAllStringSubmatchIndex(s string, n int) [][]int {
+	return r.get().FindAllStringSubmatchIndex(s, n)
+}
+
 // ReplaceAll is like [regexp.Regexp.ReplaceAll].
 func (r *Regexp) ReplaceAll(src, repl []byte) []byte { return r.get().ReplaceAll(src, repl) }
 
