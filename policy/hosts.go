@@ -297,10 +297,11 @@ var nonPublic = []struct{ what, prefixes string }{
 	{"a private address", "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10"},
 	{"an address behind a provider's NAT", "100.64.0.0/10"},
 	{"a link-local address, where clouds keep credentials", "169.254.0.0/16"},
+	{"an address of the cloud's host, where Azure keeps credentials", "168.63.129.16/32"},
 	{"a link-local address", "fe80::/10"},
 	{"a multicast address", "224.0.0.0/4 ff00::/8"},
 	{"a reserved address", "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 " +
-		"240.0.0.0/4 100::/64 2001:db8::/32 3fff::/20 5f00::/16"},
+		"240.0.0.0/4 100::/64 100:0:0:1::/64 2001:2::/48 2001:10::/28 2001:db8::/32 3fff::/20 5f00::/16"},
 	// These contain or are translated to an IPv4 address.
 	{"an IPv4 address in disguise", "::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b:1::/48 2001::/32 2002::/16"},
 }
