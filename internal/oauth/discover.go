@@ -86,6 +86,25 @@ func discover(ctx context.Context, s Server, o Options) (*discovery, error) {
 	return f, nil
 }
 
+// checkIssuer returns an error unless the client secret of the config is for that
+// authorization server: the one that the config requires, or the server's own. Otherwise
+// the server could name one that collects secrets.
+func (s Server) checkIssuer(issuer string) error {
+	if s.Issuer != "" {
+		if strings.TrimSuffix(issuer, "/") == strings.TrimSuffix(s.Issuer, "/") {
+			return nil
+		}
+	} else if own, err := url.Parse(s.URL); err == nil {
+		as, err := url.Parse(issuer)
+		if err == nil && as.Scheme == own.Scheme && as.Host == own.Host {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server %s names the authorization server %q, and the config does not say that its "+
+		"client_secret is for that one; if it is, set authorization_server_issuer = %q in [mcp_servers.%s.oauth]",
+		s.Name, issuer, issuer, s.Name)
+}
+
 // configuredIssuer returns the authorization server from the config, spelled as in the
 // server's metadata. It is an error if the metadata does not list it.
 func configuredIssuer(s Server, prm *oauthex.ProtectedResourceMetadata) (string, error) {
@@ -168,6 +187,11 @@ func metadataClient(ctx context.Context, u *url.URL) *http.Client {
 // redirect URI, or a new registration.
 func (g *Grant) register(ctx context.Context, s Server, as *oauthex.AuthServerMeta, kept *Grant) error {
 	if s.ClientID != "" {
+		if s.ClientSecret != "" {
+			if err := s.checkIssuer(as.Issuer); err != nil {
+				return err
+			}
+		}
 		g.ClientID, g.ClientSecret = s.ClientID, s.ClientSecret
 		g.ClientAuth = authMethod(s.ClientAuth, s.ClientSecret, as.TokenEndpointAuthMethodsSupported)
 		return nil

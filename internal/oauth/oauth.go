@@ -34,7 +34,7 @@ type Server struct {
 	ClientSecret string
 	ClientAuth   string // token_endpoint_auth_method; "": from the authorization server's metadata
 
-	Issuer   string   // the required authorization server; "": the one that the server names
+	Issuer   string   // the required authorization server; "": the one that the server names, without ClientSecret
 	Resource string   // to request tokens for; "": URL
 	Scopes   []string // to request; nil: those that the server names
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -179,6 +180,59 @@ func TestAClientOfTheUsersOwn(t *testing.T) {
 	require.Equal(t, []string{"write"}, g.Scopes)
 	require.Zero(t, as.Count("register"))
 	require.Empty(t, as.Faults())
+}
+
+// TestASecretIsForOneIssuer: which authorization server gets the secret of the config is not
+// for the MCP server to say.
+func TestASecretIsForOneIssuer(t *testing.T) {
+	as := oauthtest.New(t)
+	as.NoRegistration = true
+	mux := http.NewServeMux()
+	other := httptest.NewServer(mux)
+	defer other.Close()
+	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"resource":%q,"authorization_servers":[%q]}`, as.Endpoint(), as.URL)
+	})
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	free := httptest.NewServer(nil) // a port that is free a moment later
+	callback := free.URL + "/callback"
+	free.Close()
+	as.AddClient("mine", "s3cret", callback)
+	s := oauth.Server{Name: "guarded", URL: other.URL + "/mcp", ClientID: "mine", ClientSecret: "s3cret", CallbackURL: callback, Resource: as.Endpoint()}
+	store := oauth.Store{Dir: t.TempDir()}
+
+	_, err := login(t, as, s, store)
+	require.ErrorContains(t, err, fmt.Sprintf("set authorization_server_issuer = %q in [mcp_servers.guarded.oauth]", as.URL))
+	require.Zero(t, as.Count("authorize"))
+
+	bound := s
+	bound.Issuer = as.URL
+	g, err := login(t, as, bound, store)
+	require.NoError(t, err)
+	require.NotEmpty(t, g.RefreshToken)
+	kept, err := store.Load(bound)
+	require.NoError(t, err)
+	require.NotNil(t, kept)
+
+	// A grant from before: its secret is not sent any more.
+	for _, issuer := range []string{"", "https://another.example"} {
+		s.Issuer = issuer
+		kept, err = store.Load(s)
+		require.NoError(t, err)
+		require.Nil(t, kept)
+	}
+	count := as.Count("token refresh_token")
+	_, err = oauth.NewSource(store, s, nil, nil).Renew(t.Context(), g.AccessToken, nil)
+	var needed *oauth.LoginError
+	require.ErrorAs(t, err, &needed)
+	require.Equal(t, count, as.Count("token refresh_token"))
+
+	// A server that is its own needs no more.
+	own := server(as)
+	own.ClientID, own.ClientSecret, own.CallbackURL = "mine", "s3cret", callback
+	_, err = login(t, as, own, oauth.Store{Dir: t.TempDir()})
+	require.NoError(t, err)
 }
 
 // A browser elsewhere cannot come back; its address is pasted.

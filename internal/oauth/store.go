@@ -65,8 +65,9 @@ func (s Store) file(server string) string {
 	return filepath.Join(s.Dir, clean+".json")
 }
 
-// Load returns the stored grant of the server. It returns nil if there is none, or if it is
-// for another URL or resource.
+// Load returns the stored grant of the server. It returns nil if there is none, if it is for
+// another URL or resource, or if it would send a client secret of the config to an
+// authorization server that this is not for.
 func (s Store) Load(server Server) (*Grant, error) {
 	b, err := fileowner.ReadFile(s.file(server.Name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +81,9 @@ func (s Store) Load(server Server) (*Grant, error) {
 		return nil, fmt.Errorf("reading %s: %w", s.file(server.Name), err)
 	}
 	if g.URL != server.URL || server.Resource != "" && g.Resource != server.Resource {
+		return nil, nil
+	}
+	if !g.Registered && g.ClientSecret != "" && server.checkIssuer(g.Issuer) != nil {
 		return nil, nil
 	}
 	return &g, nil
