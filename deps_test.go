@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 		"aggregator", "aggregator/schema", "policy", "policy/rules", "policy/shell", "sandbox", "server",
 		"tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
 		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/bytestring",
-		"internal/config", "internal/console", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
+		"internal/config", "internal/console", "internal/filelock", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
 		"internal/programs", goSDK, "github.com/fsnotify/fsnotify", "golang.org/x/sys",
 	},
 	"internal/cli": {

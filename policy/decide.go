@@ -37,6 +37,8 @@ type Policy struct {
 	WritableRoots []string
 	// SharedRoots lists the WritableRoots that other programs also use.
 	SharedRoots []string
+	// TempDir is [Profile.TempDir].
+	TempDir string
 	// ReadOnlySubpaths are the names below each root that stay read-only.
 	ReadOnlySubpaths []string
 	// ReadRoots are the folders in which files are read unasked if no sandbox
@@ -101,6 +103,7 @@ func (p *Policy) Profile() Profile {
 	if p.Mode == WorkspaceWrite {
 		f.WritableRoots = p.WritableRoots
 		f.SharedRoots = p.SharedRoots
+		f.TempDir = p.TempDir
 		f.ReadOnlySubpaths = p.ReadOnlySubpaths
 	}
 	if p.Mode == WorkspaceWrite || p.ProfileName != "" { // a permission profile sets it in any mode

@@ -173,6 +173,10 @@ type Profile struct {
 	// only in the folders directly below.
 	SharedRoots []string `json:"shared_roots,omitempty"`
 
+	// TempDir, if not "", is a folder of the caller's own that takes the place of
+	// the writable root /tmp. Names in it are not protected.
+	TempDir string `json:"temp_dir,omitempty"`
+
 	// ReadOnlySubpaths are names that stay read-only in every folder below a
 	// writable root: ".git", ".claude/settings*.json".
 	ReadOnlySubpaths []string `json:"read_only_subpaths,omitempty"`
@@ -206,8 +210,10 @@ func (f Profile) String() string {
 	return f.Mode.String()
 }
 
-// Digest returns a short hash of f. Equal profiles have equal digests.
+// Digest returns a short hash of f. Equal profiles have equal digests. TempDir does not
+// count, because each process has another one.
 func (f Profile) Digest() string {
+	f.TempDir = ""
 	b, err := json.Marshal(bytestring.Escape(f))
 	if err != nil {
 		panic("bug: a profile does not marshal: " + err.Error())

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -105,7 +106,7 @@ func bwrapArgs(plan Plan, v view) []string {
 		case c.Kind == hidden:
 			args = append(args, "--ro-bind", "/dev/null", c.Path) // a mount without device files
 		default:
-			args = append(args, "--bind", c.Path, c.Path)
+			args = append(args, "--bind", cmp.Or(c.Source, c.Path), c.Path)
 		}
 	}
 	for _, l := range v.symlinks {

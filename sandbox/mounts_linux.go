@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -271,7 +272,7 @@ func (c *mountOverride) clone() error {
 	if c.Kind == hidden {
 		return nil
 	}
-	fd, err := unix.Open(c.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(cmp.Or(c.Source, c.Path), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -359,7 +360,7 @@ func (c mountOverride) openTarget() (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, c.Path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	if err != nil || c.inMask || isBelow(c.Path, "/dev/shm") {
+	if err != nil || c.inMask || c.Source != "" || isBelow(c.Path, "/dev/shm") {
 		return fd, err
 	}
 	if err := c.File.check(fd); err != nil {
@@ -372,13 +373,17 @@ func (c mountOverride) openTarget() (int, error) {
 // skeletonMode is the mode of the folders in a mask that lead to visible paths.
 const skeletonMode = 0o555
 
-// makeTarget creates c's path in the mask it lies below. No other process sees the
-// mask yet.
+// makeTarget creates c's path in the mask or private /tmp it lies below. No other process
+// sees a mask yet. In a private /tmp the user must be able to remove it later.
 func (c mountOverride) makeTarget() error {
-	if c.File.isDir() {
-		return os.MkdirAll(c.Path, skeletonMode)
+	mode := os.FileMode(skeletonMode)
+	if isBelow(c.Path, slashTmp) {
+		mode = 0o700
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Path), skeletonMode); err != nil {
+	if c.File.isDir() {
+		return os.MkdirAll(c.Path, mode)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), mode); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDONLY, 0o444)

@@ -16,16 +16,19 @@ import (
 // A mountOverride is a mount over one path that differs from the read-only root.
 // As JSON it is sent to another process.
 type mountOverride struct {
-	Path  string       `json:"path"` // with symlinks resolved, except for its last name
-	Kind  overrideKind `json:"kind"`
-	File  fileID       `json:"file"`
-	Fixed bool         `json:"fixed,omitempty"` // of Hidden or ReadOnlyPaths: path must not be replaced
+	Path string       `json:"path"` // with symlinks resolved, except for its last name
+	Kind overrideKind `json:"kind"`
+	File fileID       `json:"file"`
+
+	// Source is the folder that is mounted at Path, "" for Path itself.
+	Source string `json:"source,omitempty"`
+	Fixed  bool   `json:"fixed,omitempty"` // of Hidden or ReadOnlyPaths: path must not be replaced
 	// Shared is set if it was found in a shared root, where others remove and
 	// replace files at any time.
 	Shared bool `json:"shared,omitempty"`
 
 	tree    int  // detached copy of the mounts at path, 0 for none
-	inMask  bool // lies below a mask, in which path has to be created
+	inMask  bool // lies below a mask or a Source, in which path has to be created
 	partial bool // hidden, but a path below it is not
 }
 
@@ -75,6 +78,18 @@ type scanFunc func() (scanChange, error)
 func layout(plan Plan, prescanned *scanResult, repeat func(scanFunc) (note string, err error)) (view, error) {
 	p := plan.Profile
 	var list []mountOverride
+	if p.TempDir != "" {
+		c, err := lstatOverride(p.TempDir, writable)
+		if err == nil && (c.Path != p.TempDir || !c.File.isDir()) {
+			err = errReplaced
+		}
+		if err != nil {
+			return view{}, fmt.Errorf("temporary folder %s: %w", p.TempDir, err)
+		}
+		c.Path, c.Source = slashTmp, p.TempDir
+		list = append(list, c)
+		p.WritableRoots = without(p.WritableRoots, slashTmp)
+	}
 	for _, root := range p.WritableRoots {
 		c, err := statOverride(root, writable)
 		if err != nil {
@@ -204,6 +219,9 @@ func nest(list []mountOverride, restricted bool) view {
 			up = filepath.Dir(up)
 			if i, ok := at[up]; ok {
 				mask, masked, closed = i, v.overrides[i].Kind == hidden, v.overrides[i].Kind == readOnly
+				if v.overrides[i].Source != "" {
+					mask, masked = -1, true
+				}
 				break
 			}
 		}

@@ -72,6 +72,9 @@ func NewPlan(p policy.Profile, s System) (Plan, error) {
 			"which this system refuses (`toolgate doctor` says why); "+
 			"the user can set network_access = false, or leave the list out", ErrUnsupported)
 	}
+	if level == Landlock && p.TempDir != "" { // it has no mounts
+		p.WritableRoots = sorted(append(without(p.WritableRoots, slashTmp), p.TempDir))
+	}
 	plan := Plan{Level: level, Profile: p}
 	if s.Landlock.OK {
 		plan.ABI = s.ABI
@@ -133,6 +136,12 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	if p.Mode == policy.ReadOnly {
 		p.WritableRoots, p.SharedRoots = nil, nil
 	}
+	if !slices.Contains(p.WritableRoots, slashTmp) {
+		p.TempDir = ""
+	}
+	if p.TempDir != "" {
+		p.SharedRoots = without(p.SharedRoots, slashTmp)
+	}
 	if p.Network != policy.NetworkHosts {
 		p.Hosts = policy.Hosts{}
 	} else if _, err := policy.NewHosts(p.Hosts.Allow, p.Hosts.Deny); err != nil {
@@ -151,10 +160,32 @@ func normalize(p policy.Profile) (policy.Profile, error) {
 	return p, nil
 }
 
+// slashTmp is the writable root whose place [policy.Profile.TempDir] takes.
+const slashTmp = "/tmp"
+
+// without returns list without path.
+func without(list []string, path string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return p == path })
+}
+
+// TempDir returns the path of the private folder for temporary files inside, "" if the
+// profile has none. At level landlock that is not /tmp, which cannot be written then.
+func (p Plan) TempDir() string {
+	if p.Profile.TempDir != "" && p.namespaces() {
+		return slashTmp
+	}
+	return p.Profile.TempDir
+}
+
 // checkPaths returns an error for paths of p that no rule can be about.
 func checkPaths(p policy.Profile) error {
 	for _, root := range p.WritableRoots {
 		if err := checkRoot(root); err != nil {
+			return err
+		}
+	}
+	if p.TempDir != "" {
+		if err := checkRoot(p.TempDir); err != nil {
 			return err
 		}
 	}
@@ -314,6 +345,9 @@ func unenforced(plan Plan, s System) []string {
 			add("%s can be read: Landlock cannot take back what it allowed above", path)
 		}
 	}
+	if p.TempDir != "" {
+		add("files of other programs in /tmp can be read: there are no mounts")
+	}
 	if p.Paths.Restricted {
 		add("the size and times of files can be seen outside what can be read: Landlock governs only what they hold")
 	} else if len(p.Hidden)+len(p.Paths.Denied)+len(p.Paths.DeniedGlobs) > 0 {
@@ -361,7 +395,6 @@ func (p Plan) seal() Plan {
 // Without returns p without the given writable root. It is for the commands of a
 // worker that may write a folder of its own.
 func (p Plan) Without(root string) Plan {
-	roots := slices.Clone(p.Profile.WritableRoots)
-	p.Profile.WritableRoots = slices.DeleteFunc(roots, func(r string) bool { return r == root })
+	p.Profile.WritableRoots = without(p.Profile.WritableRoots, root)
 	return p.seal()
 }

@@ -62,6 +62,10 @@ type rescanner struct {
 // newRescanner returns a rescanner for plan. The view must have been set up.
 func newRescanner(plan Plan) *rescanner {
 	debug.SetGCPercent(100) // initEnv turned it off for a process that only waits
+	if plan.Profile.TempDir != "" && plan.namespaces() {
+		// It is mounted, and its names are not protected.
+		plan.Profile.TempDir, plan.Profile.WritableRoots = "", without(plan.Profile.WritableRoots, slashTmp)
+	}
 	return &rescanner{plan, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
 }
 

@@ -33,6 +33,7 @@ type App struct {
 	Tools       ToolSettings
 	Self        string // program that workers run, "" is this one
 
+	removeTmp func()
 	session   string // names the folder of this process below the workers' private folder
 	caller    string // over HTTP: the caller that this gate belongs to
 	observers *observers
@@ -59,7 +60,12 @@ func (o *Options) Open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	removeTmp, err := s.MakePrivateTmp()
+	if err != nil {
+		return nil, err
+	}
 	a := &App{Settings: s, Tools: offered, caller: o.Caller, session: strings.ToLower(rand.Text()[:12])}
+	a.removeTmp = removeTmp
 	a.Workers = aggregator.NewWorkers(a.launch, s.Log)
 	words, builtin := o.front(s, offered)
 	a.Downstreams = s.newDownstreams(o.AnswersFirst)
@@ -69,6 +75,7 @@ func (o *Options) Open() (*App, error) {
 		a.outputs = &console.Outputs{}
 	}
 	if a.observers, err = s.observe(g); err != nil {
+		removeTmp()
 		return nil, err
 	}
 	a.observers.tell = o.OnEvent
@@ -153,6 +160,7 @@ func (a *App) Close() {
 	ends.Go(a.Workers.Close)
 	ends.Go(a.Downstreams.Close)
 	ends.Wait()
+	a.removeTmp()
 	a.observers.close(a.Log)
 }
 

@@ -148,6 +148,7 @@ func (s *Settings) ServerProfile(name string, server config.MCPServer) policy.Pr
 	if word == "workspace-write" {
 		f.WritableRoots = append(f.WritableRoots, s.Policy.WritableRoots...)
 		f.SharedRoots = s.Policy.SharedRoots
+		f.TempDir = s.Policy.TempDir
 	}
 	f.Network, f.Hosts, _ = server.Reach() // a fault was told when the config was read, and is no network
 	return f

@@ -28,7 +28,7 @@ func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bo
 		return err
 	}
 	s.warnOfNoEffect(r)
-	places, err := o.places(r, pol.Workspace, ours)
+	places, err := o.places(s, r, pol.Workspace, ours)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (o *Options) profiled(s *Settings, name string, pol *policy.Policy, ours bo
 }
 
 // places returns the folders that the special names of a profile stand for.
-func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy.Places, error) {
+func (o *Options) places(s *Settings, r config.Resolved, workspace string, ours bool) (policy.Places, error) {
 	var places policy.Places
 	if ours {
 		places.Workspaces = append(places.Workspaces, workspace)
@@ -87,6 +87,9 @@ func (o *Options) places(r config.Resolved, workspace string, ours bool) (policy
 	dir, err := filepath.EvalSymlinks(os.Getenv("TMPDIR"))
 	if err == nil && filepath.IsAbs(dir) && filepath.Dir(dir) != dir {
 		places.TempDir = dir
+	}
+	if s.privateTmp && runtime.GOOS == "linux" {
+		places.TempDir = slashTmp
 	}
 	if runtime.GOOS == "darwin" {
 		places.SlashTmp = "/private/tmp"

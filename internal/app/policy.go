@@ -73,9 +73,10 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 		err = s.control.addHooks(s.Config.Hooks, pol.Workspace)
 	}
 	pol.Hidden, pol.ReadOnlyPaths = s.protected()
-	if o.Caller != "" {
-		o.hideOthers(s, pol)
+	if s.privateTmp { // the other callers' are there, and what their patches replaced
+		pol.Hidden = append(pol.Hidden, s.WorkDir)
 	}
+	o.hideOthers(pol)
 	return pol, noRoots, err
 }
 
@@ -123,7 +124,7 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 	if !s.Config.WorkspaceWrite.ExcludeSlashTmp && runtime.GOOS != "windows" {
 		temp = append(temp, "/tmp")
 	}
-	if dir := os.Getenv("TMPDIR"); dir != "" && !s.Config.WorkspaceWrite.ExcludeTmpdirEnvVar {
+	if dir := os.Getenv("TMPDIR"); dir != "" && !s.privateTmp && !s.Config.WorkspaceWrite.ExcludeTmpdirEnvVar {
 		temp = append(temp, dir)
 	}
 	for _, dir := range temp {
@@ -166,6 +167,9 @@ func (s *Settings) protected() (hidden, readOnly []string) {
 func (s *Settings) Programs() programs.Finder {
 	pol := s.Policy
 	f := programs.Finder{Dir: pol.Workspace, Writable: slices.Clone(pol.WritableRoots)}
+	if pol.TempDir != "" {
+		f.Writable = append(f.Writable, pol.TempDir)
+	}
 	if s.NoRoots == "" {
 		f.Writable = append(f.Writable, pol.Workspace)
 	}

@@ -53,6 +53,7 @@ type Settings struct {
 	Policy      *policy.Policy
 	NoRoots     string   // why the workspace is not writable, "" if it is
 	onlyServers []string // names of the config's servers, nil for all
+	privateTmp  bool     // commands have a /tmp of their own
 	verbatim    bool     // wrap: publish names and schemas unchanged
 	Environ     []string // of workers
 	ConfigDir   string
@@ -79,9 +80,6 @@ func (o *Options) Load() (*Settings, error) {
 	}
 	// A folder must exist before the sandbox is planned, or it cannot be hidden.
 	dirs := []string{s.StateDir, filepath.Join(s.ConfigDir, "rules")}
-	if o.Caller != "" {
-		dirs = append(dirs, s.WorkDir)
-	}
 	for _, dir := range dirs {
 		if _, end, err := followLinks(dir); err == nil {
 			dir = end // a dangling symlink, too
@@ -112,6 +110,11 @@ func (o *Options) Load() (*Settings, error) {
 		return nil, err
 	}
 	s.onlyServers = o.OnlyServers
+	if s.privateTmp = o.Caller != "" || s.Config.PrivateTmp; s.privateTmp {
+		if err := os.MkdirAll(s.WorkDir, 0o700); err != nil { // it must exist to be hidden
+			s.Log.Debug("creating a folder", "err", err)
+		}
+	}
 	s.Rules, err = openRules(filepath.Join(s.ConfigDir, "rules"), o.ownRules(s.ConfigDir), s.control.check, s.Log)
 	if err != nil {
 		return nil, err

@@ -314,10 +314,8 @@ func (o *Options) workspaces(h config.HTTP) []string {
 	return slices.Compact(list)
 }
 
-// hideOthers hides the other callers' workspaces and the folders of workers, which hold what patches
-// replaced. A workspace inside another one stays visible.
-func (o *Options) hideOthers(s *Settings, pol *policy.Policy) {
-	pol.Hidden = append(pol.Hidden, s.WorkDir)
+// hideOthers hides the other callers' workspaces. A workspace inside another one stays visible.
+func (o *Options) hideOthers(pol *policy.Policy) {
 	own := filepath.ToSlash(pol.Workspace)
 	for _, other := range o.others {
 		if other == own {
@@ -364,7 +362,8 @@ func (o *Options) checkCallers(c config.HTTP) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		if len(s.Policy.Others) > 0 && (s.Policy.Mode == policy.DangerFullAccess || !CanConfine()) {
-			s.Log.Warn("no sandbox keeps this caller's commands from the workspaces of the others", "caller", what)
+			s.Log.Warn("no sandbox keeps this caller's commands from the workspaces and temporary files of the others",
+				"caller", what)
 		}
 		if v.Workspace != "" && s.NoRoots != "" {
 			return fmt.Errorf("%s: workspace: %s", what, s.NoRoots)

@@ -74,7 +74,8 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd := plan.Command(a.Self, "worker")
 	cmd.AllowRescan = true
 	cmd.Dir = a.Policy.Workspace
-	cmd.Env = append(settings.Tools.Shell.Environment.ApplyToWorker(environ), workerEnv+"="+string(value))
+	environ = TmpEnv(settings.Tools.Shell.Environment.ApplyToWorker(environ), plan)
+	cmd.Env = append(environ, workerEnv+"="+string(value))
 	proc, err := a.start(cmd, plan, a.Gate, a.Log)
 	if err != nil {
 		return nil, err

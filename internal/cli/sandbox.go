@@ -35,6 +35,11 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
+	removeTmp, err := s.MakePrivateTmp()
+	if err != nil {
+		return err
+	}
+	defer removeTmp()
 	// Probing takes as long as setting a sandbox up, so assume first and probe on failure.
 	cmd, err := p.startSandboxed(s, sandbox.Guess(), argv)
 	if errors.Is(err, sandbox.ErrUnsupported) {
@@ -67,7 +72,7 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 	}
 	cmd := plan.Command(argv...)
 	cmd.Dir = s.Policy.Workspace
-	cmd.Env = s.Environ
+	cmd.Env = app.TmpEnv(s.Environ, plan)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.raw.stdout, p.raw.stderr
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {
 		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)

@@ -480,6 +480,52 @@ func TestHTTPCallersDoNotSeeWorkspaces(t *testing.T) {
 	}
 }
 
+// Each caller has a /tmp of its own, which stays the same from call to call and ends with the caller.
+func TestHTTPCallersDoNotShareTmp(t *testing.T) {
+	needSandbox(t)
+	s := startWeb(t, "approval_wait = 0\n")
+	alice := strings.TrimSpace(s.run("http", "token", "add", "alice"))
+	s.until(func() bool {
+		resp, _ := (&webCaller{s: s, token: alice}).do("GET", "/metrics", "")
+		return resp.StatusCode == 200
+	})
+	a, b := s.session(alice), s.session(webToken)
+	outside, err := os.CreateTemp("/tmp", "toolgate-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.Remove(outside.Name()) })
+	require.NoError(t, outside.Close())
+
+	m, _ := a.call("shell", `{"command":"echo SECRET > /tmp/note; mkdir -p $TMPDIR/d/.git; touch $TMPDIR/d/.git/config; ls /tmp $TMPDIR; ls `+outside.Name()+`"}`)
+	require.Contains(t, m.text(), "note\n")
+	require.Contains(t, m.text(), "d\n")
+	require.Contains(t, m.text(), "No such file", "it does not see the machine's")
+	require.NoFileExists(t, "/tmp/note")
+	m, _ = a.call("read_file", `{"file_path":"/tmp/note"}`)
+	require.Contains(t, m.text(), "SECRET")
+	m, _ = a.call("apply_patch", `{"input":"*** Begin Patch\n*** Add File: /tmp/patched\n+x\n*** End Patch"}`)
+	require.False(t, m.Result.IsError, m.text())
+	m, _ = a.call("shell", `{"command":"cat /tmp/patched && touch `+s.ws+`/here"}`)
+	require.False(t, m.Result.IsError, m.text())
+	require.FileExists(t, filepath.Join(s.ws, "here"), "a workspace below /tmp is the real one")
+	for tool, args := range map[string]string{
+		"shell":      `{"command":"ls -R /tmp; cat /tmp/note; grep -rs SECRET ` + s.home + `"}`,
+		"read_file":  `{"file_path":"/tmp/note"}`,
+		"grep_files": `{"pattern":"SECRET","path":"/tmp"}`,
+	} {
+		m, _ := b.call(tool, args)
+		require.NotContains(t, m.text(), "SECRET", tool)
+		require.NotContains(t, m.text(), "note\n", tool)
+	}
+	kept, err := filepath.Glob(filepath.Join(s.home, "worker/tmp/*/note"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	s.run("http", "token", "remove", "alice")
+	s.until(func() bool {
+		_, err := os.Stat(kept[0])
+		return err != nil
+	})
+}
+
 func (s *webServer) config() string {
 	b, err := os.ReadFile(filepath.Join(s.home, "config.toml"))
 	require.NoError(s.t, err)

@@ -29,6 +29,7 @@ type Config struct {
 	ApprovalWait   *float64       `toml:"approval_wait"`       // seconds to wait for the approval queue, default 20
 	Permissions    Permissions    `toml:"permissions"`         // named profiles, by name
 	DefaultProfile string         `toml:"default_permissions"` // the selected profile, instead of sandbox_mode
+	PrivateTmp     bool           `toml:"private_tmp"`         // commands have a /tmp of their own
 	Environment    Environment    `toml:"shell_environment_policy"`
 	Tools          Tools          `toml:"tools"`
 
