@@ -21,8 +21,8 @@ import (
 	"toolgate/sandbox"
 )
 
-// controlFiles are the files that control the gate: config, rules, state, and the programs of
-// hooks. Each may be reached through symlinks. Commands must not be able to change the file or a
+// controlFiles are the files that control the gate: config, rules, state, TLS keys, and the programs
+// of hooks. Each may be reached through symlinks. Commands must not be able to change the file or a
 // symlink on the way to it.
 type controlFiles struct {
 	names []string // of the folders, as they are configured
@@ -143,6 +143,28 @@ func (c *controlFiles) holder(path string) (holder string) {
 		}
 	}
 	return holder
+}
+
+// addFiles adds files that the command line names; "" is none. It fails if another user could change one.
+func (c *controlFiles) addFiles(names ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		abs, err := filepath.Abs(name)
+		if err == nil {
+			err = fileowner.Check(abs)
+		}
+		if err == nil {
+			err = c.add(abs, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addHooks adds the files that the commands of hooks name, relative to dir. It fails if a running

@@ -17,7 +17,6 @@ import (
 	"toolgate/internal/audit/metrics"
 	"toolgate/internal/config"
 	"toolgate/internal/console"
-	"toolgate/internal/fileowner"
 	"toolgate/internal/httpauth"
 	"toolgate/policy"
 )
@@ -95,15 +94,13 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{over.TLSCert, over.TLSKey} {
-		if err := fileowner.Check(file); file != "" && err != nil {
-			return err
-		}
-	}
 	secret := os.Getenv(tokenVariable)
 	os.Unsetenv(tokenVariable) // no process that is started needs it
 	s, err := o.Load()
 	if err != nil {
+		return err
+	}
+	if err := s.control.addFiles(over.TLSCert, over.TLSKey); err != nil {
 		return err
 	}
 	if err := o.checkCallers(s.Config.HTTP); err != nil {

@@ -138,3 +138,19 @@ func errorsOf(list []error) string {
 	}
 	return b.String()
 }
+
+// The key of a server over HTTPS is hidden from commands like the config, and refused like it.
+func TestTLSKeysAreControlFiles(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	dir, err := filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	key := filepath.Join(dir, "key.pem")
+	require.NoError(t, os.WriteFile(key, []byte("key"), 0o600))
+	c, err := findControlFiles(home, filepath.Join(home, "state"))
+	require.NoError(t, err)
+	require.NoError(t, c.addFiles("", key))
+	hidden, _ := c.paths()
+	require.Contains(t, hidden, key)
+	require.NoError(t, os.Chmod(key, 0o666))
+	require.ErrorContains(t, c.addFiles(key), "can be written by other users")
+}
