@@ -116,15 +116,14 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	for _, fault := range slices.Concat(a.HookFaults(), a.FileFaults()) {
 		d.problem("%v", fault)
 	}
-	if a.Programs().CanWrite(self) {
-		d.problem("commands can write toolgate itself: %s; install it in another folder", self)
-	}
 	diagnoseServers(ctx, a, &d)
-	took, err := firstAnswer(ctx, []string{self, "-C", a.Policy.Workspace}, os.Environ())
-	if err != nil {
+	if find := a.Programs(); find.CanWrite(self) {
+		d.problem("commands can write toolgate itself: %s; install it in another folder", self)
+	} else if took, err := firstAnswer(ctx, find, []string{self, "-C", a.Policy.Workspace}, os.Environ()); err != nil {
 		d.problem("toolgate does not serve: %v", err)
+	} else {
+		d.AnswerMS = took
 	}
-	d.AnswerMS = took
 	diagnoseClients(ctx, a, &d)
 	diagnoseRules(a, &d)
 	plan, err := a.Plan(prof)

@@ -149,7 +149,7 @@ func (e *checkedClient) check(
 			env = append(env, fmt.Sprintf("%s=%v", key, v))
 		}
 	}
-	took, err := firstAnswer(ctx, append([]string{path}, words...), env)
+	took, err := firstAnswer(ctx, find, append([]string{path}, words...), env)
 	if err != nil {
 		e.problem("it does not start: %v", err)
 		return
@@ -191,12 +191,15 @@ func checkArguments(words []string) error {
 // startTime bounds the start of a server: the shortest time that clients wait.
 const startTime = 10 * time.Second
 
-// firstAnswer starts a server and returns the milliseconds from the start to the answer to initialize.
-func firstAnswer(ctx context.Context, argv, env []string) (ms float64, err error) {
+// firstAnswer starts a server in the workspace and returns the milliseconds from the start to the
+// answer to initialize.
+func firstAnswer(ctx context.Context, find programs.Finder, argv, env []string) (ms float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = env
+	cmd, err := find.Command(ctx, find.Dir, env, argv[0], argv[1:]...)
+	if err != nil {
+		return 0, err
+	}
 	cmd.WaitDelay = time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -141,11 +141,11 @@ func (p *program) openBrowser(name, address string) error {
 	case runtime.GOOS == "windows":
 		argv = []string{"rundll32", "url.dll,FileProtocolHandler", address}
 	}
-	path, err := s.Programs().Find(argv[0], s.Environ)
+	root := filepath.VolumeName(s.StateDir) + string(filepath.Separator)
+	cmd, err := s.Programs().Command(context.Background(), root, s.Environ, argv[0], argv[1:]...)
 	if err != nil {
 		return err
 	}
-	cmd := &exec.Cmd{Path: path, Args: argv, Env: s.Programs().Env(s.Environ)}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

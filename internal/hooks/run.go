@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"time"
 
@@ -38,13 +37,14 @@ func (s *Set) run(ctx context.Context, h config.Hook, in []byte) (output, error)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %v", limit))
 	defer cancel()
 	stdout, stderr := &bounded{max: maxStdout}, &bounded{max: maxStderr}
-	cmd := shellCommand(ctx, h)
-	cmd.Dir = s.opts.Dir
-	cmd.Env = s.opts.Programs.Env(os.Environ())
+	cmd, err := s.shellCommand(ctx, h)
+	if err != nil {
+		return output{}, err
+	}
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = pipeWait
-	err := cmd.Run()
+	err = cmd.Run()
 	if ctx.Err() != nil {
 		return output{}, context.Cause(ctx)
 	}

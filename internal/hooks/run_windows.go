@@ -14,21 +14,28 @@ import (
 
 // shellCommand passes the command to cmd.exe unquoted, because cmd.exe has its own
 // quoting rules. When ctx ends, the command and all of its children are killed.
-func shellCommand(ctx context.Context, h config.Hook) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(systemFolder(), "cmd.exe"))
+func (s *Set) shellCommand(ctx context.Context, h config.Hook) (*exec.Cmd, error) {
+	find, system := s.opts.Programs, systemFolder()
+	cmd, err := find.Command(ctx, s.opts.Dir, os.Environ(), filepath.Join(system, "cmd.exe"))
+	if err != nil {
+		return nil, err
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CmdLine:       `cmd.exe /d /s /c "` + cmp.Or(h.CommandWindows, h.Command) + `"`,
 		CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP,
 	}
 	cmd.Cancel = func() error {
-		taskkill := filepath.Join(systemFolder(), "taskkill.exe")
-		err := exec.Command(taskkill, "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
+		kill, err := find.Command(context.Background(), system, os.Environ(),
+			filepath.Join(system, "taskkill.exe"), "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid))
+		if err == nil {
+			err = kill.Run()
+		}
 		if err != nil {
 			err = cmd.Process.Kill()
 		}
 		return err
 	}
-	return cmd
+	return cmd, nil
 }
 
 // systemFolder returns the folder of the system's programs.

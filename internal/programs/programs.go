@@ -1,10 +1,10 @@
-// Package programs finds the programs that toolgate itself runs outside the sandbox,
-// such as hooks, servers and browsers. It never returns a program in a folder that
-// sandboxed commands can write to, even if that folder is in PATH.
+// Package programs finds and starts the programs that toolgate itself runs outside the
+// sandbox, such as hooks, servers and browsers. It never returns a program in a folder
+// that sandboxed commands can write to, even if that folder is in PATH.
 //
 //	f := programs.Finder{Dir: workspace, Writable: []string{workspace, "/tmp"}}
-//	cmd.Env = f.Env(os.Environ())
-//	cmd.Path, err = f.Find("python3", os.Environ())
+//	cmd, err := f.Command(ctx, "/", os.Environ(), "xdg-open", url)
+//	err = cmd.Run()
 //
 // The check uses paths and symlinks. It does not detect a second mount of a writable
 // folder at another path.
@@ -12,6 +12,7 @@ package programs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,6 +72,25 @@ func (f Finder) Find(name string, env []string) (string, error) {
 		return "", &WritableError{Name: name, Path: writable}
 	}
 	return "", fmt.Errorf("%s: program not found in PATH", name)
+}
+
+// Command returns the command that runs a program as [Finder.Find] finds it, in the folder
+// dir, which must be absolute, and with the environment that [Finder.Env] makes of env.
+// It has no standard streams. When ctx ends, the program is killed. Every program that
+// the gate runs outside the sandbox is started by it.
+func (f Finder) Command(
+	ctx context.Context, dir string, env []string, name string, args ...string,
+) (*exec.Cmd, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("%s: its working folder %q is not absolute", name, dir)
+	}
+	path, err := f.Find(name, env)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir, cmd.Env = dir, f.Env(env)
+	return cmd, cmd.Err
 }
 
 // Replaceable reports whether commands can write a program, or the one that a name stands for on

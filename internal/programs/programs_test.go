@@ -102,3 +102,20 @@ func TestReplaceable(t *testing.T) {
 		require.Equal(t, want, f.Replaceable(name, env), name)
 	}
 }
+
+func TestCommand(t *testing.T) {
+	root, f := tree(t)
+	own := filepath.Join(root, "own")
+	env := []string{"A=b", "PATH=" + filepath.Join(root, "ws/bin") + ":" + own + ":."}
+	require.NoError(t, os.WriteFile(filepath.Join(own, "tool"), []byte("#!/bin/sh\necho \"$PWD $A $PATH $1\"\n"), 0o755))
+	cmd, err := f.Command(t.Context(), own, env, "tool", "arg")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(own, "tool"), cmd.Path)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, own+" b "+own+" arg\n", string(out))
+	for name, dir := range map[string]string{"only": own, "bin/tool": own, root + "/ws/bin/tool": own, "none": own, "tool": "."} {
+		_, err := f.Command(t.Context(), dir, env, name)
+		require.Error(t, err, name)
+	}
+}
