@@ -110,6 +110,9 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 	if a.NoRoots != "" {
 		d.problem("nothing is writable: %s; start toolgate in a project folder or with -C FOLDER", a.NoRoots)
 	}
+	if a.Config.PrivateTmp && !app.CanConfine() {
+		d.problem("private_tmp has no effect: this system cannot enforce the sandbox")
+	}
 	if !a.Records() {
 		d.problem("calls are not recorded: %s cannot be written; set TOOLGATE_HOME to a writable folder", a.StateDir)
 	}
