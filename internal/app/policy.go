@@ -73,10 +73,7 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 		err = s.control.addHooks(s.Config.Hooks, pol.Workspace)
 	}
 	pol.Hidden, pol.ReadOnlyPaths = s.protected()
-	if s.privateTmp { // the other callers' are there, and what their patches replaced
-		pol.Hidden = append(pol.Hidden, s.WorkDir)
-	}
-	o.hideOthers(pol)
+	o.hideOthers(s, pol)
 	return pol, noRoots, err
 }
 

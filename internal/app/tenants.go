@@ -314,8 +314,12 @@ func (o *Options) workspaces(h config.HTTP) []string {
 	return slices.Compact(list)
 }
 
-// hideOthers hides the other callers' workspaces. A workspace inside another one stays visible.
-func (o *Options) hideOthers(pol *policy.Policy) {
+// hideOthers hides the other callers' workspaces and, with private /tmps, the folder that holds those
+// and what patches replaced. A workspace inside another one stays visible.
+func (o *Options) hideOthers(s *Settings, pol *policy.Policy) {
+	if s.privateTmp {
+		pol.Hidden = append(pol.Hidden, s.WorkDir)
+	}
 	own := filepath.ToSlash(pol.Workspace)
 	for _, other := range o.others {
 		if other == own {

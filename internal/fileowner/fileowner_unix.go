@@ -74,7 +74,7 @@ func checkOne(path string) error {
 		return &Error{
 			Path: path,
 			Why:  fmt.Sprintf("belongs to another user (uid %d)", owner),
-			Fix:  fmt.Sprintf("check what is in it, then run `chown %d '%s'`, or use another folder", os.Geteuid(), path),
+			Fix:  fmt.Sprintf("check what is in it, then run `chown %d '%s'`", os.Geteuid(), path),
 		}
 	}
 	mode := info.Mode()
