@@ -263,7 +263,10 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
 		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
-		if ok && !d.OnceOnly && (d.Profile.Mode != DangerFullAccess || j.LiftsSandboxWith(prefix)) {
+		// A rule holds words only, so it must not let out a script that can change.
+		lifts := ok && j.LiftsSandboxWith(prefix)
+		scripts := j.Found.ScriptFiles.Unknown || len(j.Found.ScriptFiles.Names) > 0
+		if ok && !d.OnceOnly && (d.Profile.Mode != DangerFullAccess || lifts) && !(lifts && scripts) {
 			d.AlwaysRule = rules.PrefixRuleLine(prefix, rules.Allow.String())
 		}
 	}
@@ -620,15 +623,7 @@ func Below(name, root string) bool {
 // In returns a with absolute, clean paths, relative to the workspace; Windows
 // paths get slashes. It does not access the disk.
 func (a Action) In(workspace string) Action {
-	abs := func(s string) string {
-		if onWindows(workspace) {
-			return windowsPath(workspace, s)
-		}
-		if path.IsAbs(s) {
-			return path.Clean(s)
-		}
-		return path.Join(workspace, s)
-	}
+	abs := func(s string) string { return absolute(workspace, s) }
 	list := func(in []string) []string {
 		var out []string
 		for _, s := range in {
@@ -653,6 +648,17 @@ func (a Action) In(workspace string) Action {
 		a.Additional = &more
 	}
 	return a
+}
+
+// absolute returns s as an absolute, clean path, relative to dir.
+func absolute(dir, s string) string {
+	switch {
+	case onWindows(dir):
+		return windowsPath(dir, s)
+	case path.IsAbs(s):
+		return path.Clean(s)
+	}
+	return path.Join(dir, s)
 }
 
 // Withheld returns the permissions that no call gets, because nobody is asked

@@ -192,7 +192,7 @@ func TestAnApprovalCoversWhatItSays(t *testing.T) {
 			"all calls of the tool t of the server s, with any arguments"},
 		{"input", input(`{"chars":"y"}`), input(`{"chars":"y","kill":true}`), "the same input to the same session"},
 		{"a command", policy.Action{Tool: "shell", Command: []string{"make"}}, policy.Action{Tool: "shell", Command: []string{"make", "x"}},
-			"exactly this command in this folder, in the sandbox"},
+			"exactly this command in this folder, in the sandbox, while the files that it runs stay as they are"},
 		{"a read", policy.Action{Tool: "read_file", Reads: []string{"/a"}}, policy.Action{Tool: "read_file", Reads: []string{"/b"}},
 			"all calls of read_file, with any other arguments, in the sandbox, that read /a"},
 	} {

@@ -52,7 +52,7 @@ func Grants(a Action, f Profile) string {
 	case a.Session != "":
 		return "the same input to the same session"
 	case len(a.Command) > 0:
-		return "exactly this command in this folder, " + where
+		return "exactly this command in this folder, " + where + ", while the files that it runs stay as they are"
 	case len(a.Writes) > 0:
 		return fmt.Sprintf("all calls of %s that do no more than this, with any content, %s: %s", a.Tool, where,
 			strings.Join(a.ChangeLines(), "; "))

@@ -182,7 +182,13 @@ func Message(q gate.Question) string {
 	}
 	if len(a.Command) > 0 {
 		fmt.Fprintf(&b, "\n  %s\n", strings.ReplaceAll(visible(commandLine(a.Command)), "\n", "\n  "))
-		fmt.Fprintf(&b, "\nFolder: %s\n", visible(a.Dir))
+		fmt.Fprintf(&b, "\nFolder: %s\n", oneLine(q.Folder()))
+	}
+	for i, file := range q.Seen.Existing() {
+		if i == 0 {
+			b.WriteString("\nFiles that it runs, as they are now:\n")
+		}
+		fmt.Fprintf(&b, "  %s\n", oneLine(file))
 	}
 	if len(a.Writes) > 0 {
 		b.WriteString("\nFiles it changes:\n")
@@ -191,7 +197,7 @@ func Message(q gate.Question) string {
 				fmt.Fprintf(&b, "  … and %d more\n", len(a.Writes)-i)
 				break
 			}
-			fmt.Fprintf(&b, "  %s\n", visible(change))
+			fmt.Fprintf(&b, "  %s\n", oneLine(change))
 		}
 	}
 	if a.Preview != "" {
@@ -236,6 +242,9 @@ func quoteWord(w string) string {
 // visible makes control and direction characters visible, so that nothing in
 // a command can hide another part of it from the person who reads it.
 func visible(s string) string { return printable.Text(s) }
+
+// oneLine is visible for a path, which may hold the end of a line.
+func oneLine(s string) string { return strings.ReplaceAll(visible(s), "\n", "␊") }
 
 // clip shortens s to about n bytes and says so. Both ends are kept: what is
 // hidden must not be what matters most.

@@ -69,7 +69,7 @@ func (o *Options) Open() (*App, error) {
 	a.Workers = aggregator.NewWorkers(a.launch, s.Log)
 	words, builtin := o.front(s, offered)
 	a.Downstreams = s.newDownstreams(o.AnswersFirst)
-	g := &gate.Gate{Policy: s.Policy, Run: a.run}
+	g := &gate.Gate{Policy: s.Policy, Run: a.run, Snapshot: a.snapshot}
 	a.Gate = g
 	if a.outputs = o.Outputs; a.outputs == nil && s.Config.Console.Enabled {
 		a.outputs = &console.Outputs{}

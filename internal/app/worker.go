@@ -19,10 +19,12 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/bytestring"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/tools"
 	"toolgate/tools/applypatch"
+	"toolgate/tools/files"
 	"toolgate/tools/shell"
 )
 
@@ -85,6 +87,33 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 		a.Log.Warn("not protected", "what", note)
 	}
 	return proc, nil
+}
+
+// snapshot has the worker of profile f take a snapshot. It is a [gate.Gate.Snapshot].
+func (a *App) snapshot(
+	ctx context.Context, c gate.Call, f policy.Profile, names []string,
+) (s policy.Snapshot, err error) {
+	args, err := json.Marshal(files.SnapshotInput{Dir: c.Action.Dir, Files: names})
+	if err != nil {
+		return s, err
+	}
+	out, err := a.Workers.Run(ctx, gate.Call{
+		ID:        c.ID,
+		Caller:    c.Caller,
+		Action:    policy.Action{Tool: policy.SnapshotTool, ReadOnly: true},
+		Arguments: args,
+	}, f)
+	if err != nil {
+		return s, err
+	}
+	var res struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(out.Result, &res); err != nil || len(res.Content) == 0 {
+		return s, errors.New("the worker's answer is no snapshot")
+	}
+	err = json.Unmarshal([]byte(res.Content[0].Text), &s)
+	return s, err
 }
 
 // outsideEnv returns the environment of a worker whose commands run outside the sandbox
@@ -235,6 +264,7 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 			offered[i] = tools.Within(t, settings.Within, settings.Hidden)
 		}
 	}
+	offered = append(offered, files.Snapshot)
 	err := tools.Serve(ctx, settings.Version, offered, stdin, stdout, log)
 	if errors.Is(err, io.EOF) {
 		return nil

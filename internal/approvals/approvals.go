@@ -53,19 +53,20 @@ var ErrAnswered = errors.New("already answered")
 
 // An Entry is one question in the queue.
 type Entry struct {
-	ID      string      `json:"id"`
-	Binding string      `json:"binding"` // what an answer is valid for
-	Caller  string      `json:"caller"`
-	Tool    string      `json:"tool"`
-	Asked   time.Time   `json:"asked"`
-	Message string      `json:"message"`          // the question as text
-	Always  string      `json:"always,omitempty"` // the rule that "always" adds
-	Each    bool        `json:"each,omitempty"`   // an answer for the session is not offered
-	Grants  string      `json:"grants,omitempty"` // what else an answer for the session covers
-	About   About       `json:"about,omitzero"`
-	Held    time.Time   `json:"held,omitzero"`    // a call waits for the answer until then; zero: none waits
-	Answer  gate.Answer `json:"answer,omitempty"` // "" if not answered
-	Decided time.Time   `json:"decided,omitzero"`
+	ID      string          `json:"id"`
+	Binding string          `json:"binding"` // what an answer is valid for, with Seen
+	Seen    policy.Snapshot `json:"seen,omitzero"`
+	Caller  string          `json:"caller"`
+	Tool    string          `json:"tool"`
+	Asked   time.Time       `json:"asked"`
+	Message string          `json:"message"`          // the question as text
+	Always  string          `json:"always,omitempty"` // the rule that "always" adds
+	Each    bool            `json:"each,omitempty"`   // an answer for the session is not offered
+	Grants  string          `json:"grants,omitempty"` // what else an answer for the session covers
+	About   About           `json:"about,omitzero"`
+	Held    time.Time       `json:"held,omitzero"`    // a call waits for the answer until then; zero: none waits
+	Answer  gate.Answer     `json:"answer,omitempty"` // "" if not answered
+	Decided time.Time       `json:"decided,omitzero"`
 }
 
 // About holds the parts of a question, for user interfaces that show more than text.
@@ -80,6 +81,7 @@ type About struct {
 	Server        string         `json:"server,omitempty"`
 	Command       []string       `json:"command,omitempty"`
 	Dir           string         `json:"dir,omitempty"`
+	Runs          []string       `json:"runs,omitempty"` // files with code that it runs, as they are now
 	Writes        []string       `json:"writes,omitempty"`
 	Session       string         `json:"session,omitempty"`
 	Preview       string         `json:"preview,omitempty"`       // a patch, or arguments
@@ -106,7 +108,8 @@ func about(w gate.QueuedQuestion) About {
 		Rule:          w.Rule,
 		Server:        a.Server,
 		Command:       a.Command,
-		Dir:           a.Dir,
+		Dir:           w.Question.Folder(),
+		Runs:          w.Question.Seen.Existing(),
 		Writes:        a.ChangeLines(),
 		Session:       a.Session,
 		Preview:       a.Preview,
@@ -154,7 +157,15 @@ func (l *Queue) Ask(ctx context.Context, w gate.QueuedQuestion) (gate.Answer, er
 		return gate.No, err
 	}
 	var e Entry
-	if i := slices.IndexFunc(all, func(e Entry) bool { return e.Binding == w.Binding }); i >= 0 {
+	i := slices.IndexFunc(all, func(e Entry) bool { return e.Binding == w.Binding })
+	if i >= 0 {
+		if changes := all[i].Seen.Changes(w.Question.Seen); len(changes) > 0 {
+			l.remove(all[i].ID) // with its answer, which was about something else
+			w.Question.Since(changes)
+			i = -1
+		}
+	}
+	if i >= 0 {
 		e = all[i]
 	} else if e, err = l.add(w, false); err != nil {
 		return gate.No, err
@@ -265,6 +276,7 @@ func (l *Queue) add(w gate.QueuedQuestion, parallel bool) (Entry, error) {
 	e := Entry{
 		ID:      strings.ToLower(rand.Text()[:8]),
 		Binding: w.Binding,
+		Seen:    w.Question.Seen,
 		Caller:  w.Caller,
 		Tool:    w.Question.Action.Tool,
 		Asked:   time.Now(),

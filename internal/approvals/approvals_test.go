@@ -94,6 +94,34 @@ func TestWhatIsNotOfferedCannotBeAnswered(t *testing.T) {
 	require.ErrorIs(t, err, approvals.ErrUnknown)
 }
 
+// An answer is about the files as they were.
+func TestAnAnswerIsForTheFilesAsTheyWere(t *testing.T) {
+	l := open(t)
+	l.Wait = -1
+	l.Format = func(q gate.Question) string { return q.Reason }
+	ask := func(content string) error {
+		q := question("b")
+		q.Question.Reason = "why"
+		q.Question.Seen.Files = map[string]string{"/x.sh": content}
+		_, err := l.Ask(t.Context(), q)
+		return err
+	}
+	pending, ok := errors.AsType[*gate.PendingError](ask("one"))
+	require.True(t, ok)
+	_, err := l.Decide(pending.ID, gate.Once)
+	require.NoError(t, err)
+	again, ok := errors.AsType[*gate.PendingError](ask("two"))
+	require.True(t, ok)
+	require.NotEqual(t, pending.ID, again.ID)
+	waiting, err := l.Waiting()
+	require.NoError(t, err)
+	require.Len(t, waiting, 1)
+	require.Equal(t, "why; since it was last asked about, /x.sh has changed", waiting[0].Message)
+	_, err = l.Decide(again.ID, gate.Once)
+	require.NoError(t, err)
+	require.NoError(t, ask("two"))
+}
+
 // A caller that fills its share of the queue leaves the others theirs.
 func TestEachCallerHasAShareOfTheQueue(t *testing.T) {
 	l := open(t)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"toolgate/policy"
 )
 
 // A SessionApproval is a yes that holds until the caller's session ends.
@@ -13,28 +15,38 @@ type SessionApproval struct {
 	Key    string `json:"key"` // what it covers: its kind, and its parts as JSON
 }
 
-// sessionKeys holds keys of approvals for callers' sessions.
+// sessionKeys holds keys of approvals for callers' sessions, with what each is
+// bound to.
 type sessionKeys struct {
 	mu   sync.Mutex
-	held map[SessionApproval]bool
+	held map[SessionApproval]policy.Snapshot
 }
 
-// cover reports whether all of the keys are held for the caller.
-func (k *sessionKeys) cover(caller string, keys []string) bool {
+// cover reports whether all of the keys are held for the caller, and what has
+// changed since.
+func (k *sessionKeys) cover(caller string, keys []string, now policy.Snapshot) (ok bool, changes []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	missing := func(key string) bool { return !k.held[SessionApproval{caller, key}] }
-	return len(keys) > 0 && !slices.ContainsFunc(keys, missing)
+	for _, key := range keys {
+		seen, ok := k.held[SessionApproval{caller, key}]
+		if !ok {
+			return false, nil
+		}
+		if changes := seen.Changes(now); len(changes) > 0 {
+			return false, changes
+		}
+	}
+	return len(keys) > 0, nil
 }
 
-func (k *sessionKeys) add(caller string, keys []string) {
+func (k *sessionKeys) add(caller string, keys []string, seen policy.Snapshot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.held == nil {
-		k.held = make(map[SessionApproval]bool)
+		k.held = make(map[SessionApproval]policy.Snapshot)
 	}
 	for _, key := range keys {
-		k.held[SessionApproval{caller, key}] = true
+		k.held[SessionApproval{caller, key}] = seen
 	}
 }
 
@@ -51,7 +63,7 @@ func (g *Gate) Remembered() []SessionApproval {
 func (g *Gate) Forget(s SessionApproval) bool {
 	g.granted.mu.Lock()
 	defer g.granted.mu.Unlock()
-	found := g.granted.held[s]
+	_, found := g.granted.held[s]
 	delete(g.granted.held, s)
 	return found
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,10 +140,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	ev.Action, ev.Verdict, ev.Reason, ev.Rule = c.Action, d.Verdict.String(), d.Reason, d.Rule
 	ev.Profile, ev.ProfileDigest = d.Profile.String(), c.Action.ProfileDigest(d)
 
-	if err = g.approve(ctx, c, d, &ev); err != nil {
-		return Outcome{}, err
-	}
-	if out, err = g.run(ctx, c, d.Profile, &ev); err != nil {
+	if out, err = g.decided(ctx, c, d, &ev); err != nil {
 		return out, err
 	}
 	if out.Denied != nil {
@@ -198,13 +196,13 @@ func (g *Gate) before(ctx context.Context, c *Call, ev *Event) error {
 	return nil
 }
 
-// approve returns nil if the call may run as decided, and asks if it must.
-func (g *Gate) approve(ctx context.Context, c Call, d policy.Decision, ev *Event) error {
+// decided runs the call as decided, and asks before if it must.
+func (g *Gate) decided(ctx context.Context, c Call, d policy.Decision, ev *Event) (Outcome, error) {
 	switch d.Verdict {
 	case policy.Allow:
-		return nil
+		return g.run(ctx, c, d.Profile, nil, ev)
 	case policy.Ask:
-		return g.ask(ctx, c, Question{
+		return g.askAndRun(ctx, c, Question{
 			Stage:      BeforeRun,
 			Action:     c.Action,
 			Reason:     d.Reason,
@@ -212,12 +210,66 @@ func (g *Gate) approve(ctx context.Context, c Call, d policy.Decision, ev *Event
 			AlwaysRule: d.AlwaysRule,
 		}, d, ev)
 	}
-	return &RefusedError{Reason: d.Reason, Hint: d.Hint}
+	return Outcome{}, &RefusedError{Reason: d.Reason, Hint: d.Hint}
+}
+
+// maxAsks is how often a call is asked about whose files change after each answer.
+const maxAsks = 3
+
+// askAndRun runs the call if the answer is yes. If the folder or a script file has
+// changed meanwhile, it asks again.
+func (g *Gate) askAndRun(
+	ctx context.Context, c Call, q Question, d policy.Decision, ev *Event,
+) (out Outcome, err error) {
+	why := q.Reason
+	for range maxAsks {
+		if q.Seen, err = g.look(ctx, c, d.Profile, &q); err != nil {
+			return Outcome{}, err
+		}
+		if err := g.ask(ctx, c, q, d, ev); err != nil {
+			return Outcome{}, err
+		}
+		out, err = g.run(ctx, c, d.Profile, &q.Seen, ev)
+		changed, ok := errors.AsType[changedError](err)
+		if !ok {
+			return out, err
+		}
+		q.Reason = why
+		q.Since(changed)
+	}
+	return Outcome{}, &RefusedError{Reason: "what it runs has changed after each of the answers"}
+}
+
+// A changedError is the error of a call that was approved when its files were
+// others. It says what has changed.
+type changedError []string
+
+func (e changedError) Error() string { return "after the answer, " + strings.Join(e, ", ") }
+
+// look takes the snapshot that an answer is bound to. It restricts q to this call
+// if not all of its files are known.
+func (g *Gate) look(ctx context.Context, c Call, f policy.Profile, q *Question) (policy.Snapshot, error) {
+	if g.Snapshot == nil || len(c.Action.Command) == 0 || c.Action.Server != "" {
+		return policy.Snapshot{}, nil
+	}
+	files, all := c.Action.ScriptFiles()
+	if q != nil && !all && !q.OnceOnly {
+		q.OnceOnly = true
+		q.Reason += ", and which files it runs is not known before"
+	}
+	s, err := g.Snapshot(ctx, c, f, files)
+	if err != nil {
+		err = fmt.Errorf("looking at the files that it runs: %w", err)
+	}
+	return s, err
 }
 
 // run runs the call in its turn: calls that only read run in parallel, others
-// one at a time.
-func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Outcome, error) {
+// one at a time. If what was seen when a person was asked is another now, it does
+// not run; the error is a [changedError].
+func (g *Gate) run(
+	ctx context.Context, c Call, f policy.Profile, seen *policy.Snapshot, ev *Event,
+) (Outcome, error) {
 	run := g.Run
 	if c.Run != nil {
 		run = c.Run
@@ -230,6 +282,19 @@ func (g *Gate) run(ctx context.Context, c Call, f policy.Profile, ev *Event) (Ou
 		return Outcome{}, err
 	}
 	defer done()
+	if seen != nil {
+		now, err := g.look(ctx, c, f, nil)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if changes := seen.Changes(now); len(changes) > 0 {
+			return Outcome{}, changedError(changes)
+		}
+		ev.Profile = f.String()
+		if c.Action.Server == "" {
+			ev.ProfileDigest = f.Digest()
+		}
+	}
 	began := time.Now()
 	defer func() { ev.Running += time.Since(began) }()
 	return run(ctx, c, f)
@@ -247,7 +312,7 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 	}
 	d.Profile = policy.NoSandbox
 	d.Keys = policy.Keys(c.Action, d.Profile)
-	if g.refused.cover(c.Caller, d.Keys) {
+	if refused, _ := g.refused.cover(c.Caller, d.Keys, policy.Snapshot{}); refused {
 		return out, nil // the same question is not asked twice
 	}
 	q := Question{
@@ -258,14 +323,11 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 
 		OnceOnly: d.OnceOnly,
 	}
-	if err := g.ask(ctx, c, q, d, ev); err != nil {
-		if _, no := errors.AsType[*RefusedError](err); no && len(out.Result) > 0 {
-			return out, nil // the result of the sandboxed run is still useful
-		}
-		return Outcome{}, err
+	wider, err := g.askAndRun(ctx, c, q, d, ev)
+	if _, no := errors.AsType[*RefusedError](err); no && len(out.Result) > 0 {
+		return out, nil // the result of the sandboxed run is still useful
 	}
-	ev.Profile, ev.ProfileDigest = d.Profile.String(), d.Profile.Digest()
-	return g.run(ctx, c, d.Profile, ev)
+	return wider, err
 }
 
 // turnLock is a fair read/write lock whose wait can be cancelled: calls that

@@ -18,6 +18,12 @@ type Gate struct {
 	Run    RunFunc
 	Record func(Event) // may be nil
 
+	// Snapshot identifies the files, and the folder of the call, as a run under
+	// the profile would see them. An answer is bound to that: what has changed
+	// when the run starts is asked about again. If it is nil, an answer covers
+	// words only.
+	Snapshot func(ctx context.Context, c Call, f policy.Profile, files []string) (policy.Snapshot, error)
+
 	// Hooks are the user's own programs. Each may be nil. An error of any of
 	// them ends the call; a *[RefusedError] gives the reason.
 	//

@@ -113,6 +113,79 @@ func TestGateRemembersForTheSessionAndTheCaller(t *testing.T) {
 	require.Error(t, err, "another command was not asked about")
 }
 
+// TestAnAnswerIsBoundToWhatRuns: what a person said yes to has changed when the
+// run would start, or when the same call comes again.
+func TestAnAnswerIsBoundToWhatRuns(t *testing.T) {
+	script := "/home/u/app/x.sh"
+	run := func(ask gate.AskFunc) gate.Call {
+		return gate.Call{ID: "1", Caller: "c", Ask: ask, Action: policy.Action{
+			Tool: "shell", Command: []string{"bash", "x.sh"}, Permissions: policy.RequireEscalated,
+		}}
+	}
+	now := policy.Snapshot{Dir: "1:1", Files: map[string]string{script: "one"}}
+	change := func() { now.Files = map[string]string{script: now.Files[script] + "+"} }
+	fixed := func() *fixture {
+		h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
+		h.gate.Snapshot = func(_ context.Context, c gate.Call, f policy.Profile, files []string) (policy.Snapshot, error) {
+			require.Equal(t, policy.DangerFullAccess, f.Mode, "as the run would see them")
+			require.Equal(t, []string{script}, files)
+			return now, nil
+		}
+		return h
+	}
+
+	t.Run("while it is asked about", func(t *testing.T) {
+		h := fixed()
+		var reasons []string
+		_, err := h.gate.Call(t.Context(), run(func(_ context.Context, q gate.Question) (gate.Answer, error) {
+			reasons = append(reasons, q.Reason)
+			require.Equal(t, []string{script}, q.Seen.Existing())
+			if len(reasons) == 1 {
+				change()
+			}
+			return gate.Session, nil
+		}))
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"it asks to run outside the sandbox",
+			"it asks to run outside the sandbox; since it was last asked about, " + script + " has changed",
+		}, reasons)
+		require.Len(t, h.ran, 1)
+	})
+	t.Run("after each answer", func(t *testing.T) {
+		h := fixed()
+		_, err := h.gate.Call(t.Context(), run(func(context.Context, gate.Question) (gate.Answer, error) {
+			change()
+			return gate.Once, nil
+		}))
+		require.EqualError(t, err, "denied: what it runs has changed after each of the answers")
+		require.Empty(t, h.ran)
+	})
+	t.Run("for the session", func(t *testing.T) {
+		h := fixed()
+		for range 2 {
+			_, err := h.gate.Call(t.Context(), run(says(gate.Session)))
+			require.NoError(t, err)
+			_, err = h.gate.Call(t.Context(), run(nil))
+			require.NoError(t, err, "it is as it was")
+			now.Dir += "1"
+			_, err = h.gate.Call(t.Context(), run(nil))
+			require.ErrorContains(t, err, "since it was last asked about, the folder is another one")
+		}
+	})
+	t.Run("not all of it is known", func(t *testing.T) {
+		h := fixed()
+		c := run(func(_ context.Context, q gate.Question) (gate.Answer, error) {
+			require.True(t, q.OnceOnly)
+			require.Contains(t, q.Reason, ", and which files it runs is not known before")
+			return gate.Once, nil
+		})
+		c.Action.Command = []string{"bash", "-c", `bash x.sh; bash "$y"`}
+		_, err := h.gate.Call(t.Context(), c)
+		require.NoError(t, err)
+	})
+}
+
 func TestGateDoesNotRememberOnce(t *testing.T) {
 	h := newFixture(policy.OnRequest, policy.WorkspaceWrite)
 	_, err := h.gate.Call(t.Context(), escalated(says(gate.Once)))

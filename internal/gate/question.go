@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,23 @@ type Question struct {
 	AlwaysRule string             // the rule line that "always" adds, "" if that is not offered
 	Denied     *policy.Denial     // what the sandbox refused, at the stage Widen
 	Host       *policy.HostTarget // the host to connect to, at the stage Reach
+
+	// Seen is what the answer is bound to besides the words of the call.
+	Seen policy.Snapshot
+}
+
+// Folder returns the folder of the call, and where it leads if it is a symlink.
+func (q *Question) Folder() string {
+	if q.Seen.Real != "" {
+		return q.Action.Dir + ", which is " + q.Seen.Real
+	}
+	return q.Action.Dir
+}
+
+// Since adds to the reason what has changed since the call was asked about last.
+func (q *Question) Since(changes []string) {
+	why := "; since it was last asked about, " + strings.Join(changes, ", ")
+	q.Reason = strings.TrimSuffix(q.Reason, why) + why
 }
 
 // An AskFunc asks a person and returns the answer. An error means that nobody
@@ -62,7 +80,7 @@ var ErrAutoDeclined = errors.New("the client said no by itself")
 // A QueuedQuestion is a question for the approval queue.
 type QueuedQuestion struct {
 	// Binding is a digest of all that an answer covers: the caller, the tool,
-	// its exact arguments, the stage and the policy.
+	// its exact arguments, the stage and the policy, but not [Question.Seen].
 	Binding string
 
 	Caller    string
@@ -82,9 +100,15 @@ func (e *PendingError) Error() string { return "it waits for approval as " + e.I
 // ask returns nil if the question is answered with yes: from memory, by the
 // hook, or by a person.
 func (g *Gate) ask(ctx context.Context, c Call, q Question, d policy.Decision, ev *Event) error {
-	if !q.OnceOnly && g.granted.cover(c.Caller, d.Keys) {
-		ev.answered("remembered", "memory")
-		return nil
+	if !q.OnceOnly {
+		covered, changes := g.granted.cover(c.Caller, d.Keys, q.Seen)
+		if covered {
+			ev.answered("remembered", "memory")
+			return nil
+		}
+		if len(changes) > 0 {
+			q.Since(changes)
+		}
 	}
 	if c.Action.Unasked {
 		why := q.Reason + ", and nobody is asked about " + c.Action.Tool
@@ -151,17 +175,17 @@ func (g *Gate) apply(answer Answer, c Call, q Question, d policy.Decision, ev *E
 	case answer == Once:
 		return nil
 	case answer == Session && !q.OnceOnly:
-		g.granted.add(c.Caller, d.Keys)
+		g.granted.add(c.Caller, d.Keys, q.Seen)
 		return nil
 	case answer == Always && q.AlwaysRule != "" && g.AddRule != nil:
 		if err := g.AddRule(q.AlwaysRule); err != nil {
 			ev.Error = "the rule could not be kept: " + err.Error()
 		}
-		g.granted.add(c.Caller, d.Keys)
+		g.granted.add(c.Caller, d.Keys, q.Seen)
 		return nil
 	}
 	if q.Stage == Widen {
-		g.refused.add(c.Caller, d.Keys)
+		g.refused.add(c.Caller, d.Keys, policy.Snapshot{})
 	}
 	return &RefusedError{
 		Reason: "the user said no",

@@ -39,6 +39,7 @@ func (f *finder) sourceFile(sc scope, name string, words []word) {
 	case isStdin(w):
 		f.stdinScript(sc, name, syntax.LangBash, words[1:], -1)
 	default:
+		f.scriptFile(sc, w)
 		if text, ok := f.fileText(w); ok {
 			f.script(sc.in(name+" "+w.text), text, syntax.LangBash, nil)
 		}

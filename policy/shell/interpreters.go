@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,6 +73,7 @@ func languageName(name string) string {
 // literals in it.
 func (f *finder) interpreter(sc scope, name string, in interpreter, words []word) {
 	rest := words[1:]
+	module := false
 	for len(rest) > 0 && isInterpreterOption(rest[0]) {
 		w := rest[0]
 		rest = rest[1:]
@@ -85,13 +87,18 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			f.shellLike(sc, name, code)
 			return
 		}
-		if len(w.text) == 2 && strings.Contains(in.values, w.text[1:]) && len(rest) > 0 {
+		module = module || w.text == "-m"
+		isFile := strings.HasPrefix(w.text, "--") && slices.Contains(strings.Fields(fileOptions), w.text)
+		if (isFile || len(w.text) == 2 && strings.Contains(in.values, w.text[1:])) && len(rest) > 0 {
 			rest = rest[1:]
 		}
 	}
 	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
 		f.opaqueCode(sc, name, rest[1].text)
 		return
+	}
+	if !module {
+		f.operandFiles(sc, rest)
 	}
 	if len(rest) > 0 {
 		if text, ok := f.fileText(rest[0]); ok {

@@ -15,6 +15,7 @@ func (f *finder) dispatch(sc scope, name string, words []word, i int) {
 			sc.danger = "" // the contents of <( ) were checked with the word
 		}
 	}
+	f.namedFiles(sc, name, words)
 	if f.runsScripts(sc, name, words, i) {
 		return
 	}

@@ -12,6 +12,7 @@ type input struct {
 	kind inputKind
 	word word     // the text, for inputText
 	from []string // the programs that write to the pipe, for inputPipe
+	file word     // for inputFile
 }
 
 type inputKind int
@@ -34,7 +35,7 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	case syntax.WordHdoc:
 		in = input{kind: inputText, word: w}
 	case syntax.RdrIn:
-		in = input{kind: inputFile}
+		in = input{kind: inputFile, file: w}
 		if w.proc != nil {
 			in = f.outputOf(*sc, w.proc.Stmts)
 		} else if text, ok := f.fileText(w); ok {

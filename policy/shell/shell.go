@@ -28,6 +28,8 @@ type Found struct {
 	// /dev/null and the standard streams.
 	Writes []Write `json:"writes,omitempty"`
 
+	ScriptFiles ScriptFiles `json:"-"`
+
 	scripts []string // the texts given to shells on this machine
 }
 

@@ -45,6 +45,7 @@ func (f *finder) shell(sc scope, name string, lang syntax.LangVariant, words []w
 	case rest[0].proc != nil:
 		f.procScript(sc, rest[0], name, lang, rest)
 	default:
+		f.scriptFile(sc, rest[0])
 		if text, ok := f.fileText(rest[0]); ok {
 			f.script(sc.in(name+" "+rest[0].text), text, lang, rest)
 		}
@@ -145,6 +146,7 @@ func (f *finder) runInput(sc scope, name string, words []word, text func(sc scop
 		f.opaque(sc, strings.Join(sc.stdin.from, " | "), "%s runs what other commands print", name)
 		f.endanger(sc, sc.stdin.from)
 	case inputFile:
+		f.scriptFile(sc, sc.stdin.file)
 		f.blockAllow(sc, texts(words), "%s runs a file as its input", name)
 	}
 }

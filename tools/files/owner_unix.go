@@ -3,6 +3,7 @@
 package files
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -13,6 +14,14 @@ func links(info fs.FileInfo) uint64 {
 		return uint64(st.Nlink)
 	}
 	return 1
+}
+
+// inode identifies a file on this system as long as it exists.
+func inode(info fs.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	}
+	return ""
 }
 
 // keepOwner sets the owner and group of f to those of old. If that is not permitted, it

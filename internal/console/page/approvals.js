@@ -96,7 +96,7 @@ class Card {
     this.node = el("li", {class: "card", tabindex: -1, data: {entry: entry.id}, "aria-labelledby": "q-" + entry.id},
       el("div", {class: "cardhead"}, title, this.expires),
       this.what(a), this.why(a), this.facts(a),
-      entry.grants && el("p", {class: "always"}, "Session also covers: ", shown(entry.grants)),
+      entry.grants && el("p", {class: "grants"}, "Session also covers: ", shown(entry.grants)),
       entry.always && el("p", {class: "always"}, "Always adds: ", el("code", {}, shown(entry.always))),
       el("div", {class: "answers", role: "group", "aria-label": "Answer"}, this.buttons));
     // Pressing a pointer here is an explicit choice and does not move the focus.
@@ -125,6 +125,9 @@ class Card {
     if (a.writes?.length) {
       parts.push(el("details", {open: a.writes.length <= 6}, el("summary", {}, `${a.writes.length} ${a.writes.length === 1 ? "path" : "paths"} to be changed`),
         el("ul", {class: "paths"}, a.writes.map((w) => el("li", {}, el("code", {}, shown(w)))))));
+    }
+    if (a.runs?.length) {
+      parts.push(el("p", {}, "Files that it runs, as they are now: "), el("ul", {class: "paths"}, a.runs.map((f) => el("li", {}, el("code", {}, shown(f))))));
     }
     if (!parts.length) parts.push(code(this.entry.message));
     return parts;
