@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"toolgate/internal/gate"
 	"toolgate/internal/rawjson"
@@ -22,9 +23,34 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	}
 	defer w.release(wk)
 	out, session, err := outcome(res)
-	out.Level, out.Hosts = ran.Level, ran.Hosts
+	out.Level, out.Hosts, out.Notes = ran.Level, ran.Hosts, ran.Notes
+	if err == nil && len(out.Notes) > 0 && !c.Action.ReadOnly {
+		out.Result = addText(out.Result, "Sandbox: "+strings.Join(out.Notes, "\n"))
+	}
 	w.recordSession(c, session, wk)
 	return out, err
+}
+
+// addText returns the CallToolResult res with another text at the end of its content.
+func addText(res json.RawMessage, text string) json.RawMessage {
+	all, err := rawjson.Parse(res)
+	if err != nil {
+		return res
+	}
+	var content []json.RawMessage
+	if json.Unmarshal(all.Get("content"), &content) != nil {
+		return res
+	}
+	item := rawjson.Object{
+		{Key: "type", Value: rawjson.Quote("text")},
+		{Key: "text", Value: rawjson.Quote(text)},
+	}
+	list, err := json.Marshal(append(content, item.Bytes()))
+	if err != nil {
+		return res
+	}
+	all.Set("content", list)
+	return all.Bytes()
 }
 
 // maxSessions limits the remembered sessions. It is far above what the workers keep,

@@ -21,14 +21,15 @@ import (
 
 // A Process is a started backend that speaks MCP on its standard streams.
 type Process struct {
-	In     io.WriteCloser // its stdin; closing it asks the process to end
-	Out    io.Reader      // its stdout
-	Err    io.Reader      // its stderr, may be nil
-	Level  string         // sandbox level it runs at
-	Wait   func() error   // returns once it has ended; called once
-	Kill   func() error   // ends it and everything it started, at once
-	Rescan func() error   // updates the sandbox for new files, see [sandbox.Cmd.Rescan]; may be nil
-	Term   func() error   // asks it and what it started to end; may be nil
+	In     io.WriteCloser  // its stdin; closing it asks the process to end
+	Out    io.Reader       // its stdout
+	Err    io.Reader       // its stderr, may be nil
+	Level  string          // sandbox level it runs at
+	Wait   func() error    // returns once it has ended; called once
+	Kill   func() error    // ends it and everything it started, at once
+	Rescan func() error    // updates the sandbox for new files, see [sandbox.Cmd.Rescan]; may be nil
+	Notes  func() []string // see [sandbox.Cmd.Notes]; may be nil
+	Term   func() error    // asks it and what it started to end; may be nil
 
 	// Enter is called before each call of a worker, and leave after it, which returns
 	// the hosts that were used meanwhile. It may be nil.
@@ -132,6 +133,9 @@ func (w *Workers) call(ctx context.Context, c gate.Call, f policy.Profile) (
 // run runs one call.
 func (wk *worker) run(ctx context.Context, c gate.Call) (res json.RawMessage, ran gate.Outcome, err error) {
 	ran.Level = wk.proc.Level
+	if wk.proc.Notes != nil {
+		ran.Notes = wk.proc.Notes()
+	}
 	if wk.proc.Enter != nil {
 		leave := wk.proc.Enter(ctx, c)
 		defer func() { ran.Hosts = leave() }()

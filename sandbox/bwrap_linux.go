@@ -45,7 +45,7 @@ func (c *Cmd) useBwrap(cfg *initConfig) (files []*os.File, err error) {
 		return nil, err
 	}
 	args := bwrapArgs(plan, v)
-	c.notes = v.notes
+	cfg.Notes = v.notes
 	cfg.Overrides = v.overrides
 
 	self, err := os.Open("/proc/self/exe")

@@ -53,7 +53,7 @@ func (l *snapshot) changes(s *search) scanChange {
 		if st.Ctim == d.ctime && l.started.Sub(time.Unix(sec, nsec)) > tick {
 			continue
 		}
-		if _, names := s.read(d.path, d.deeper, nil); names != d.nameHash {
+		if _, names, _ := s.read(d.path, d.deeper, nil); names != d.nameHash {
 			return moved
 		}
 		changed++

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -26,7 +27,7 @@ type Cmd struct {
 	AllowRescan bool
 
 	plan  Plan
-	notes []string
+	notes atomic.Pointer[[]string] // see Notes
 	inner *exec.Cmd
 	link  *link // to the first process of the sandbox, once started
 
@@ -84,10 +85,15 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Notes returns, after Start, which parts of the plan could not be applied to
-// the files as they are, such as protected names in a root that is too large to
-// search. It complements [Plan.Unenforced].
-func (c *Cmd) Notes() []string { return c.notes }
+// Notes returns which parts of the plan could not be applied to the files as they
+// were at Start or at the last Rescan, such as a folder that is read-only because it
+// cannot be searched for protected names. It complements [Plan.Unenforced].
+func (c *Cmd) Notes() []string {
+	if notes := c.notes.Load(); notes != nil {
+		return *notes
+	}
+	return nil
+}
 
 // Listener returns, after Start, the listener for the proxy. It listens on
 // [policy.ProxyAddress] in the network namespace of the sandbox, where nothing

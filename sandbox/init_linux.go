@@ -138,10 +138,10 @@ func runInit() {
 		send(report{Error: err.Error(), Denied: refused})
 		unix.Exit(1)
 	}
-	send(report{Notes: cfg.notes})
+	send(report{Notes: cfg.Notes})
 	releaseStdio()
 	if cfg.AllowRescan && cfg.Plan.confined() {
-		go newRescanner(cfg.resolved).serve(requests, send) // ends with the process
+		go newRescanner(cfg.resolved, cfg.Notes).serve(requests, send) // ends with the process
 	}
 	status := reap(pid)
 	if cfg.Plan.namespaces() {
@@ -174,7 +174,7 @@ func setup(cfg *initConfig, send func(report)) (pid int, err error) {
 		unix.Exit(0)
 	}
 	pid, notes, err := startConfined(*cfg)
-	cfg.notes = append(cfg.notes, notes...)
+	cfg.Notes = append(cfg.Notes, notes...)
 	if err == nil && cfg.Plan.confined() && !cfg.Plan.namespaces() {
 		// Without namespaces, these are the user's capabilities. In namespaces
 		// they are worth nothing outside, and rescans need some.
@@ -303,9 +303,11 @@ func prepare(cfg *initConfig) error {
 	}
 	switch cfg.Plan.Level {
 	case Full:
-		cfg.notes, err = setupMounts(cfg.resolved, cfg.prescanned)
+		cfg.Notes, err = setupMounts(cfg.resolved, cfg.prescanned)
 	case Bwrap:
-		cfg.notes, err = verifyMounts(cfg.Overrides)
+		var notes []string
+		notes, err = verifyMounts(cfg.Overrides)
+		cfg.Notes = append(cfg.Notes, notes...)
 	}
 	return err
 }

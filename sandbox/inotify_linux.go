@@ -119,8 +119,10 @@ func (w *folderWatch) watch(f folder) bool {
 	case err == unix.ENOSPC || len(w.folders) >= w.limit:
 		w.failed = true
 		return false
-	case err != nil:
-		return false // it is gone, or cannot be read, which holds inside too
+	case err != nil: // it is gone, or cannot be searched
+		c, ok := unsearchedMount(f.path, err, f.depth <= sharedDepth)
+		w.dirty = w.dirty || ok && !c.inPlace()
+		return false
 	}
 	old, ok := w.folders[int32(wd)]
 	if ok && old.path == f.path && old.depth >= f.depth {

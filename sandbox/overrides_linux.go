@@ -54,10 +54,10 @@ func (id fileID) isDir() bool { return id.Kind == unix.S_IFDIR }
 // isSymlink reports whether c is for a symlink itself and not for its target.
 func (c mountOverride) isSymlink() bool { return c.File.Kind == unix.S_IFLNK }
 
-// Limits of the search for protected names. Names beyond them are not protected,
-// and a note says so.
+// Limits of the search for protected names. Folders beyond them are read-only, and
+// a note says so.
 const (
-	maxSearched  = 200_000
+	maxSearched  = 2_000_000 // names in a root, which take some two seconds
 	maxProtected = 2_000
 	sharedDepth  = 1 // folders below a shared root
 )

@@ -23,12 +23,12 @@ type initConfig struct {
 	Overrides   []mountOverride `json:"overrides,omitempty"`    // mounts that bubblewrap was asked to make
 	ListenerFd  int             `json:"listener_fd,omitempty"`  // socket for sending the proxy's listener, 0 for none
 	Prescan     bool            `json:"prescan,omitempty"`      // a scanResult for the shared roots follows
+	Notes       []string        `json:"notes,omitempty"`        // what could not be protected
 
 	// Set by the first process itself.
 	prescanned <-chan *scanResult // nil without Prescan
 	resolved   Plan               // Plan with symlinks in its paths resolved
 	exe        int                // descriptor of the current executable
-	notes      []string           // what could not be protected
 }
 
 // A report is sent back by the first process: one when the program runs or could

@@ -48,7 +48,9 @@ func (c *Cmd) Rescan() error {
 	case r.Error != "":
 		return fmt.Errorf("searching for protected names: %s", r.Error)
 	case r.Stale != "":
-		return fmt.Errorf("%w: %s", ErrStale, r.Stale)
+		return fmt.Errorf("%w: %q", ErrStale, r.Stale)
+	default:
+		c.notes.Store(&r.Notes)
 	}
 	return nil
 }
@@ -56,17 +58,19 @@ func (c *Cmd) Rescan() error {
 // A rescanner serves rescan requests in the first process.
 type rescanner struct {
 	plan  Plan                // with symlinks in its paths resolved
+	notes []string            // see [Cmd.Notes]
 	watch func() *folderWatch // watches the folders from the first call on; nil: a rescan walks all of them
 }
 
-// newRescanner returns a rescanner for plan. The view must have been set up.
-func newRescanner(plan Plan) *rescanner {
+// newRescanner returns a rescanner for plan. The view must have been set up, with
+// notes.
+func newRescanner(plan Plan, notes []string) *rescanner {
 	debug.SetGCPercent(100) // initEnv turned it off for a process that only waits
 	if plan.Profile.TempDir != "" && plan.namespaces() {
 		// It is mounted, and its names are not protected.
 		plan.Profile.TempDir, plan.Profile.WritableRoots = "", without(plan.Profile.WritableRoots, slashTmp)
 	}
-	return &rescanner{plan, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
+	return &rescanner{plan, notes, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
 }
 
 // watchDelay is how long after the start a rescanner sets up its watch unasked.
@@ -79,8 +83,8 @@ func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
 		time.AfterFunc(watchDelay, func() { r.watch() })
 	}
 	for range requests {
-		stale, err := r.rescan()
-		answer := report{Rescanned: true, Stale: stale}
+		notes, stale, err := r.rescan()
+		answer := report{Rescanned: true, Stale: stale, Notes: notes}
 		if err != nil {
 			answer.Error = err.Error()
 		}
@@ -89,35 +93,37 @@ func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
 }
 
 // rescan adds the missing mounts. If it cannot, stale is a path that only a new
-// process would protect.
-func (r *rescanner) rescan() (stale string, err error) {
+// process would protect. Notes say what cannot be protected.
+func (r *rescanner) rescan() (notes []string, stale string, err error) {
 	if r.plan.Level == Landlock {
-		return r.rescanGlobs()
+		stale, err := r.rescanGlobs()
+		return nil, stale, err
 	}
 	if watch := r.watch(); watch != nil && !watch.changed() && !r.namedPathMissing() {
-		return "", nil
+		return r.notes, "", nil
 	}
 	v, err := layout(r.plan, nil, scanOnce)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
+	r.notes = v.notes
 	missing := v.missing()
 	if len(missing.overrides) == 0 {
-		return "", nil
+		return v.notes, "", nil
 	}
 	if r.plan.Level != Full {
-		return missing.overrides[0].Path, nil
+		return nil, missing.overrides[0].Path, nil
 	}
 	if err := cloneAll(missing.overrides); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	for i, c := range missing.overrides {
 		if err := c.place(); err != nil && !c.isSymlink() && !c.Shared {
 			closeTrees(missing.overrides[i+1:])
-			return "", step(c.Path, err)
+			return nil, "", step(c.Path, err)
 		}
 	}
-	return "", missing.sealMasks(false)
+	return v.notes, "", missing.sealMasks(false)
 }
 
 // rescanGlobs returns a path that matches a denied pattern and did not exist when

@@ -733,3 +733,97 @@ func TestEverythingEndsWithTheStarter(t *testing.T) {
 		awaitDeath(t, r)
 	})
 }
+
+// What cannot be searched for protected names is read-only, and a note names it.
+func TestUnsearchableFolders(t *testing.T) {
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Bwrap} {
+		t.Run(level.String(), func(t *testing.T) {
+			root := t.TempDir()
+			open := write(t, root+"/open/file", "old")
+			closed := write(t, root+"/closed/.git/config", "old")
+			require.NoError(t, os.Chmod(root+"/closed", 0o300))
+			t.Cleanup(func() { os.Chmod(root+"/closed", 0o700) })
+			deep := makeDeep(t, root)
+			cmd := at(t, level, workspace(root)).Command("", "op", "append in", deep, ".git/config")
+			cmd.Dir = "/"
+			out, err := output(cmd)
+			require.NoError(t, err)
+			require.Equal(t, "read-only file system", out)
+			notes := strings.Join(cmd.Notes(), "\n")
+			require.Contains(t, notes, "x\" is read-only: it cannot be searched for protected names: file name too long")
+			if level == sandbox.Bwrap && os.Geteuid() != 0 {
+				require.Contains(t, notes, `closed" is read-only: it cannot be searched for protected names: permission denied`)
+			}
+			plan := at(t, level, workspace(root))
+			errno, _ := try(t, plan, "append", closed)
+			require.Equal(t, unix.EROFS, errno)
+			errno, _ = try(t, plan, "append", open)
+			require.Zero(t, errno)
+		})
+	}
+}
+
+func init() {
+	// append in appends to the file args[1] in the folder args[0], however long its path is.
+	ops["append in"] = func(args []string) error {
+		if err := chdirDeep(args[0]); err != nil {
+			return err
+		}
+		err := appendTo(args[1])
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			fmt.Print(errno)
+			return nil
+		}
+		return err
+	}
+}
+
+// chdirDeep changes to dir name by name.
+func chdirDeep(dir string) error {
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	for _, name := range strings.Split(dir, "/")[1:] {
+		if err := unix.Chdir(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDeep makes a repository in a folder of root whose path has over 4096 bytes.
+func makeDeep(t *testing.T, root string) string {
+	t.Helper()
+	was, err := os.Getwd()
+	require.NoError(t, err)
+	defer os.Chdir(was)
+	require.NoError(t, chdirDeep(root))
+	for name := strings.Repeat("x", 250); len(root) < 4300; root += "/" + name {
+		require.NoError(t, unix.Mkdir(name, 0o755))
+		require.NoError(t, unix.Chdir(name))
+	}
+	require.NoError(t, unix.Mkdir(".git", 0o755))
+	require.NoError(t, os.WriteFile(".git/config", []byte("old"), 0o644))
+	return root
+}
+
+// Beyond the limit of names, folders are read-only, and the notes are few.
+func TestTooManyNames(t *testing.T) {
+	root := t.TempDir()
+	for i := range 2_200 {
+		write(t, fmt.Sprintf("%s/%d/%d/.envrc", root, i/300, i), "old")
+	}
+	first := write(t, root+"/first", "old")
+	p := workspace(root)
+	p.ReadOnlySubpaths = sandbox.Protected(false)
+	cmd := at(t, sandbox.Full, p).Command("", "op", "append", root+"/7/2150/.envrc")
+	cmd.Dir = "/"
+	require.NoError(t, cmd.Start())
+	require.Error(t, cmd.Wait())
+	require.Equal(t, "old", content(t, root+"/7/2150/.envrc"))
+	require.NotEmpty(t, cmd.Notes())
+	require.LessOrEqual(t, len(cmd.Notes()), 100)
+	require.Contains(t, cmd.Notes()[0], "is read-only: it cannot be searched for protected names: there is too much in the writable root")
+	errno, _ := try(t, at(t, sandbox.Full, p), "append", first)
+	require.Zero(t, errno)
+}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -58,6 +57,7 @@ type search struct {
 	snapshot   *snapshot // nil where changes are ignored
 	unreadable bool      // a folder of this user could not be read
 	entryCount int
+	unsearched []unsearchedFolder
 	found      []mountOverride
 	notes      []string
 }
@@ -144,19 +144,25 @@ func (s *search) accept(fold bool, parts ...string) {
 }
 
 // scan searches root and the folders up to depth below it, breadth first, so that
-// a limit cuts off the deepest ones.
+// a limit cuts off the deepest ones. What it cannot search, it makes read-only.
 func (s *search) scan(root string, depth int) {
 	if len(s.patterns) == 0 {
 		return
 	}
+	defer s.closeUnsearched(root)
 	for queue := []folder{{path: root, depth: depth}}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
 		if s.entryCount > maxSearched || len(s.found) > maxProtected {
-			s.notes = append(s.notes, fmt.Sprintf(
-				"%s is too large to search: protected names from %s on are not protected", root, dir.path))
+			for _, rest := range queue {
+				s.unsearched = append(s.unsearched, unsearchedFolder{rest.path, errTooLarge})
+			}
 			return
 		}
-		for _, e := range s.entries(dir.path, dir.depth > 0) {
+		entries, _, err := s.read(dir.path, dir.depth > 0, s.snapshot)
+		if err != nil {
+			s.leaveOut(dir.path, err)
+		}
+		for _, e := range entries {
 			path := dir.path + "/" + e.name
 			protected := s.first[e.name[0]] && s.protect(path, e)
 			if !protected && e.kind == unix.S_IFDIR && dir.depth > 0 && !s.done[path] {
@@ -174,22 +180,23 @@ type entry struct {
 
 // entries returns the entries of dir that may be protected and, with deeper, its
 // folders. All other entries, which are most of a tree, cost no more than reading
-// their names. A folder that cannot be read has no entries: this process has every
-// capability, and what it cannot read, no process inside can.
+// their names. A folder that cannot be read has no entries.
 func (s *search) entries(dir string, deeper bool) []entry {
-	found, _ := s.read(dir, deeper, s.snapshot)
+	found, _, _ := s.read(dir, deeper, s.snapshot)
 	return found
 }
 
-// read is entries with the hash of what it returns, which it also records in seen.
-func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, names uint64) {
+// read is entries with the hash of what it returns, which it also records in seen,
+// and the error if dir exists and could not be read.
+func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, names uint64, err error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		if isMissing(err) || err == unix.ELOOP {
 			seen.addMissing(dir)
+			err = nil
 		}
 		s.unreadable = s.unreadable || err == unix.EACCES && isOurs(dir)
-		return nil, 0
+		return nil, 0, err
 	}
 	defer unix.Close(fd)
 	is := seen.add(fd, dir, deeper)
@@ -197,7 +204,7 @@ func (s *search) read(dir string, deeper bool, seen *snapshot) (found []entry, n
 		n, err := unix.Getdents(fd, s.buf)
 		if err != nil || n <= 0 {
 			is.nameHash = names
-			return found, names
+			return found, names, err
 		}
 		for rest := s.buf[:n]; len(rest) > 0; {
 			// struct linux_dirent64: inode, offset, 16 bits of length, type, name.
@@ -261,6 +268,9 @@ func (s *search) protectBelow(dir string, below []pattern) bool {
 		if err != nil || len(found) == 0 && !p.optional() {
 			return false
 		}
+		if _, _, err := s.read(dir, false, nil); p.optional() && err != nil {
+			return false // Glob finds nothing then
+		}
 		parts = append(parts, found...)
 	}
 	// If the folder could be moved away, its protected parts would go with it.
@@ -283,7 +293,7 @@ func (s *search) add(path string, kind overrideKind) {
 	c, err := lstatOverride(path, kind)
 	if err != nil {
 		if !isMissing(err) {
-			s.notes = append(s.notes, fmt.Sprintf("%s is not protected: %v", path, err))
+			s.leaveOut(path, err)
 		}
 		return
 	}

@@ -158,7 +158,7 @@ func (c *Cmd) awaitSetup() error {
 	if err != nil {
 		return fmt.Errorf("starting the sandbox: %w: its first process ended before it was set up", ErrUnsupported)
 	}
-	c.notes = append(c.notes, r.Notes...)
+	c.notes.Store(&r.Notes)
 	switch {
 	case r.Error == "":
 		return nil

@@ -274,9 +274,12 @@ func (s *Settings) start(
 		stderr.Close()
 		return nil, err
 	}
+	for _, note := range cmd.Notes() {
+		log.Warn("sandbox", "note", note)
+	}
 	proc := &aggregator.Process{
 		In: in, Out: out, Err: stderr, Level: plan.Level.String(),
-		Wait: cmd.Wait, Kill: cmd.Kill,
+		Wait: cmd.Wait, Kill: cmd.Kill, Notes: cmd.Notes,
 		Term: func() error { return terminateProcess(cmd.Pid()) },
 	}
 	if w := s.OpenEgress(cmd, plan.Profile, g, log); w != nil {

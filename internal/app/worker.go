@@ -83,9 +83,6 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 		return nil, err
 	}
 	proc.Rescan = cmd.Rescan
-	for _, note := range cmd.Notes() {
-		a.Log.Warn("not protected", "what", note)
-	}
 	return proc, nil
 }
 

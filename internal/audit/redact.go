@@ -36,6 +36,7 @@ func clean(e gate.Event) gate.Event {
 	e.Agent = cleanString(e.Agent, shortString)
 	e.Reason, e.Error = cleanString(e.Reason, maxString), cleanString(e.Error, maxString)
 	e.Rule = cleanString(e.Rule, maxString)
+	e.SandboxNotes = cleanWords(e.SandboxNotes)
 	if e.Denied != nil {
 		d := *e.Denied
 		d.Path, d.Why = cleanString(d.Path, maxString), cleanString(d.Why, maxString)

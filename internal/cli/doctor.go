@@ -29,6 +29,7 @@ type diagnosis struct {
 	Level      sandbox.Level  `json:"level"`                // sandbox level in force
 	Why        []string       `json:"why,omitempty"`        // what keeps it from a better one
 	Unenforced []string       `json:"unenforced,omitempty"` // what the policy asks for and this level leaves out
+	Notes      []string       `json:"notes,omitempty"`      // what the sandbox cannot do for the files as they are
 	System     sandbox.System `json:"system"`
 
 	Mode      string   `json:"sandbox_mode"`
@@ -145,7 +146,8 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		Action:    policy.Action{Tool: "list_dir"},
 		Arguments: json.RawMessage(`{"dir_path":"."}`),
 	}
-	_, err = a.Workers.Run(ctx, list, prof)
+	ran, err := a.Workers.Run(ctx, list, prof)
+	d.Notes = ran.Notes
 	d.WorkerMS = float64(time.Since(start).Microseconds()) / 1000
 	if err != nil {
 		d.problem("the worker does not start: %v", err)
@@ -171,6 +173,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 	each("not used", d.Why)
 	each("not enforced", d.Unenforced)
+	each("note", d.Notes)
 	if d.Profile != "" {
 		out("profile          %s", d.Profile)
 	}

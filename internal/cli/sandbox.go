@@ -48,6 +48,9 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range cmd.Notes() {
+		fmt.Fprintf(p.stderr, "toolgate: sandbox: %s\n", note)
+	}
 	if w := s.OpenEgress(cmd, s.Policy.Profile(), nil, s.Log); w != nil {
 		defer w.Close()
 		defer func() {

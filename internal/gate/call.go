@@ -22,6 +22,7 @@ type Outcome struct {
 	Denied  *policy.Denial   // set if the sandbox refused something
 	Level   string           // sandbox level of the run
 	Hosts   []policy.HostUse // hosts that the proxy connected or refused during the run
+	Notes   []string         // what the sandbox could not do for the files as they are
 }
 
 // A RunFunc runs a call under a profile.

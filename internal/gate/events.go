@@ -38,6 +38,8 @@ type Event struct {
 	Denied *policy.Denial   `json:"denied,omitempty"`
 	Hosts  []policy.HostUse `json:"hosts,omitempty"` // hosts that the proxy connected or refused during the run
 
+	SandboxNotes []string `json:"sandbox_notes,omitempty"` // [Outcome.Notes]
+
 	// Outcome is "ok", "tool-error", "refused", "cancelled",
 	// "failed" or "invalid".
 	Outcome  string        `json:"outcome"`
@@ -85,7 +87,7 @@ func (g *Gate) record(ev Event, c Call, out Outcome, err error) {
 	ev.Duration = time.Since(ev.Time)
 	ev.Bytes = len(out.Result)
 	ev.Level = out.Level
-	ev.Hosts = out.Hosts
+	ev.Hosts, ev.SandboxNotes = out.Hosts, out.Notes
 	switch {
 	case err == nil && out.IsError:
 		ev.Outcome = "tool-error"
