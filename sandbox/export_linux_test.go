@@ -42,3 +42,13 @@ func (p Plan) Holding(processes int) Plan {
 
 // LimitNamespaces is what the first process does in its own /proc.
 var LimitNamespaces = limitNamespaces
+
+// WatchFolders watches the folders of p, at most limit of them with inotify. Changed
+// reports whether a protected name has come into being, and marked how many folders
+// are watched with fanotify; failed is set if not all could be watched.
+func WatchFolders(p Plan, limit int) (changed func() bool, marked func() int, failed bool) {
+	w := newFolderWatch(p)
+	w.limit = limit
+	w.watchAll()
+	return w.changed, func() int { return w.marked }, w.failed
+}

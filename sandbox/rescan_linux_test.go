@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -53,14 +54,46 @@ func init() {
 	}
 }
 
+// Beyond the limit of inotify, folders are watched with fanotify.
+func TestWatchBeyondInotify(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/a/b/c/file", "x")
+	plan, err := sandbox.NewPlan(workspace(root), capable)
+	require.NoError(t, err)
+	changed, marked, failed := sandbox.WatchFolders(plan, 2)
+	if failed && marked() == 0 {
+		skip(t, "no fanotify")
+	}
+	require.False(t, failed)
+	require.Equal(t, 2, marked(), "b and c")
+	require.False(t, changed())
+	write(t, root+"/a/b/c/other", "x")
+	write(t, root+"/a/b/c/d/e/file", "x")
+	require.False(t, changed())
+	require.Equal(t, 4, marked())
+	write(t, root+"/a/b/c/d/e/.git/config", "x")
+	require.True(t, changed())
+	require.False(t, changed())
+	require.NoError(t, os.RemoveAll(root+"/a/b/c/d/e"))
+	require.False(t, changed())
+	require.Equal(t, 3, marked())
+	require.NoError(t, os.Rename(root+"/a/b/c", root+"/c"))
+	require.False(t, changed())
+	write(t, root+"/c/d/.git/config", "x")
+	require.True(t, changed(), "in a folder that was moved")
+}
+
 // Where folders cannot be watched, a rescan walks them.
 func TestRescanWithoutInotify(t *testing.T) {
 	if s := sandbox.Probe(); !s.Namespaces.OK {
 		skip(t, "no namespaces: %s", s.Namespaces.Why)
 	}
-	out, err := exec.Command("/proc/self/exe", "op", "poorer to", "unwatched", t.TempDir(), "inotify").Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), fmt.Sprintf("errno %d\n", unix.EROFS))
+	for _, lacks := range [][]string{{"inotify"}, {"inotify", "fanotify"}} {
+		args := append([]string{"op", "poorer to", "unwatched", t.TempDir()}, lacks...)
+		out, err := exec.Command("/proc/self/exe", args...).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(out), fmt.Sprintf("errno %d\n", unix.EROFS), "without %q", lacks)
+	}
 }
 
 // A companion is a process in a sandbox that does what it is told.
@@ -292,4 +325,49 @@ func BenchmarkRescan(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkLargeWorkspace compares what a call costs in a workspace with 100,000
+// folders and in an empty one: the first call with the start of its sandbox, and
+// later ones, which begin with a rescan.
+func BenchmarkLargeWorkspace(b *testing.B) {
+	large, empty := b.TempDir(), b.TempDir()
+	for i := range 100_000 {
+		require.NoError(b, os.MkdirAll(fmt.Sprintf("%s/%d/%d", large, i%300, i), 0o755))
+	}
+	var first, later [2]time.Duration
+	call := func(c *companion, root string) {
+		require.NoError(b, c.cmd.Rescan())
+		require.Zero(b, c.do(b, "write", root+"/made"))
+	}
+	var running [2]*companion
+	for i, root := range []string{empty, large} {
+		p := workspace(root)
+		p.ReadOnlySubpaths = sandbox.Protected(false)
+		plan, err := planAt(sandbox.Full, p)
+		if err != nil {
+			b.Skip(err)
+		}
+		start := time.Now()
+		running[i] = keep(b, plan)
+		call(running[i], root)
+		first[i] = time.Since(start)
+		for range 8 {
+			call(running[i], root)
+		}
+	}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n++
+		for i, root := range []string{empty, large} {
+			start := time.Now()
+			call(running[i], root)
+			later[i] += time.Since(start)
+		}
+	}
+	b.ReportMetric(float64(first[1])/float64(first[0]), "first-ratio")
+	b.ReportMetric(float64(later[1])/float64(later[0]), "later-ratio")
+	b.ReportMetric(float64(first[1].Milliseconds()), "first-ms")
+	b.ReportMetric(float64(later[1].Nanoseconds())/float64(n), "later-ns")
 }
