@@ -1,6 +1,10 @@
 package sandbox
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+)
 
 // credentialNames are the paths of keys, tokens and sessions, relative to the home
 // folder. They are files where the folder also contains what commands need.
@@ -38,12 +42,14 @@ var credentialNames = []string{
 }
 
 // Credentials returns the paths below home that a profile should hide: whoever
-// reads them can act as the user. Most do not exist. A path that is created after
-// a sandbox was started is not hidden in it until [Cmd.Rescan].
+// reads them can act as the user. Most do not exist; name them all, so that one that is
+// created after a sandbox was started is hidden in it from [Cmd.Rescan] on.
 func Credentials(home string) []string {
-	paths := make([]string, len(credentialNames))
-	for i, name := range credentialNames {
-		paths[i] = filepath.Join(home, filepath.FromSlash(name))
+	var paths []string
+	for _, name := range credentialNames {
+		if runtime.GOOS == "darwin" || !strings.HasPrefix(name, "Library/") {
+			paths = append(paths, filepath.Join(home, filepath.FromSlash(name)))
+		}
 	}
 	return paths
 }

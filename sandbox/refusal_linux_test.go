@@ -40,7 +40,7 @@ var poorer = map[string]func() error{
 	"disabled landlock": func() error {
 		return sandbox.RefuseCalls(uint32(unix.EOPNOTSUPP), 0, unix.SYS_LANDLOCK_CREATE_RULESET)
 	},
-	"inotify": func() error { return sandbox.RefuseCalls(uint32(unix.EMFILE), 0, unix.SYS_INOTIFY_INIT1) },
+	"inotify":  func() error { return sandbox.RefuseCalls(uint32(unix.EMFILE), 0, unix.SYS_INOTIFY_INIT1) },
 	"fanotify": func() error { return sandbox.RefuseCalls(uint32(unix.EPERM), 0, unix.SYS_FANOTIFY_INIT) },
 	// Last, for it also refuses itself.
 	"seccomp": func() error { return sandbox.RefuseCalls(uint32(unix.ENOSYS), 0, unix.SYS_SECCOMP) },

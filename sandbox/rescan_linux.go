@@ -96,7 +96,7 @@ func (r *rescanner) serve(requests <-chan struct{}, send func(report)) {
 // process would protect. Notes say what cannot be protected.
 func (r *rescanner) rescan() (notes []string, stale string, err error) {
 	if r.plan.Level == Landlock {
-		stale, err := r.rescanGlobs()
+		stale, err := r.rescanReadable()
 		return nil, stale, err
 	}
 	if watch := r.watch(); watch != nil && !watch.changed() && !r.namedPathMissing() {
@@ -126,17 +126,25 @@ func (r *rescanner) rescan() (notes []string, stale string, err error) {
 	return v.notes, "", missing.sealMasks(false)
 }
 
-// rescanGlobs returns a path that matches a denied pattern and did not exist when
-// the process was started.
-func (r *rescanner) rescanGlobs() (stale string, err error) {
-	p := r.plan.Profile.Paths
-	found, err := findGlobs(p.DeniedGlobs, p.GlobDepth)
+// rescanReadable returns a path that is to be hidden and may be readable: it matches a
+// denied pattern and did not exist when the process was started, or a symlink to it
+// was created since. Other hidden paths that were created since cannot be read.
+func (r *rescanner) rescanReadable() (stale string, err error) {
+	p := r.plan.Profile
+	found, err := findGlobs(p.Paths.DeniedGlobs, p.Paths.GlobDepth)
 	if err != nil {
 		return "", err
 	}
 	for _, path := range found {
-		if _, known := slices.BinarySearch(p.Denied, path); !known {
+		if _, known := slices.BinarySearch(p.Paths.Denied, path); !known {
 			return path, nil
+		}
+	}
+	masked := slices.Concat(p.Hidden, p.Paths.Denied)
+	for _, path := range masked {
+		c, err := statOverride(path, hidden)
+		if err == nil && !isBelowAny(c.Path, masked) {
+			return c.Path, nil
 		}
 	}
 	return "", nil

@@ -250,6 +250,37 @@ func TestRescanFindsStaleSandbox(t *testing.T) {
 	}
 }
 
+// A hidden path that did not exist at the start is hidden at each level when it is
+// created, as a file and as a symlink.
+func TestRescanHidesWhatIsCreated(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level sandbox.Level) {
+		root, base := t.TempDir(), t.TempDir()
+		target := write(t, base+"/elsewhere/token", "x")
+		p := workspace(root)
+		p.Hidden = []string{base + "/home/.cloud", base + "/home/.token"}
+		plan := at(t, level, p)
+		c := keep(t, plan)
+		rescan := func() {
+			t.Helper()
+			if err := c.cmd.Rescan(); level == sandbox.Full {
+				require.NoError(t, err)
+			} else if errors.Is(err, sandbox.ErrStale) {
+				c = keep(t, plan)
+				require.NoError(t, c.cmd.Rescan())
+			}
+		}
+		rescan()
+		require.Equal(t, syscall.Errno(0), c.do(t, "read", target))
+		write(t, base+"/home/.cloud/key", "x")
+		rescan()
+		require.Equal(t, unix.EACCES, c.do(t, "read", base+"/home/.cloud/key"))
+		require.NoError(t, os.Symlink(target, base+"/home/.token"))
+		rescan()
+		require.Equal(t, unix.EACCES, c.do(t, "read", base+"/home/.token"))
+		require.Equal(t, unix.EACCES, c.do(t, "read", target))
+	})
+}
+
 func TestRescanAfterEnd(t *testing.T) {
 	plan := at(t, sandbox.Full, workspace(t.TempDir()))
 	require.EqualError(t, plan.Command("", "op", "say").Rescan(), "sandbox: not started with AllowRescan")

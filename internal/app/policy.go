@@ -138,7 +138,8 @@ func (o *Options) roots(workspace string, s *Settings) (roots, shared []string, 
 
 // protected returns the paths that workers and servers cannot read, which are the
 // control files and the user's credentials, and those that they cannot change, which
-// are the files of hooks and the symlinks to any of these.
+// are the files of hooks and the symlinks to any of these. Credentials that do not exist
+// are among them: a login in the middle of a session creates them.
 func (s *Settings) protected() (hidden, readOnly []string) {
 	hidden, readOnly = s.control.paths()
 	if home, err := os.UserHomeDir(); err == nil {
@@ -147,10 +148,8 @@ func (s *Settings) protected() (hidden, readOnly []string) {
 			if err != nil {
 				continue
 			}
-			if _, err := os.Lstat(end); err == nil {
-				hidden = append(hidden, end)
-				readOnly = slices.AppendSeq(readOnly, maps.Keys(links))
-			}
+			hidden = append(hidden, end)
+			readOnly = slices.AppendSeq(readOnly, maps.Keys(links))
 		}
 	}
 	slices.Sort(hidden)
@@ -170,12 +169,13 @@ func (s *Settings) Programs() programs.Finder {
 	if s.NoRoots == "" {
 		f.Writable = append(f.Writable, pol.Workspace)
 	}
+	hidden, readOnly := s.control.paths() // not credentials: such a folder may not exist yet
 	f.Kept = func(path string) bool {
 		if sandbox.Probe().Level() < sandbox.Bwrap || pol.Mode == policy.DangerFullAccess {
 			return false
 		}
 		below := func(kept string) bool { return policy.Below(path, kept) }
-		if slices.ContainsFunc(pol.Hidden, below) || slices.ContainsFunc(pol.ReadOnlyPaths, below) {
+		if slices.ContainsFunc(hidden, below) || slices.ContainsFunc(readOnly, below) {
 			return true
 		}
 		return slices.ContainsFunc(pol.WritableRoots, func(root string) bool {

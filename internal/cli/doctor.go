@@ -80,6 +80,14 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	return err
 }
 
+// existing returns the paths that exist. A profile also hides many that do not.
+func existing(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		_, err := os.Lstat(path)
+		return err != nil
+	})
+}
+
 func diagnose(ctx context.Context, a *app.App) diagnosis {
 	sys := sandbox.Probe()
 	prof := a.Policy.Profile()
@@ -94,7 +102,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		Approval:  a.Policy.Approval.String(),
 		Workspace: a.Policy.Workspace,
 		Writable:  prof.WritableRoots,
-		Hidden:    a.Policy.Hidden,
+		Hidden:    existing(a.Policy.Hidden),
 		Network:   app.NetworkWords(prof),
 		Config:    filepath.Join(a.ConfigDir, "config.toml"),
 		State:     a.StateDir,
