@@ -63,6 +63,8 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "sandbox":
 				return need(t, "REQUIRE_SANDBOX", sandbox.Probe().Level() == sandbox.Full), nil
+			case "root":
+				return os.Geteuid() == 0, nil
 			case "bash":
 				_, err := exec.LookPath("bash")
 				return err == nil, nil
