@@ -52,3 +52,12 @@ func WatchFolders(p Plan, limit int) (changed func() bool, marked func() int, fa
 	w.watchAll()
 	return w.changed, func() int { return w.marked }, w.failed
 }
+
+// ProtectedSources returns the protected names with their sources.
+func ProtectedSources() map[string]string {
+	sources := map[string]string{}
+	for _, p := range protectedNames {
+		sources[p.name] = p.source
+	}
+	return sources
+}

@@ -248,29 +248,6 @@ func outermost(list, openings []string) []string {
 	return out
 }
 
-// Protected returns the names that a profile should keep read-only below its
-// writable roots, at any depth: changing them runs code or widens permissions
-// later, outside the sandbox.
-//
-// With gitWrites, git can commit, but the files that make git run programs stay
-// read-only. That is a weaker guarantee: a file that git reads and that does not
-// exist yet, such as .git/commondir, can be created.
-func Protected(gitWrites bool) []string {
-	names := []string{
-		".codex", ".agents", ".toolgate",
-		".claude/settings.json", ".claude/settings.local.json", ".mcp.json",
-		".vscode", ".idea", ".cursor", ".envrc",
-	}
-	if !gitWrites {
-		return append(names, ".git")
-	}
-	return append(names,
-		".git/hooks", ".git/config", ".git/info",
-		// Patterns, because these may be missing.
-		".git/config.worktree*", ".git/commondir*", ".git/modules*", ".git/worktrees*",
-	)
-}
-
 // kernelFolders contain files of the kernel. Writing them changes the system, so
 // none of them can be a writable root.
 var kernelFolders = []string{"/proc", "/sys", "/dev"}
