@@ -26,6 +26,10 @@ type Cmd struct {
 	// keeps the capability to mount in its own namespaces.
 	AllowRescan bool
 
+	// Rlimits are limits of each process of the sandbox, by the kernel's number, such
+	// as unix.RLIMIT_NOFILE. A limit is never raised. Linux only.
+	Rlimits map[int]uint64
+
 	plan  Plan
 	notes atomic.Pointer[[]string] // see Notes
 	inner *exec.Cmd

@@ -373,6 +373,10 @@ func startConfined(cfg initConfig) (pid int, notes []string, err error) {
 		// The thread is never unlocked and never ends: because of Pdeathsig,
 		// the program would be killed with it.
 		runtime.LockOSThread()
+		lowerRlimits(cfg.Rlimits)
+		if cfg.Plan.Level == Landlock { // with namespaces, see limitNamespaces
+			os.WriteFile("/proc/self/oom_score_adj", []byte("300"), 0)
+		}
 		if notes, err = pinSymlinks(cfg.Overrides); err == nil {
 			err = confine(cfg)
 		}

@@ -199,11 +199,15 @@ func attachProc(proc int, plan Plan) error {
 		return err
 	}
 	limitNamespaces("/proc", kernelRelease(), plan)
+	limitInotify()
 	return makeReadOnly("/proc")
 }
 
 // sharedMemory is the size of /dev/shm in bytes.
 const sharedMemory = 1 << 30
+
+// sharedFiles is the number of files and folders that it can hold at level full.
+const sharedFiles = 1 << 17
 
 // plainDevices are the device files of the host that a private /dev contains.
 var plainDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
@@ -254,7 +258,7 @@ func privateDev(devs map[string]int) error {
 		options    string
 	}{
 		{"/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620"},
-		{"/dev/shm", "tmpfs", flags | unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", sharedMemory)},
+		{"/dev/shm", "tmpfs", flags | unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", sharedMemory, sharedFiles)},
 	} {
 		if err := os.Mkdir(m.path, 0o755); err != nil {
 			return err

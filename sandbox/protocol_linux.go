@@ -17,6 +17,7 @@ type initConfig struct {
 	Env         []string        `json:"env"`
 	Dir         string          `json:"dir"`
 	Extra       int             `json:"extra,omitempty"`        // number of extra files
+	Rlimits     map[int]uint64  `json:"rlimits,omitempty"`      // see [Cmd.Rlimits]
 	AllIDs      bool            `json:"all_ids,omitempty"`      // all user ids are mapped
 	AllowRescan bool            `json:"allow_rescan,omitempty"` // see [Cmd.AllowRescan]
 	Probe       bool            `json:"probe,omitempty"`        // set up the sandbox and exit

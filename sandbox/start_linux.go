@@ -48,6 +48,7 @@ func (c *Cmd) initConfig() (initConfig, error) {
 	}
 	cfg := initConfig{
 		Plan: c.plan, Args: c.Args, Env: c.Env, Dir: dir, Extra: len(c.ExtraFiles), AllowRescan: c.AllowRescan,
+		Rlimits: c.Rlimits,
 	}
 	self, err := os.Executable()
 	if c.Args[0] == "" || err == nil && c.Args[0] == self {
