@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/programs":   {},
 	"internal/bytestring": {},
 	"internal/ignore":     {},
+	"internal/limits":     {"golang.org/x/sys"},
 
 	"internal/printable": {},
 
@@ -40,7 +41,7 @@ var mayImport = map[string][]string{
 
 	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
-		"internal/lazyregexp", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
+		"internal/lazyregexp", "internal/limits", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",
 		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
 	},
@@ -77,7 +78,8 @@ var mayImport = map[string][]string{
 		"aggregator", "aggregator/schema", "policy", "policy/rules", "policy/shell", "sandbox", "server",
 		"tools", "tools/applypatch", "tools/files", "tools/grep", "tools/shell",
 		"internal/approvals", "internal/audit", "internal/audit/metrics", "internal/audit/telemetry", "internal/bytestring",
-		"internal/config", "internal/console", "internal/filelock", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth",
+		"internal/config", "internal/console", "internal/filelock", "internal/fileowner", "internal/gate", "internal/hooks", "internal/httpauth", "internal/lazyregexp", "internal/limits",
+		"internal/netproxy", "internal/oauth",
 		"internal/programs", goSDK, "github.com/fsnotify/fsnotify", "golang.org/x/sys",
 	},
 	"internal/cli": {

@@ -83,7 +83,7 @@ func (s *Settings) builtins() (ToolSettings, error) {
 			Set:                   c.Environment.Set,
 		},
 		Withheld:        s.Policy.Withheld(),
-		Limits:          shell.Limits(c.Tools.Limits),
+		Limits:          s.Limits(),
 		MaxOutputTokens: c.Tools.OutputTokens,
 		YieldMS:         c.Tools.YieldMS,
 	}

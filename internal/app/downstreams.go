@@ -224,8 +224,16 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 	}
 	cmd := plan.Command(append([]string{command}, server.Args...)...)
 	cmd.Dir, cmd.Env = dir, s.Programs().Env(env)
+	if f.Mode != policy.DangerFullAccess {
+		cmd.Rlimits = s.Limits().Rlimits()
+	}
 	// Nobody is asked about hosts, because it is unknown which call a connection belongs to.
-	return s.start(cmd, plan, nil, s.Log.With("downstream", name))
+	proc, err := s.start(cmd, plan, nil, s.Log.With("downstream", name))
+	if err == nil && f.Mode != policy.DangerFullAccess {
+		wait, end := proc.Wait, s.WatchLimits(cmd, f)
+		proc.Wait = func() error { return end(wait()) }
+	}
+	return proc, err
 }
 
 // serverProgram returns the path of a server's program. A program that commands can write starts

@@ -20,6 +20,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/internal/bytestring"
 	"toolgate/internal/gate"
+	"toolgate/internal/limits"
 	"toolgate/policy"
 	"toolgate/sandbox"
 	"toolgate/tools"
@@ -69,11 +70,16 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	if f.Mode == policy.DangerFullAccess && a.Policy.Mode != policy.DangerFullAccess {
 		environ = a.outsideEnv(&settings.Tools.Shell)
 	}
+	settings.Tools.Shell.Folders = f.WritableRoots
+	if f.Mode == policy.DangerFullAccess {
+		settings.Tools.Shell.Folders = a.Policy.WritableRoots
+	}
 	value, err := json.Marshal(bytestring.Escape(settings))
 	if err != nil {
 		return nil, err
 	}
 	cmd := plan.Command(a.Self, "worker")
+	cmd.Rlimits = a.Limits().Rlimits()
 	cmd.AllowRescan = true
 	cmd.Dir = a.Policy.Workspace
 	environ = TmpEnv(settings.Tools.Shell.Environment.ApplyToWorker(environ), plan)
@@ -111,6 +117,15 @@ func (a *App) snapshot(
 	}
 	err = json.Unmarshal([]byte(res.Content[0].Text), &s)
 	return s, err
+}
+
+// Limits returns the limits of a sandbox.
+func (s *Settings) Limits() limits.Limits { return limits.Limits(s.Config.Limits) }
+
+// WatchLimits kills cmd, which has been started and is confined to f, when it exceeds the
+// limits. The caller calls end with the error of its Wait, and gets the reason instead.
+func (s *Settings) WatchLimits(cmd *sandbox.Cmd, f policy.Profile) (end func(error) error) {
+	return limits.NewWatcher(s.Limits(), f.WritableRoots).Watch(cmd.Pid(), cmd.Kill)
 }
 
 // outsideEnv returns the environment of a worker whose commands run outside the sandbox

@@ -60,7 +60,8 @@ func (p *program) sandboxed(argv []string) error {
 			}
 		}()
 	}
-	err = cmd.WaitEnded()
+	end := s.WatchLimits(cmd, s.Policy.Profile())
+	err = end(cmd.WaitEnded())
 	if code := sandbox.ExitCode(err); code > 0 {
 		return exitStatus(code)
 	}
@@ -76,6 +77,7 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 	cmd := plan.Command(argv...)
 	cmd.Dir = s.Policy.Workspace
 	cmd.Env = app.TmpEnv(s.Environ, plan)
+	cmd.Rlimits = s.Limits().Rlimits()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.raw.stdout, p.raw.stderr
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {
 		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)

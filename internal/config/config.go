@@ -32,6 +32,7 @@ type Config struct {
 	PrivateTmp     bool           `toml:"private_tmp"`         // commands have a /tmp of their own
 	Environment    Environment    `toml:"shell_environment_policy"`
 	Tools          Tools          `toml:"tools"`
+	Limits         Limits         `toml:"limits"`
 
 	MCP        MCP                  `toml:"mcp"`
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // downstream servers, by name

@@ -8,18 +8,18 @@ type Tools struct {
 	OutputTokens int      `toml:"output_tokens"` // maximum per result, default 10000
 	YieldMS      int64    `toml:"yield_ms"`      // before a running command becomes a session, default 25000
 	Watch        bool     `toml:"watch"`         // report every denied access; costs about a millisecond per command
-	Limits       Limits   `toml:"limits"`
 }
 
-// Limits is [tools.limits]: the limits of one command. 0 means the default, -1 no limit.
+// Limits is [limits]: the limits of one sandbox, with the fields of [limits.Limits]. 0
+// means the default, -1 no limit.
 type Limits struct {
-	Processes int64  `toml:"processes"`
-	OpenFiles int64  `toml:"open_files"`
-	FileSize  int64  `toml:"file_size"` // bytes
-	CoreSize  int64  `toml:"core_size"` // bytes
-	Cgroup    string `toml:"cgroup"`    // a delegated cgroup v2 folder
-	Memory    int64  `toml:"memory"`    // bytes, with cgroup
-	Tasks     int64  `toml:"tasks"`     // with cgroup
+	Processes int64 `toml:"processes"`
+	Memory    int64 `toml:"memory"` // bytes
+	Disk      int64 `toml:"disk"`   // bytes to keep free
+	Output    int64 `toml:"output"` // bytes
+	OpenFiles int64 `toml:"open_files"`
+	FileSize  int64 `toml:"file_size"` // bytes
+	CoreSize  int64 `toml:"core_size"` // bytes
 }
 
 // Environment is [shell_environment_policy], with Codex's keys. Unlike in Codex, variables

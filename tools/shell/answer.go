@@ -82,6 +82,7 @@ func (g page) result(head, note string) *mcp.CallToolResult {
 	b.WriteString(g.text)
 	appendLine(&b, hostLines(g.hosts, g.denied))
 	if g.finished {
+		appendLine(&b, limitLine(g.process, g.text))
 		appendLine(&b, leftoverLine(g.process.leftovers))
 		appendLine(&b, g.process.host.options.deniedLine(g.denied))
 		appendLine(&b, patchLine(g.process, g.text))

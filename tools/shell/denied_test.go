@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"toolgate/policy"
+	"toolgate/tools/shell"
 )
 
 // TestDenied runs commands whose writes are confined to one folder and that
@@ -20,7 +21,7 @@ func TestDenied(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			inside, outside := t.TempDir(), t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(outside, "old"), nil, 0o666))
-			c := startConfined(t, system, inside)
+			c := startConfined(t, system, inside, shell.Options{})
 			names := strings.NewReplacer("OUT", outside, "BASE", filepath.Base(outside))
 			for _, row := range []struct{ name, script, want string }{
 				{"a write", "echo x > OUT/file", "write OUT/file"},

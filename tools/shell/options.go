@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"toolgate/internal/limits"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -23,8 +24,12 @@ type Options struct {
 	// asked about them. They are neither published nor advised.
 	Withheld []policy.Permissions `json:"withheld,omitempty"`
 
-	// Limits are the resource limits of a command.
-	Limits Limits `json:"limits"`
+	// Limits are the limits of all commands together and of each process.
+	Limits limits.Limits `json:"limits"`
+
+	// Folders are those whose file systems must not fill up; by default the working
+	// folder and the one for temporary files.
+	Folders []string `json:"folders,omitempty"`
 
 	// MaxOutputTokens is the maximum output of one answer, unless the call asks for
 	// less; 0 means [tools.DefaultBudget].

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"toolgate/internal/limits"
 	"toolgate/tools"
 )
 
@@ -35,7 +36,8 @@ type process struct {
 	inputMu  sync.Mutex // held while writing to the terminal
 	keys     keyMode
 
-	group *cgroup // nil without one
+	over    atomic.Pointer[limits.Excess] // why it was ended, nil if it was not for a limit
+	killing atomic.Bool                   // for that limit
 
 	parts    atomic.Int32  // parts still active: the command, its output
 	finished sync.Once     // closes done
@@ -123,7 +125,6 @@ func (h *host) run(l launch) (*process, error) {
 	theirs.Close()
 	if err != nil {
 		ours.Close()
-		p.group.remove()
 		return nil, startError(l, err)
 	}
 	return p, nil
@@ -145,10 +146,6 @@ func (p *process) connect(l launch) (ours, theirs *os.File, err error) {
 // begin starts and tracks p's command and reads its output from ours.
 func (h *host) begin(p *process, ours *os.File) error {
 	adopt()
-	var err error
-	if p.group, err = newCgroup(h.options.Limits, p.id); err != nil {
-		return err
-	}
 	tracker.reap()
 	tracker.starting.RLock()
 	defer tracker.starting.RUnlock()
@@ -156,6 +153,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 		return errors.New("toolgate is ending")
 	}
 	p.started = time.Now()
+	var err error
 	if p.refused, err = h.start(p.cmd); err != nil {
 		return err
 	}
@@ -163,8 +161,7 @@ func (h *host) begin(p *process, ours *os.File) error {
 		p.refused = func() []tools.Denial { return nil }
 	}
 	tracker.add(p)
-	h.options.Limits.apply(p.pid())
-	_ = p.group.add(p.pid()) // fails if it has already ended
+	h.guard.add(p)
 	p.parts.Store(2)
 	h.waiting.Add(1)
 	go h.pump(p, ours)  // ends when the pipe does, or at the deadline that watch sets
@@ -181,12 +178,16 @@ func (h *host) pump(p *process, r *os.File) {
 	pooled := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(pooled)
 	buf := *pooled
+	most := h.limits().Output
 	for {
 		n, err := r.Read(buf)
 		if p.terminal != nil {
 			p.keys.update(buf[:n])
 		}
 		p.out.Write(buf[:n])
+		if total, _ := p.out.size(); most > 0 && total > most {
+			h.stopForLimit(p, limits.OutputExcess(most))
+		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			p.drain(r, buf)
 		}
@@ -230,13 +231,11 @@ func (h *host) finish(p *process, r *os.File) {
 		}
 		members := tracker.members(p)
 		if len(members) == 0 {
-			p.group.remove()
 			return
 		}
 		p.leftovers = slices.DeleteFunc(members, func(m member) bool { return m.exiting })
 		h.ending.Go(func() { // ends when nothing is left
 			tracker.end(p, h.closed)
-			p.group.remove()
 		})
 	})
 }
@@ -273,7 +272,6 @@ func (h *host) end(p *process) bool {
 	case <-time.After(time.Second):
 		return p.hasEnded()
 	}
-	p.group.remove()
 	return true
 }
 

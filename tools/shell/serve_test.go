@@ -21,7 +21,7 @@ import (
 	"toolgate/tools/shell"
 )
 
-// workerVariable makes this test binary a worker.
+// workerVariable makes this test binary a worker with the options that it holds as JSON.
 const workerVariable = "TOOLGATE_TEST_WORKER"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,12 @@ func TestMain(m *testing.M) {
 			}
 			start = shell.Plain(spawner.Start)
 		}
-		err := tools.Serve(context.Background(), "test", shell.Tools(shell.Options{}, start), os.Stdin, os.Stdout, slog.New(slog.DiscardHandler))
+		var options shell.Options
+		if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &options); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		err := tools.Serve(context.Background(), "test", shell.Tools(options, start), os.Stdin, os.Stdout, slog.New(slog.DiscardHandler))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -75,12 +80,15 @@ type confined struct {
 }
 
 // startConfined starts a worker that may write below root only.
-func startConfined(t *testing.T, system sandbox.System, root string) *confined {
+func startConfined(t *testing.T, system sandbox.System, root string, o shell.Options) *confined {
+	options, err := json.Marshal(o)
+	require.NoError(t, err)
 	plan, err := sandbox.NewPlan(policy.Profile{Mode: policy.WorkspaceWrite, WritableRoots: []string{root}}, system)
 	require.NoError(t, err)
 	cmd := plan.Command("")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), workerVariable+"=1", commandIDOf(t))
+	cmd.Rlimits = o.Limits.Rlimits()
+	cmd.Env = append(os.Environ(), workerVariable+"="+string(options), commandIDOf(t))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -112,7 +120,7 @@ func TestConfined(t *testing.T) {
 	hidden := fmt.Sprintf("sleep %d", 27_000_000+os.Getpid()) // told by its name when it bears no mark
 	for name, system := range levels(t) {
 		t.Run(name, func(t *testing.T) {
-			c := startConfined(t, system, t.TempDir())
+			c := startConfined(t, system, t.TempDir(), shell.Options{})
 			res := c.call("exec_command", map[string]any{"cmd": "tty -s && stty size; read -r x; echo got $x", "tty": true, "wait_for": "24 80"})
 			text := textOf(res)
 			require.Contains(t, text, "24 80")
@@ -161,7 +169,7 @@ func processesNamed(line string) []string {
 func TestGateGone(t *testing.T) {
 	mark := commandIDOf(t)
 	worker := exec.Command(os.Args[0])
-	worker.Env = append(os.Environ(), workerVariable+"=1", mark)
+	worker.Env = append(os.Environ(), workerVariable+"={}", mark)
 	worker.Stderr = os.Stderr
 	var progress sync.WaitGroup
 	progress.Add(1)

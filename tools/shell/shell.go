@@ -22,6 +22,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolgate/internal/limits"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -43,6 +44,8 @@ func newHost(o Options, start StartFunc) *host {
 	if start == nil {
 		h.start = Plain((*exec.Cmd).Start)
 	}
+	h.guard.host = h
+	h.limits = sync.OnceValue(o.Limits.WithDefaults)
 	h.spooled.left.Store(maxSpools)
 	h.plainEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), false) })
 	h.terminalEnv = sync.OnceValue(func() []string { return o.Environment.Apply(os.Environ(), true) })
@@ -82,8 +85,10 @@ type host struct {
 	confined bool // commands run in a sandbox
 	sessions table
 	spooled  quota
-	waiting  sync.WaitGroup // running commands
-	ending   sync.WaitGroup // commands that are being ended
+	guard    guard
+	limits   func() limits.Limits // with defaults
+	waiting  sync.WaitGroup       // running commands
+	ending   sync.WaitGroup       // commands that are being ended
 
 	// The environments of a command without and with a terminal, computed on
 	// first use.

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-func (Limits) apply(int) {}
+func (*guard) add(*process) {}
 
 func memoryFile() (*os.File, error) { return nil, errors.ErrUnsupported }
 

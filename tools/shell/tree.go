@@ -69,7 +69,6 @@ func (f *processTracker) awaitStarts() {
 // five more seconds if a process cannot be killed.
 func (f *processTracker) end(p *process, hurry <-chan struct{}) {
 	f.signalUntilGone(p, terminate, false, grace, hurry)
-	p.group.kill()
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)
 }
 

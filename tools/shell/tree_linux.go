@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"toolgate/internal/limits"
 )
 
 // adopt makes this process the parent of all orphaned descendants, so that no
@@ -20,7 +22,7 @@ func (f *processTracker) members(p *process) []member {
 		return nil
 	}
 	f.starting.Lock()
-	children, running := childrenOf(os.Getpid()), f.running()
+	children, running := limits.Children(os.Getpid()), f.running()
 	f.starting.Unlock()
 	var pids []int
 	add := func(more ...int) {
@@ -39,9 +41,8 @@ func (f *processTracker) members(p *process) []member {
 			add(pid)
 		}
 	}
-	add(p.group.pids()...)
 	for i := 0; i < len(pids); i++ { // pids grows
-		add(childrenOf(pids[i])...)
+		add(limits.Children(pids[i])...)
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
@@ -67,7 +68,7 @@ func (f *processTracker) reap() {
 		return
 	}
 	running := f.running()
-	for _, pid := range childrenOf(os.Getpid()) {
+	for _, pid := range limits.Children(os.Getpid()) {
 		if !hasPid(running, pid) {
 			isStray(pid) // reaps it when it has ended
 		}
@@ -123,21 +124,4 @@ func commandIDOf(pid int) string {
 func procFile(pid int, name string) []byte {
 	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 	return content
-}
-
-// childrenOf returns the children of all threads of pid.
-func childrenOf(pid int) []int {
-	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
-	dir, err := os.Open(tasks)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var children []int
-	for _, task := range names {
-		list, _ := os.ReadFile(tasks + "/" + task + "/children")
-		children = append(children, numbers(list)...)
-	}
-	return children
 }
