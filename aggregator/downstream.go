@@ -570,7 +570,20 @@ func (d *Downstream) do(ctx context.Context, r *request) (json.RawMessage, error
 		}
 		const format = "the server %s ended while it worked on this (%w); what it had done by then is unknown; " +
 			"check before you repeat it, the server is being started again"
-		return nil, fmt.Errorf(format, d.spec.Name, err)
+		return nil, fmt.Errorf(format, d.spec.Name, s.cause(err))
+	}
+}
+
+// cause returns how the process of s exited, if it does within a second, or err.
+func (s *session) cause(err error) error {
+	if s.proc == nil {
+		return err
+	}
+	select {
+	case <-s.exited:
+		return s.d.endError(s.waitErr)
+	case <-time.After(time.Second):
+		return err
 	}
 }
 

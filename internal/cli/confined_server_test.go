@@ -30,6 +30,8 @@ type trial struct {
 	Read    []string `json:"read,omitempty"`
 	Connect string   `json:"connect,omitempty"`
 
+	Allocate int `json:"allocate,omitempty"` // bytes, which are kept until the end of the process
+
 	Env     []string          `json:"env,omitempty"`
 	Dir     string            `json:"dir,omitempty"`
 	Results map[string]string `json:"results,omitempty"` // "" for what worked
@@ -50,6 +52,12 @@ func (tr *trial) run() {
 	for _, path := range tr.Read {
 		_, err := os.ReadFile(path)
 		note("read "+path, err)
+	}
+	if kept := make([]byte, tr.Allocate); len(kept) > 0 {
+		for i := range kept {
+			kept[i] = 1
+		}
+		select {}
 	}
 	if tr.Connect != "" {
 		c, err := net.DialTimeout("tcp", tr.Connect, 2*time.Second)

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const smallLimits = "\n[limits]\nmemory = 300_000_000\nprocesses = 300\n"
+
+// TestOtherCallersAreAnsweredWhileOneHogs: a caller's command uses up what there is,
+// and another caller, and the gate itself, answer meanwhile.
+func TestOtherCallersAreAnsweredWhileOneHogs(t *testing.T) {
+	needSandbox(t)
+	s := startWeb(t, "approval_wait = 0\n"+smallLimits)
+	alices, bobs := t.TempDir(), t.TempDir()
+	alice := strings.TrimSpace(s.run("http", "token", "add", "alice", "--workspace", alices))
+	bob := strings.TrimSpace(s.run("http", "token", "add", "bob", "--workspace", bobs))
+	s.until(func() bool {
+		resp, _ := (&webCaller{s: s, token: bob}).do("GET", "/metrics", "")
+		return resp.StatusCode == 200
+	})
+	a, b := s.session(alice), s.session(bob)
+	for _, hog := range []struct{ script, want string }{
+		{"echo > begun; while :; do sleep 1000 & done", "it had more than 300 processes and threads"},
+		{"echo > begun; tail /dev/zero", "it used more than 286.1 MiB of memory"},
+	} {
+		var text string
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			m, _ := a.call("shell", `{"command":["bash","-c","`+hog.script+`"],"timeout_ms":60000}`)
+			text = m.text()
+		})
+		begun := filepath.Join(alices, "begun")
+		for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
+			runtime.Gosched()
+		}
+		m, _ := b.call("shell", `{"command":["echo","fine"]}`)
+		require.Contains(t, m.text(), "fine\n")
+		resp, _ := b.do("GET", "/metrics", "")
+		require.Equal(t, 200, resp.StatusCode)
+		ended.Wait()
+		require.Contains(t, text, "The command was ended: "+hog.want+"; the user can raise ")
+		require.NoError(t, os.Remove(begun))
+		m, _ = a.call("shell", `{"command":["echo","fine"]}`)
+		require.Contains(t, m.text(), "fine\n")
+	}
+}
+
+// TestAServerThatHogsIsEnded: the call says why.
+func TestAServerThatHogsIsEnded(t *testing.T) {
+	needSandbox(t)
+	p := newProbed(t, smallLimits)
+	out, err := p.command("call", "mcp__probe__try", `{"allocate":2000000000}`).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "it used more than 286.1 MiB of memory; the user can raise memory in [limits]")
+}
+
+// TestSandboxCommandHasLimits: it ends, and says why.
+func TestSandboxCommandHasLimits(t *testing.T) {
+	needSandbox(t)
+	d := newDesk(t, smallLimits)
+	out, err := d.command("sandbox", "--", "tail", "/dev/zero").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "stopped: it used more than 286.1 MiB of memory; the user can raise memory in [limits]")
+}
