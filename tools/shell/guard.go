@@ -41,7 +41,9 @@ func (f *processTracker) kill(p *process) {
 // kernelLimits are the limits that the kernel enforces, with the errors that programs
 // print when they meet them, in lower case.
 var kernelLimits = []struct{ words, key string }{
-	{"inotify", "inotify"},
+	{"initialize inotify", "inotify"},
+	{"inotify instance", "inotify"},
+	{"inotify watch", "inotify"},
 	{"number of file watchers reached", "inotify"}, // Node
 	{"too many open files", "open_files"},
 	{"fork: resource temporarily unavailable", "processes"},
@@ -76,7 +78,7 @@ func limitLine(p *process, text string) string {
 	value := map[string]int64{"open_files": l.OpenFiles, "processes": l.Processes, "file_size": l.FileSize}[key]
 	switch {
 	case key == "inotify" && p.host.confined:
-		return "It may have met a limit: a sandbox has half of the user's inotify instances and watches.\n"
+		return "It may have met a limit: at level full, a sandbox has half of the user's inotify instances and watches.\n"
 	case value > 0:
 		return fmt.Sprintf("It may have met a limit: %s is %d; the user can raise it in [limits] "+
 			"of toolgate's config.\n", key, value)

@@ -55,6 +55,8 @@ func TestHogs(t *testing.T) {
 					"The command was ended: less than "},
 				{"open files", `echo > begun; for i in $(seq 100); do exec {fd}< /dev/null; done; exit 1`,
 					"It may have met a limit: open_files is 64; the user can raise it in [limits]"},
+				{"inotify", `echo > begun; echo "Couldn't initialize inotify: Too many open files"; exit 1`,
+					"It may have met a limit: at level full, a sandbox has half of the user's inotify instances and watches.\n"},
 				{"file size", `echo > begun; truncate -s 2G large`,
 					"It may have met a limit: file_size is 1073741824;"},
 			} {
