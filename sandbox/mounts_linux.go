@@ -252,13 +252,14 @@ func privateDev(devs map[string]int) error {
 			return err
 		}
 	}
+	shared := fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", sharedMemory, sharedFiles)
 	for _, m := range []struct {
 		path, kind string
 		flags      uintptr
 		options    string
 	}{
 		{"/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620"},
-		{"/dev/shm", "tmpfs", flags | unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", sharedMemory, sharedFiles)},
+		{"/dev/shm", "tmpfs", flags | unix.MS_NODEV, shared},
 	} {
 		if err := os.Mkdir(m.path, 0o755); err != nil {
 			return err

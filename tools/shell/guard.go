@@ -78,7 +78,8 @@ func limitLine(p *process, text string) string {
 	value := map[string]int64{"open_files": l.OpenFiles, "processes": l.Processes, "file_size": l.FileSize}[key]
 	switch {
 	case key == "inotify" && p.host.confined:
-		return "It may have met a limit: at level full, a sandbox has half of the user's inotify instances and watches.\n"
+		return "It may have met a limit: at level full, a sandbox has half of the user's inotify instances " +
+			"and watches.\n"
 	case value > 0:
 		return fmt.Sprintf("It may have met a limit: %s is %d; the user can raise it in [limits] "+
 			"of toolgate's config.\n", key, value)
