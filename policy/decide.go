@@ -262,15 +262,24 @@ func (p *Policy) byRules(a Action, j rules.Judgment) Decision {
 	case len(j.Dangers) > 0:
 		return p.dangerous(d, j.Dangers[0])
 	case d.Verdict == Ask:
-		prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
-		// A rule holds words only, so it must not let out a script that can change.
-		lifts := ok && j.LiftsSandboxWith(prefix)
-		scripts := j.Found.ScriptFiles.Unknown || len(j.Found.ScriptFiles.Names) > 0
-		if ok && !d.OnceOnly && (d.Profile.Mode != DangerFullAccess || lifts) && !(lifts && scripts) {
-			d.AlwaysRule = rules.PrefixRuleLine(prefix, rules.Allow.String())
-		}
+		d.AlwaysRule = p.alwaysRule(a, d, j)
 	}
 	return d
+}
+
+// alwaysRule returns the rule that "always" would add, or "". A rule holds words
+// only, so none is offered that would let out a script that can change.
+func (p *Policy) alwaysRule(a Action, d Decision, j rules.Judgment) string {
+	prefix, ok := p.ruleSet().ProposePrefix(a.Command, a.PrefixRule)
+	if !ok || d.OnceOnly {
+		return ""
+	}
+	lifts := j.LiftsSandboxWith(prefix)
+	scripts := j.Found.ScriptFiles.Unknown || len(j.Found.ScriptFiles.Names) > 0
+	if lifts && scripts || !lifts && d.Profile.Mode == DangerFullAccess {
+		return ""
+	}
+	return rules.PrefixRuleLine(prefix, rules.Allow.String())
 }
 
 // dangerous asks about a destructive command that would otherwise run unasked.

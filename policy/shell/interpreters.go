@@ -88,9 +88,8 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 			return
 		}
 		module = module || w.text == "-m"
-		isFile := strings.HasPrefix(w.text, "--") && slices.Contains(strings.Fields(fileOptions), w.text)
-		if (isFile || len(w.text) == 2 && strings.Contains(in.values, w.text[1:])) && len(rest) > 0 {
-			rest = rest[1:]
+		if in.takesValue(w) {
+			rest = rest[min(1, len(rest)):]
 		}
 	}
 	if len(rest) > 1 && in.sub != "" && rest[0].text == in.sub {
@@ -116,6 +115,12 @@ func (f *finder) interpreter(sc scope, name string, in interpreter, words []word
 		f.opaqueCode(sc, name, sc.stdin.word.text)
 		f.shellLike(sc, name, sc.stdin.word)
 	})
+}
+
+// takesValue reports whether the next word is the value of an option, but no code.
+func (in interpreter) takesValue(w word) bool {
+	long := strings.HasPrefix(w.text, "--") && slices.Contains(strings.Fields(fileOptions), w.text)
+	return long || len(w.text) == 2 && strings.Contains(in.values, w.text[1:])
 }
 
 // isInterpreterOption reports whether a word is an option, or a hole that begins like

@@ -32,7 +32,7 @@ const forceOptions = "rm cp mv ln tail touch"
 // namedFiles notes the files that the words of a command name, and its folders. What
 // shells and interpreters run is noted where their options are parsed.
 func (f *finder) namedFiles(sc scope, name string, words []word) {
-	if strings.Contains(words[0].text, "/") && !IsSystemProgram(words[0].text) {
+	if strings.ContainsAny(words[0].text, `/\`) && !IsSystemProgram(words[0].text) {
 		f.scriptFile(sc, words[0])
 	}
 	operands := withoutDashes(words[1:])
