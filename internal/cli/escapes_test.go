@@ -61,7 +61,7 @@ func TestNoCommandPrintsEscapes(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"tools", "mcp__good__say"},
 		{"tools --json", `\u202egpj`},
-		{"--log-level debug tools", "level=DEBUG"},
+		{"--log-level debug tools", "mcp__good__say"},
 		{"doctor", "problem: the server bad does not run"},
 		{"doctor --json", `\u202egpj`},
 		{"mcp list", "good"},
