@@ -217,6 +217,9 @@ func (b *builder) part(p syntax.WordPart) {
 
 // literal adds unquoted text: it resolves escapes; patterns become holes.
 func (b *builder) literal(lit *syntax.Lit) {
+	if lit.Value == "" {
+		return // an empty alternative in braces is no field
+	}
 	glob := -1
 	if !b.single {
 		glob = globAt(lit.Value)
