@@ -279,6 +279,7 @@ func TestHostsOfADownstreamServer(t *testing.T) {
 		"-c", inner("trusted", "true"),
 		"-c", inner("network", "true"),
 		"-c", inner("allowed_domains", `["localhost"]`),
+		"-c", inner("env.TOOLGATE_HOME", fmt.Sprintf("%q", t.TempDir())),
 	).open()
 	script := fmt.Sprintf("curl -sS http://localhost:%s/hello; curl -sS http://other.example/; curl -sS --noproxy '*' http://%s/hello; true", s.plain, s.address)
 	b, err := json.Marshal(map[string]any{"command": []string{"sh", "-c", script}})

@@ -65,7 +65,8 @@ func TestServersFollowTheConfig(t *testing.T) {
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	require.NotContains(t, listed(), "mcp__")
 
-	table := ownTemp + fmt.Sprintf("[mcp_servers.inner]\ncommand = %q\nsandbox = \"none\"\n", inner)
+	table := ownTemp + fmt.Sprintf("[mcp_servers.inner]\ncommand = %q\nenv = { TOOLGATE_HOME = %q }\nsandbox = \"none\"\n",
+		inner, t.TempDir())
 	write(table)
 	for !strings.Contains(listed(), "mcp__inner__read_file") {
 		change()
