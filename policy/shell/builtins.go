@@ -103,7 +103,12 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 }
 
 // set remembers the positional parameters that a script sets.
-func (f *finder) set(words []word) {
+func (f *finder) set(sc scope, words []word) {
+	o := wrapper{options: "-abefhkmnptuvxBCEHPTo:"}.parse(words[1:])
+	name, _ := o.get("o")
+	if _, keyword := o.get("k"); keyword || name.hole || name.text == "keyword" {
+		f.opaque(sc, texts(words), "after set -k, arguments with = are variables")
+	}
 	i := slices.IndexFunc(words[1:], func(w word) bool { return isDashes(w) || !hasPrefix(w.text, "-", "+") })
 	if i < 0 {
 		return

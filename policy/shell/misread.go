@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -36,6 +37,9 @@ var elementRedirect = lazyregexp.New(`\{\w+\[[^{}]*(?:\{[^{}]*\}[^{}]*)*\]\}[<>&
 func (f *finder) misreadCoproc(sc scope, c *syntax.CoprocClause) {
 	switch cmd := c.Stmt.Cmd.(type) {
 	case *syntax.CallExpr:
+		if slices.ContainsFunc(cmd.Assigns, func(a *syntax.Assign) bool { return a.Value == nil }) {
+			f.opaque(sc, sc.source(c), "an argument of a coproc that ends in = is lost")
+		}
 		if len(cmd.Assigns) == 0 && !strings.Contains(sc.source(cmd.Args[0]), "=") {
 			return
 		}

@@ -74,7 +74,7 @@ func (f *finder) evaluator(sc scope, name string, words []word, i int) bool {
 		f.subscripts(sc.in(name), words)
 		f.assigner(sc, name, words, i)
 	case "set":
-		f.set(words)
+		f.set(sc, words)
 		f.subscripts(sc.in(name), words)
 	case "make", "gmake", "nmake", "bmake":
 		f.makeTool(sc, name, words)

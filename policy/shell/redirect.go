@@ -112,5 +112,9 @@ func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
 		}
 	}
 	b.end()
+	delimiter := f.word(sc, r.Word).text
+	if strings.Contains("\n"+strings.ReplaceAll(b.out[0].text, "\t", ""), "\n"+delimiter+")") {
+		f.opaque(sc, delimiter+")", "inside $( ), bash ends a here-document there")
+	}
 	return b.out[0]
 }

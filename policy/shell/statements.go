@@ -183,13 +183,19 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 		f.arithmetic(sc, c)
 	case *syntax.LetClause:
 		f.arithmetic(sc, c)
-		for n := range syntax.Preorder(c) {
-			if op, ok := n.(*syntax.BinaryArithm); ok && strings.ContainsAny(op.Op.String(), "|&<>") {
-				f.opaque(sc, sc.source(c), "an operator that is not quoted ends let in bash")
-			}
-		}
+		f.operators(sc, c)
 	default:
 		f.compound(sc, c)
+	}
+}
+
+// operators asks about arithmetic in the arguments of a builtin: bash splits the command at
+// an operator that is not quoted.
+func (f *finder) operators(sc scope, args syntax.Node) {
+	for n := range syntax.Preorder(args) {
+		if op, ok := n.(*syntax.BinaryArithm); ok && strings.ContainsAny(op.Op.String(), "|&<>") {
+			f.opaque(sc, sc.source(args), "an operator that is not quoted ends the command in bash")
+		}
 	}
 }
 
@@ -391,6 +397,9 @@ func (f *finder) declClause(sc scope, c *syntax.DeclClause) {
 	words := []word{{text: c.Variant.Value}}
 	for _, a := range c.Args {
 		f.assign(&sc, a, true)
+		if a.Index != nil {
+			f.operators(sc, a.Index)
+		}
 		switch {
 		case a.Naked && a.Name == nil:
 			words = f.fields(sc, a.Value, words)
