@@ -50,7 +50,7 @@ func TestStarts(t *testing.T) {
 			return err
 		}
 		name := filepath.ToSlash(file)
-		if d.IsDir() && (name == ".git" || d.Name() == "testdata" || slices.Contains(development, name)) {
+		if d.IsDir() && (name == ".git" || slices.Contains([]string{"testdata", "vendor"}, d.Name()) || slices.Contains(development, name)) {
 			return fs.SkipDir
 		}
 		if d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
