@@ -95,7 +95,7 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 		f.opaque(sc, texts(words), "enable loads code into the shell")
 	}
 	if w, ok := o.get("p"); ok && name == "hash" {
-		f.blockAllow(sc, texts(words), "hash makes a name stand for %s", w.text)
+		f.opaque(sc, texts(words), "hash makes a name stand for %s", w.text)
 		for _, n := range o.rest {
 			f.aliases[n.text] = w.text
 		}

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -35,18 +34,19 @@ var elementRedirect = lazyregexp.New(`\{\w+\[[^{}]*(?:\{[^{}]*\}[^{}]*)*\]\}[<>&
 // misreadCoproc analyzes the text of a coproc again, where the parser loses the order
 // of its words or takes a program for a name.
 func (f *finder) misreadCoproc(sc scope, c *syntax.CoprocClause) {
+	text := strings.TrimSpace(strings.TrimPrefix(sc.source(c), "coproc"))
+	if first, _, _ := strings.Cut(text, " "); strings.ContainsAny(first, "=[") {
+		f.opaque(sc, sc.source(c), "the parser takes an assignment for the name of a coproc")
+	}
 	switch cmd := c.Stmt.Cmd.(type) {
 	case *syntax.CallExpr:
-		if slices.ContainsFunc(cmd.Assigns, func(a *syntax.Assign) bool { return a.Value == nil }) {
-			f.opaque(sc, sc.source(c), "an argument of a coproc that ends in = is lost")
-		}
 		if len(cmd.Assigns) == 0 && !strings.Contains(sc.source(cmd.Args[0]), "=") {
 			return
 		}
+		f.opaque(sc, sc.source(c), "an argument of a coproc that ends in = is lost")
 	case *syntax.BinaryCmd, nil:
 	default:
 		return
 	}
-	text := strings.TrimPrefix(sc.source(c), "coproc")
 	f.source(sc.reinterpreted("coproc"), text, syntax.LangBash, sc.args)
 }

@@ -42,10 +42,12 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 			in = input{kind: inputText, word: text}
 		}
 	case syntax.DplIn:
+		f.closing(*sc, w)
 		if in.kind == inputNone { // <&3 reads from a descriptor opened elsewhere
 			in = input{kind: inputPipe, from: []string{"<&" + w.text}}
 		}
 	case syntax.DplOut:
+		f.closing(*sc, w)
 		if w.hole || !isDescriptor(w.text) {
 			f.write(sc, w, false)
 		}
@@ -56,6 +58,14 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	}
 	if r.N == nil || r.N.Value == "0" {
 		sc.stdin = in
+	}
+}
+
+// closing asks about the operand of >& that begins with -: bash ends it there, and the rest
+// is an argument.
+func (f *finder) closing(sc scope, w word) {
+	if len(w.text) > 1 && w.text[0] == '-' {
+		f.opaque(sc, w.text, "bash reads %s as two words after >&", w.text)
 	}
 }
 
