@@ -42,24 +42,28 @@ var (
 func Main() {
 	mainCalled = true
 	if len(os.Args) == 2 && os.Args[1] == initName {
-		setProcessName("toolgate-init")
 		runInit()
 	}
 	if text, ok := os.LookupEnv(planVar); ok {
 		os.Unsetenv(planVar)
-		setProcessName("toolgate")
 		adoptPlan(text)
 	}
 }
 
-// setProcessName sets the name that top and ps show for this process, which was
-// started by an uninformative path such as /proc/self/exe.
-func setProcessName(name string) {
-	text, err := unix.ByteSliceFromString(name)
-	if err != nil || unix.Gettid() != os.Getpid() { // the main thread's name is the process's
-		return
+// init sets the name that top and ps show for a process that was started by an
+// uninformative path such as /proc/self/exe. That is the name of the main thread, on
+// which Main may no longer run.
+func init() {
+	name := ""
+	if _, ok := os.LookupEnv(planVar); ok {
+		name = "toolgate\x00"
 	}
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
+	if len(os.Args) == 2 && os.Args[1] == initName {
+		name = "toolgate-init\x00"
+	}
+	if name != "" {
+		unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.StringData(name))), 0, 0, 0)
+	}
 }
 
 // Current returns the plan that this process is confined to. It returns false
