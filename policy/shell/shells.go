@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -116,7 +117,7 @@ func (o *shellOptions) cluster(text string) {
 }
 
 func isStdin(w word) bool {
-	return !w.hole && slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, w.text)
+	return !w.hole && slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, path.Clean(w.text))
 }
 
 // stdinScript analyzes the script that a shell reads from standard input.

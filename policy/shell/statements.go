@@ -294,9 +294,11 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		}
 	}
 	f.variable(*sc, name, value)
-	if !value.hole {
-		f.subscript(sc.reinterpreted(name+"="), value.text) // (( name )) evaluates it
+	text := value.text
+	if value.hole {
+		text = value.prefix
 	}
+	f.subscript(sc.reinterpreted(name+"="), text) // (( name )) evaluates it
 	f.remember(name, value, a.Append)
 	if !keep {
 		sc.assigns = append(sc.assigns, name+"="+value.text)
