@@ -54,6 +54,12 @@ for (let login = 0; ; login++) {
   }
   if (!/login needed|insufficient scope/.test(text)) break
   if (login === 3) process.exit(1)
-  const got = await run('mcp', 'login', 's')
+  let got = await run('mcp', 'login', 's')
+  // A secret of the user's goes nowhere that the user has not named. This one agrees.
+  const issuer = got.text.match(/set (authorization_server_issuer = "[^"]+")/)
+  if (got.code !== 0 && issuer) {
+    writeFileSync(join(home, 'config.toml'), (config += issuer[1] + '\n'))
+    got = await run('mcp', 'login', 's')
+  }
   if (got.code !== 0) process.exit(1)
 }
