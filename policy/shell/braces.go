@@ -1,10 +1,43 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
+
+// mayExpandBraces reports whether a shell may expand braces in w. Shells differ in which
+// they expand, and set +B turns it off.
+func (sc scope) mayExpandBraces(w *syntax.Word) bool {
+	open := slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		lit, ok := p.(*syntax.Lit)
+		return ok && strings.Contains(lit.Value, "{")
+	})
+	src := sc.source(w)
+	return open && (strings.Contains(src, ",") || strings.Contains(src, ".."))
+}
+
+// expandedCall analyzes a simple command with all braces expanded.
+func (f *finder) expandedCall(sc scope, in []*syntax.Word) {
+	if !slices.ContainsFunc(in, sc.mayExpandBraces) {
+		return
+	}
+	b := builder{f: f, sc: sc}
+	for _, w := range in {
+		split := *w // a copy, since the tree is walked again
+		syntax.SplitBraces(&split)
+		list, ok := expandBraces(&split)
+		if !ok {
+			return
+		}
+		for _, w := range list {
+			b.word(w)
+		}
+	}
+	f.call(sc.reinterpreted("{ }"), b.out)
+}
 
 // expandBraces returns the words to which a word with brace expressions expands, or
 // false if there are too many.

@@ -70,6 +70,9 @@ func isText(p syntax.WordPart) bool {
 
 // paramExp analyzes expansions that run code in a variable's value.
 func (f *finder) paramExp(sc scope, p *syntax.ParamExp) {
+	if src := sc.source(p); strings.Contains(src, "<(") || strings.Contains(src, ">(") {
+		f.opaque(sc, src, "the parser does not know process substitutions in ${ }")
+	}
 	if p.Index != nil {
 		f.evaluated(sc, p.Index)
 	}

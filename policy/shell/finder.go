@@ -322,10 +322,16 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 // itself is listed too, since not every shell expands aliases.
 func (f *finder) callAlias(sc scope, words []word) {
 	text, ok := f.aliases[words[0].text]
-	if !ok || words[0].hole || !f.firstTime("alias", words[0].text, sc) {
+	if !ok || words[0].hole || !f.firstTime("alias", texts(words), sc) {
 		return
 	}
-	text += " " + concat(words[1:], " ").code()
+	for _, w := range words[1:] {
+		if w.hole {
+			text += " " + w.script
+		} else {
+			text += " '" + strings.ReplaceAll(w.text, "'", `'\''`) + "'"
+		}
+	}
 	f.script(sc.reinterpreted("alias "+words[0].text), word{text: text}, syntax.LangBash, nil)
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolgate/internal/lazyregexp"
 )
 
 // An input is the standard input of a command.
@@ -42,12 +44,12 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 			in = input{kind: inputText, word: text}
 		}
 	case syntax.DplIn:
-		f.closing(*sc, w)
+		f.duplicate(*sc, r)
 		if in.kind == inputNone { // <&3 reads from a descriptor opened elsewhere
 			in = input{kind: inputPipe, from: []string{"<&" + w.text}}
 		}
 	case syntax.DplOut:
-		f.closing(*sc, w)
+		f.duplicate(*sc, r)
 		if w.hole || !isDescriptor(w.text) {
 			f.write(sc, w, false)
 		}
@@ -61,13 +63,15 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 	}
 }
 
-// closing asks about the operand of >& that begins with -: bash ends it there, and the rest
-// is an argument.
-func (f *finder) closing(sc scope, w word) {
-	if len(w.text) > 1 && w.text[0] == '-' {
-		f.opaque(sc, w.text, "bash reads %s as two words after >&", w.text)
+// duplicate asks about the operand of >& and <& unless shells agree on what it is: bash
+// expands a quoted one again, and ends one at "-".
+func (f *finder) duplicate(sc scope, r *syntax.Redirect) {
+	if text := sc.source(r.Word); strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") != "" && !plainPath.MatchString(text) {
+		f.opaque(sc, text, "bash reads what follows %s in another way", r.Op)
 	}
 }
+
+var plainPath = lazyregexp.New(`^[\w./][\w./-]*$`)
 
 // writesText remembers the text that a statement such as cat > file <<EOF writes.
 func (f *finder) writesText(sc scope, s *syntax.Stmt) {
@@ -123,8 +127,8 @@ func (f *finder) heredoc(sc scope, r *syntax.Redirect) word {
 	}
 	b.end()
 	delimiter := f.word(sc, r.Word).text
-	if strings.Contains("\n"+strings.ReplaceAll(b.out[0].text, "\t", ""), "\n"+delimiter+")") {
-		f.opaque(sc, delimiter+")", "inside $( ), bash ends a here-document there")
+	if strings.Contains("\n"+strings.ReplaceAll(b.out[0].text, "\t", ""), "\n"+delimiter) {
+		f.opaque(sc, delimiter, "inside $( ), bash can end a here-document at a line that begins with %s", delimiter)
 	}
 	return b.out[0]
 }

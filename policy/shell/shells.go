@@ -91,7 +91,7 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 					o.rest = o.rest[1:]
 				}
 			}
-		case len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+'):
+		case strings.HasPrefix(w.text, "-"), strings.HasPrefix(w.text, "+"):
 			o.cluster(w.text)
 		default:
 			return o
@@ -110,7 +110,7 @@ func (f *finder) procScript(sc scope, w word, name string, lang syntax.LangVaria
 
 // cluster parses short options such as -xc, with the values of o and O.
 func (o *shellOptions) cluster(text string) {
-	o.inline = o.inline || text[0] == '-' && strings.Contains(text, "c")
+	o.inline = o.inline || strings.Contains(text, "c")
 	o.stdin = o.stdin || strings.Contains(text, "s")
 	values := strings.Count(text, "o") + strings.Count(text, "O")
 	o.rest = o.rest[min(1+values, len(o.rest)):]

@@ -55,10 +55,10 @@ var soundnessPrograms = []string{"ls", "cat", "git", "rm", "touch", "curl"}
 // soundnessWrappers are real programs that start others.
 var soundnessWrappers = []string{"bash", "sh", "env", "nice", "timeout", "nohup", "setsid", "xargs", "find"}
 
-// stubText is a stub. Bash reads it as a script for `. ls`; a real program
-// would do nothing then.
-const stubText = `#!/real/sh
-case $BASH in *bash) return 0 2>/dev/null || exit 0 ;; esac
+// stubText is a stub, which only its first line gives -C. Shells read it as a script for
+// `. ls` and `sh /bin/ls`; a real program would do nothing then.
+const stubText = `#!/real/sh -C
+case ${BASH_VERSINFO-none}$- in none*C*) ;; *) return 0 2>/dev/null || exit 0 ;; esac
 case $PATH in /bin | /usr/local/*) path= ;; *) path=PATH ;; esac # the latter if it is unset
 printf '%s\0' "$0" "$@" "$path ${LD_PRELOAD+LD_PRELOAD} ${LD_LIBRARY_PATH+LD_LIBRARY_PATH} ${BASH_ENV+BASH_ENV}" '` +
 	recordEnd + `' >>/log/ran

@@ -58,6 +58,9 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 	if other := asShellsRead(src, lang); other != src {
 		f.source(sc.reinterpreted(""), other, lang, args)
 	}
+	if trimmed := strings.TrimRight(src, "\\"); (len(src)-len(trimmed))%2 == 1 {
+		f.opaque(sc, src, "shells differ in what a backslash at the end of a script is")
+	}
 	if fault := elementRedirect.FindString(src); fault != "" {
 		f.opaque(sc, fault, "the parser does not know redirections by an array element")
 	}
@@ -248,6 +251,7 @@ func (f *finder) callExpr(sc scope, c *syntax.CallExpr) {
 		f.opaque(sc, sc.source(c), "the command's name is not known before it runs")
 	}
 	f.call(sc, words)
+	f.expandedCall(sc, c.Args)
 }
 
 // assign analyzes NAME=value. With keep, the variable is set for the rest of the

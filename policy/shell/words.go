@@ -35,8 +35,8 @@ func (w word) code() string {
 	return w.text
 }
 
-// words resolves the words of a command: quotes, escapes, braces and known
-// positional parameters.
+// words resolves the words of a command: quotes, escapes and known positional
+// parameters.
 func (f *finder) words(sc scope, in []*syntax.Word) []word {
 	out := make([]word, 0, len(in))
 	for _, w := range in {
@@ -61,22 +61,15 @@ func (f *finder) word(sc scope, in *syntax.Word) word {
 // fields appends the fields of w to out.
 func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	if len(w.Parts) == 1 {
-		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[{") {
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && (!strings.ContainsAny(lit.Value, "\\*?[{") || strings.Trim(lit.Value, "[") == "") {
 			return append(out, word{text: lit.Value})
 		}
 	}
-	list := []*syntax.Word{w}
-	if split := *w; syntax.SplitBraces(&split) { // on a copy, since the tree is walked again
-		var ok bool
-		if list, ok = expandBraces(&split); !ok {
-			text := sc.source(w)
-			return append(out, word{text: text, hole: true, many: true, script: unknownVar})
-		}
+	if sc.mayExpandBraces(w) {
+		return append(out, word{text: sc.source(w), hole: true, many: true, script: unknownVar})
 	}
 	b := builder{f: f, sc: sc, out: out}
-	for _, w := range list {
-		b.word(w)
-	}
+	b.word(w)
 	return b.out
 }
 
@@ -393,12 +386,8 @@ func globAt(s string) int {
 		switch s[i] {
 		case '\\':
 			i++
-		case '*', '?':
+		case '*', '?', '[':
 			return i
-		case '[':
-			if strings.IndexByte(s[i:], ']') > 0 {
-				return i
-			}
 		}
 	}
 	return -1
