@@ -74,8 +74,8 @@ type Hole struct {
 	Index  int    `json:"index"`            // in Argv
 	Prefix string `json:"prefix,omitempty"` // what it begins with
 	Many   bool   `json:"many,omitempty"`   // it can become any number of arguments, including none
-	// Glob is set if the hole is a file name pattern: the values are names of
-	// files.
+	// Glob is set if the hole is a file name pattern, or words in braces: the values
+	// are names of files, or these words.
 	Glob bool `json:"glob,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type word struct {
 	text   string // its value, or its source text if the value is not known
 	hole   bool   // the value is not known
 	many   bool   // for a hole: it can become any number of arguments
-	glob   bool   // for a hole: it is only a file name pattern
+	glob   bool   // for a hole: it is only a pattern for file names, or braces
 	prefix string // for a hole: what it begins with
 	bare   string // for a hole: its text without unknown parts
 	pos    int    // its index among the words of the command it was found in
@@ -66,7 +66,8 @@ func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 		}
 	}
 	if sc.mayExpandBraces(w) {
-		return append(out, word{text: sc.source(w), hole: true, many: true, script: unknownVar})
+		text := sc.source(w)
+		return append(out, word{text: text, hole: true, many: true, glob: !strings.ContainsAny(text, "$`<>"), script: unknownVar})
 	}
 	b := builder{f: f, sc: sc, out: out}
 	b.word(w)
