@@ -61,13 +61,15 @@ func (f *finder) word(sc scope, in *syntax.Word) word {
 // fields appends the fields of w to out.
 func (f *finder) fields(sc scope, w *syntax.Word, out []word) []word {
 	if len(w.Parts) == 1 {
-		if lit, ok := w.Parts[0].(*syntax.Lit); ok && (!strings.ContainsAny(lit.Value, "\\*?[{") || strings.Trim(lit.Value, "[") == "") {
+		lit, ok := w.Parts[0].(*syntax.Lit)
+		if ok && (!strings.ContainsAny(lit.Value, "\\*?[{") || strings.Trim(lit.Value, "[") == "") {
 			return append(out, word{text: lit.Value})
 		}
 	}
 	if sc.mayExpandBraces(w) {
 		text := sc.source(w)
-		return append(out, word{text: text, hole: true, many: true, glob: !strings.ContainsAny(text, "$`<>"), script: unknownVar})
+		return append(out, word{text: text, hole: true, many: true, glob: !strings.ContainsAny(text, "$`<>"),
+			script: unknownVar})
 	}
 	b := builder{f: f, sc: sc, out: out}
 	b.word(w)
