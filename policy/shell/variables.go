@@ -19,6 +19,8 @@ func (f *finder) variable(sc scope, name string, value word) {
 			f.opaque(sc, name+"="+value.text, "%s is expanded as a prompt, which can run commands", name)
 		}
 		f.expanded(sc.in(name+"="), value.text)
+	case slices.Contains(integerVars, name) && (value.hole || strings.Trim(value.text, "0123456789") != ""):
+		f.opaque(sc, name+"="+value.text, "bash evaluates what is assigned to %s, which can run commands", name)
 	case (name == "BASH_ENV" || name == "ENV") && value.proc != nil:
 		f.procScript(sc, value, name, syntax.LangBash, nil)
 	case holdsCode(name, value):
@@ -29,6 +31,10 @@ func (f *finder) variable(sc scope, name string, value word) {
 		f.blockAllow(sc, name+"="+value.text, "%s changes which code runs", name)
 	}
 }
+
+// integerVars are the variables that are integers in bash from the start.
+var integerVars = strings.Fields("RANDOM SRANDOM SECONDS EPOCHSECONDS HISTCMD LINENO OPTIND BASHPID BASH_SUBSHELL " +
+	"PPID UID EUID")
 
 // commandVar reports whether the variable's value is a command that programs start.
 func commandVar(name string) bool {
