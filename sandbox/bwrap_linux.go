@@ -80,8 +80,14 @@ func bwrapArgs(plan Plan, v view) []string {
 	if !restricted {
 		args = append(args, "--ro-bind", "/", "/")
 	}
+	args = append(args, "--dev", "/dev")
+	if pins := v.pins(plan.Profile.WritableRoots); len(pins) > 0 {
+		args = append(args, "--ro-bind", "/", "/dev/shm") // hidden by what is mounted next
+		for _, p := range pins {
+			args = append(args, "--ro-bind-try", p.path, "/dev/shm"+p.path)
+		}
+	}
 	args = append(args,
-		"--dev", "/dev",
 		"--perms", "1777", "--size", fmt.Sprint(sharedMemory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--proc", "/proc", "--remount-ro", "/proc",
 	)

@@ -145,7 +145,7 @@ func runInit() {
 	send(report{Notes: cfg.Notes})
 	releaseStdio()
 	if cfg.AllowRescan && cfg.Plan.confined() {
-		go newRescanner(cfg.resolved, cfg.Notes).serve(requests, send) // ends with the process
+		go newRescanner(cfg).serve(requests, send) // ends with the process
 	}
 	status := reap(pid)
 	if cfg.Plan.namespaces() {
@@ -307,7 +307,7 @@ func prepare(cfg *initConfig) error {
 	}
 	switch cfg.Plan.Level {
 	case Full:
-		cfg.Notes, err = setupMounts(cfg.resolved, cfg.prescanned)
+		cfg.pins, cfg.Notes, err = setupMounts(cfg.resolved, cfg.prescanned)
 	case Bwrap:
 		var notes []string
 		notes, err = verifyMounts(cfg.Overrides)

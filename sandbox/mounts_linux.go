@@ -18,25 +18,29 @@ const (
 
 // setupMounts makes the view of the file system for plan the root of this process,
 // which must have its own mount namespace. If prescanned is not nil, it delivers
-// the scan result of the shared roots. Notes say what could not be protected.
-func setupMounts(plan Plan, prescanned <-chan *scanResult) (notes []string, err error) {
+// the scan result of the shared roots. Pins is for [pinFolders]. Notes say what could
+// not be protected.
+func setupMounts(plan Plan, prescanned <-chan *scanResult) (pins int, notes []string, err error) {
 	// Nothing done here may propagate to the namespace this one was copied from.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return nil, step("private mounts", err)
+		return -1, nil, step("private mounts", err)
 	}
 	v, err := cloneLayout(plan, prescanned)
 	if err != nil {
-		return nil, err
+		return -1, nil, err
 	}
 	notes = v.notes
+	if pins, err = clonePinTree(); err != nil {
+		return -1, nil, step("copying the mounts", err)
+	}
 	devs, err := cloneDevices()
 	if err != nil {
-		return nil, step("device files", err)
+		return -1, nil, step("device files", err)
 	}
 	// The kernel allows mounting a /proc only while another one is visible.
 	proc, err := newMount("proc", nil, 0)
 	if err != nil {
-		return nil, step("mounting /proc", err)
+		return -1, nil, step("mounting /proc", err)
 	}
 	defer unix.Close(proc)
 	enter := enterReadOnlyRoot
@@ -44,13 +48,16 @@ func setupMounts(plan Plan, prescanned <-chan *scanResult) (notes []string, err 
 		enter = enterEmptyRoot
 	}
 	if err := enter(); err != nil {
-		return nil, step("read-only root", err)
+		return -1, nil, step("read-only root", err)
 	}
 	if err := attachProc(proc, plan); err != nil {
-		return nil, step("mounting /proc", err)
+		return -1, nil, step("mounting /proc", err)
+	}
+	if err := unix.MoveMount(pins, "", unix.AT_FDCWD, "/dev", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return -1, nil, step("copying the mounts", err)
 	}
 	if err := privateDev(devs); err != nil {
-		return nil, step("private /dev", err)
+		return -1, nil, step("private /dev", err)
 	}
 	for _, c := range v.overrides {
 		err := c.place()
@@ -60,10 +67,13 @@ func setupMounts(plan Plan, prescanned <-chan *scanResult) (notes []string, err 
 			continue
 		}
 		if err != nil {
-			return nil, step(c.Path, err)
+			return -1, nil, step(c.Path, err)
 		}
 	}
-	return notes, v.sealMasks(plan.Profile.Paths.Restricted)
+	if err := pinFolders(pins, v.pins(plan.Profile.WritableRoots)); err != nil {
+		return -1, nil, err
+	}
+	return pins, notes, v.sealMasks(plan.Profile.Paths.Restricted)
 }
 
 // sealMasks creates the symlinks in masks and then makes every mask read-only.

@@ -30,6 +30,7 @@ type initConfig struct {
 	prescanned <-chan *scanResult // nil without Prescan
 	resolved   Plan               // Plan with symlinks in its paths resolved
 	exe        int                // descriptor of the current executable
+	pins       int                // descriptor for pinFolders, at level full
 }
 
 // A report is sent back by the first process: one when the program runs or could

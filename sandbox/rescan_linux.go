@@ -59,18 +59,19 @@ func (c *Cmd) Rescan() error {
 type rescanner struct {
 	plan  Plan                // with symlinks in its paths resolved
 	notes []string            // see [Cmd.Notes]
+	pins  int                 // for pinFolders
 	watch func() *folderWatch // watches the folders from the first call on; nil: a rescan walks all of them
 }
 
-// newRescanner returns a rescanner for plan. The view must have been set up, with
-// notes.
-func newRescanner(plan Plan, notes []string) *rescanner {
+// newRescanner returns a rescanner for cfg. The view must have been set up.
+func newRescanner(cfg initConfig) *rescanner {
+	plan := cfg.resolved
 	debug.SetGCPercent(100) // initEnv turned it off for a process that only waits
 	if plan.Profile.TempDir != "" && plan.namespaces() {
 		// It is mounted, and its names are not protected.
 		plan.Profile.TempDir, plan.Profile.WritableRoots = "", without(plan.Profile.WritableRoots, slashTmp)
 	}
-	return &rescanner{plan, notes, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
+	return &rescanner{plan, cfg.Notes, cfg.pins, sync.OnceValue(func() *folderWatch { return watchFolders(plan) })}
 }
 
 // watchDelay is how long after the start a rescanner sets up its watch unasked.
@@ -122,6 +123,9 @@ func (r *rescanner) rescan() (notes []string, stale string, err error) {
 			closeTrees(missing.overrides[i+1:])
 			return nil, "", step(c.Path, err)
 		}
+	}
+	if err := pinFolders(r.pins, v.pins(r.plan.Profile.WritableRoots)); err != nil {
+		return nil, "", err
 	}
 	return v.notes, "", missing.sealMasks(false)
 }

@@ -168,9 +168,12 @@ func TestRescan(t *testing.T) {
 	no(unix.EROFS, "append", root+"/other/.mcp.json")
 	ok("write", root+"/src/deep/repo/file")
 
-	// A folder that is moved keeps what is held in it, and what is made in it
-	// is found where it is now.
-	ok("rename", root+"/src", root+"/moved")
+	// A folder with a protected name in it cannot be moved: another could take its
+	// place. What is made in a folder that is moved is found where it is now.
+	no(unix.EBUSY, "rename", root+"/src", root+"/moved")
+	no(unix.EBUSY, "rename", root+"/src/deep/repo", root+"/moved")
+	ok("rename", root+"/src/deep/file", root+"/src/deep/repo/moved")
+	require.NoError(t, os.Rename(root+"/src", root+"/moved"))
 	no(unix.EROFS, "append", root+"/moved/deep/repo/.git/config")
 	ok("mkdir", root+"/moved/deep/.vscode")
 	ok("write", root+"/moved/deep/.vscode/tasks.json")
