@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"policy/shell":  {"internal/lazyregexp", "mvdan.cc/sh/v3"},
 	"policy/rules":  {"policy/shell", "internal/hostname", "internal/lazyregexp", "go.starlark.net"},
 	"policy":        {"internal/bytestring", "policy/rules", "policy/shell", "internal/hostname", "go.starlark.net"},
-	"internal/gate": {"policy", "golang.org/x/sync"},
+	"internal/gate": {"policy"},
 
 	"sandbox": {"internal/bytestring", "policy", "golang.org/x/sys", "golang.org/x/net"},
 

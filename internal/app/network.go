@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os/exec"
 	"slices"
@@ -77,13 +78,18 @@ const maxHosts = 100
 func (w *EgressSession) ask(ctx context.Context, t policy.HostTarget, d policy.HostDecision) (string, error) {
 	var p *activeCall // the newest that is not read-only
 	var refused error
+	running := 0
 	w.mu.Lock()
 	for _, c := range w.calls {
 		if !c.call.Action.ReadOnly {
 			p, refused = c, c.no[t]
+			running++
 		}
 	}
 	w.mu.Unlock()
+	if running > 1 {
+		d.Reason += fmt.Sprintf(" (it may be any of %d commands that run now)", running)
+	}
 	if p == nil || w.gate == nil {
 		return "", errors.New("no call in progress through which the user could be asked")
 	}

@@ -272,6 +272,24 @@ func TestTenSessionsEndWithTheGate(t *testing.T) {
 	t.Logf("all gone after %v", time.Since(killed))
 }
 
+// TestCallsRunSideBySide has a command wait for another one, and a call that reads answered
+// meanwhile.
+func TestCallsRunSideBySide(t *testing.T) {
+	needSandbox(t)
+	c := startClient(t).open()
+	c.fifo("pipe")
+	require.NoError(t, os.WriteFile(filepath.Join(c.ws, "file"), []byte("text\n"), 0o644))
+	waits := c.start("shell", `{"command":["cat","pipe"]}`)
+	require.Contains(t, c.call("read_file", `{"file_path":"`+c.ws+`/file"}`).text(), "text")
+	c.start("shell", `{"command":["bash","-c","echo through > pipe"]}`)
+	answers := map[string]string{}
+	for range 2 {
+		m := c.receive()
+		answers[string(m.ID)] = m.text()
+	}
+	require.Contains(t, answers[strconv.Itoa(waits)], "through")
+}
+
 func TestTheEndOfStdinEndsTheServer(t *testing.T) {
 	c := startClient(t).open()
 	require.NoError(t, c.in.Close())

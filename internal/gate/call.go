@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"toolgate/policy"
 )
@@ -152,17 +149,11 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	return g.after(ctx, c, out)
 }
 
-// after passes the outcome through the hook that may change it. The hook runs
-// in the call's turn, because it may change files.
+// after passes the outcome through the hook that may change it.
 func (g *Gate) after(ctx context.Context, c Call, out Outcome) (Outcome, error) {
 	if g.After == nil {
 		return out, nil
 	}
-	done, err := g.turn(ctx, c)
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer done()
 	if err := g.After(ctx, c, &out); err != nil {
 		return Outcome{}, err
 	}
@@ -265,8 +256,7 @@ func (g *Gate) look(ctx context.Context, c Call, f policy.Profile, q *Question) 
 	return s, err
 }
 
-// run runs the call in its turn: calls that only read run in parallel, others
-// one at a time. If what was seen when a person was asked is another now, it does
+// run runs the call. If what was seen when a person was asked is another now, it does
 // not run; the error is a [changedError].
 func (g *Gate) run(
 	ctx context.Context, c Call, f policy.Profile, seen *policy.Snapshot, ev *Event,
@@ -278,11 +268,6 @@ func (g *Gate) run(
 	if run == nil {
 		return Outcome{}, &RefusedError{Reason: "nothing is there to run it"}
 	}
-	done, err := g.turn(ctx, c)
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer done()
 	if seen != nil {
 		now, err := g.look(ctx, c, f, nil)
 		if err != nil {
@@ -329,33 +314,4 @@ func (g *Gate) widen(ctx context.Context, c Call, d policy.Decision, out Outcome
 		return out, nil // the result of the sandboxed run is still useful
 	}
 	return wider, err
-}
-
-// turnLock is a fair read/write lock whose wait can be cancelled: calls that
-// only read share it, any other call holds it alone.
-type turnLock struct {
-	once sync.Once
-	sem  *semaphore.Weighted
-}
-
-const maxParallel = 1 << 10 // calls at once
-
-// turn waits until the call may use the workspace, and returns the function
-// that ends its turn. A call of a downstream server, or with an answer in the
-// gate, needs no turn: it does not work on the workspace, and it may wait for a person. A call that continues a
-// session needs none either: its command runs anyway, and waiting for it must
-// not block other calls.
-func (g *Gate) turn(ctx context.Context, c Call) (done func(), err error) {
-	if c.Action.Server != "" || c.Action.Session != "" || c.Run != nil {
-		return func() {}, nil
-	}
-	g.turns.once.Do(func() { g.turns.sem = semaphore.NewWeighted(maxParallel) })
-	n := int64(maxParallel)
-	if c.Action.ReadOnly {
-		n = 1
-	}
-	if err := g.turns.sem.Acquire(ctx, n); err != nil {
-		return nil, err
-	}
-	return func() { g.turns.sem.Release(n) }, nil
 }

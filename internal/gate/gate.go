@@ -51,5 +51,4 @@ type Gate struct {
 
 	granted sessionKeys // valid for the caller's session
 	refused sessionKeys // of wider runs
-	turns   turnLock
 }
