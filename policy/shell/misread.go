@@ -28,6 +28,16 @@ func asShellsRead(src string, lang syntax.LangVariant) string {
 
 var continuedComment = lazyregexp.New(`(?m)((?:^|[\s;&|()<>` + "`" + `])#.*?)\\+\n`)
 
+// misreadText asks about what the parser takes for something else, wherever it stands.
+func (f *finder) misreadText(sc scope, src string) {
+	if trimmed := strings.TrimRight(src, "\\"); (len(src)-len(trimmed))%2 == 1 {
+		f.opaque(sc, src, "shells differ in what a backslash at the end of a script is")
+	}
+	if fault := elementRedirect.FindString(src); fault != "" {
+		f.opaque(sc, fault, "the parser does not know redirections by an array element")
+	}
+}
+
 // elementRedirect is {NAME[INDEX]}>file, which the parser takes for a word.
 var elementRedirect = lazyregexp.New(`\{\w+\[[^{}]*(?:\{[^{}]*\}[^{}]*)*\]\}[<>&]`)
 
@@ -49,4 +59,33 @@ func (f *finder) misreadCoproc(sc scope, c *syntax.CoprocClause) {
 		return
 	}
 	f.source(sc.reinterpreted("coproc"), text, syntax.LangBash, sc.args)
+}
+
+// duplicate asks about the operand of >& and <& unless shells agree on what it is: bash
+// expands a quoted one again, and ends one at "-".
+func (f *finder) duplicate(sc scope, r *syntax.Redirect) {
+	if text := sc.source(r.Word); strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") != "" && !plainPath.MatchString(text) {
+		f.opaque(sc, text, "bash reads what follows %s in another way", r.Op)
+	}
+}
+
+var plainPath = lazyregexp.New(`^[\w./][\w./-]*$`)
+
+// operators asks about arithmetic in the arguments of a builtin: bash splits the command at
+// an operator that is not quoted.
+func (f *finder) operators(sc scope, args syntax.Node) {
+	for n := range syntax.Preorder(args) {
+		if op, ok := n.(*syntax.BinaryArithm); ok && strings.ContainsAny(op.Op.String(), "|&<>") {
+			f.opaque(sc, sc.source(args), "an operator that is not quoted ends the command in bash")
+		}
+	}
+}
+
+func hasExtGlob(w *syntax.Word) bool {
+	for n := range syntax.Preorder(w) {
+		if _, ok := n.(*syntax.ExtGlob); ok {
+			return true
+		}
+	}
+	return false
 }

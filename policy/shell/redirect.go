@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
-
-	"toolgate/internal/lazyregexp"
 )
 
 // An input is the standard input of a command.
@@ -62,16 +60,6 @@ func (f *finder) redirect(sc *scope, r *syntax.Redirect) {
 		sc.stdin = in
 	}
 }
-
-// duplicate asks about the operand of >& and <& unless shells agree on what it is: bash
-// expands a quoted one again, and ends one at "-".
-func (f *finder) duplicate(sc scope, r *syntax.Redirect) {
-	if text := sc.source(r.Word); strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") != "" && !plainPath.MatchString(text) {
-		f.opaque(sc, text, "bash reads what follows %s in another way", r.Op)
-	}
-}
-
-var plainPath = lazyregexp.New(`^[\w./][\w./-]*$`)
 
 // writesText remembers the text that a statement such as cat > file <<EOF writes.
 func (f *finder) writesText(sc scope, s *syntax.Stmt) {

@@ -58,12 +58,7 @@ func (f *finder) source(sc scope, src string, lang syntax.LangVariant, args []wo
 	if other := asShellsRead(src, lang); other != src {
 		f.source(sc.reinterpreted(""), other, lang, args)
 	}
-	if trimmed := strings.TrimRight(src, "\\"); (len(src)-len(trimmed))%2 == 1 {
-		f.opaque(sc, src, "shells differ in what a backslash at the end of a script is")
-	}
-	if fault := elementRedirect.FindString(src); fault != "" {
-		f.opaque(sc, fault, "the parser does not know redirections by an array element")
-	}
+	f.misreadText(sc, src)
 	stmts, err := f.parse(src, lang)
 	if err == nil && lang == syntax.LangPOSIX && readDifferently(src) {
 		// sh is a plain POSIX shell on some systems and bash on others: parse
@@ -192,16 +187,6 @@ func (f *finder) stmt(sc scope, s *syntax.Stmt) {
 	}
 }
 
-// operators asks about arithmetic in the arguments of a builtin: bash splits the command at
-// an operator that is not quoted.
-func (f *finder) operators(sc scope, args syntax.Node) {
-	for n := range syntax.Preorder(args) {
-		if op, ok := n.(*syntax.BinaryArithm); ok && strings.ContainsAny(op.Op.String(), "|&<>") {
-			f.opaque(sc, sc.source(args), "an operator that is not quoted ends the command in bash")
-		}
-	}
-}
-
 // compound analyzes a command that is made of others.
 func (f *finder) compound(sc scope, cmd syntax.Command) {
 	switch c := cmd.(type) {
@@ -307,15 +292,6 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 	if !keep {
 		sc.assigns = append(sc.assigns, name+"="+value.text)
 	}
-}
-
-func hasExtGlob(w *syntax.Word) bool {
-	for n := range syntax.Preorder(w) {
-		if _, ok := n.(*syntax.ExtGlob); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // aliasTables are the arrays that hold aliases or functions: their values are commands.
