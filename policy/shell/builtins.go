@@ -60,7 +60,7 @@ func (f *finder) alias(sc scope, words []word) {
 		if !ok {
 			continue
 		}
-		f.aliases[name] = value
+		f.alsoCalled(name, value)
 		if strings.Contains(value, "<<") {
 			f.opaque(sc, w.text, "a here-document in an alias is read from what follows the alias")
 		}
@@ -97,7 +97,7 @@ func (f *finder) builtinOption(sc scope, name string, words []word) {
 	if w, ok := o.get("p"); ok && name == "hash" {
 		f.opaque(sc, texts(words), "hash makes a name stand for %s", w.text)
 		for _, n := range o.rest {
-			f.aliases[n.text] = w.text
+			f.alsoCalled(n.text, w.text)
 		}
 	}
 }

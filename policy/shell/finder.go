@@ -34,7 +34,7 @@ type finder struct {
 	unsure    map[string]bool     // variables that were also assigned unknown values
 	funcs     map[string]*function
 	funcNames []string // in the order of definition
-	aliases   map[string]string
+	aliases   map[string][]string
 	files     map[string]word // text of files that the call writes
 	input     input           // standard input set by exec < file
 }
@@ -46,7 +46,7 @@ func newFinder() *finder {
 		vars:    make(map[string][]string),
 		unsure:  make(map[string]bool),
 		funcs:   make(map[string]*function),
-		aliases: make(map[string]string),
+		aliases: make(map[string][]string),
 		files:   make(map[string]word),
 	}
 }
@@ -318,21 +318,31 @@ func (f *finder) callFunction(sc scope, words []word) bool {
 	return true
 }
 
-// callAlias analyzes the text of a called alias that the script defines. The name
+// alsoCalled adds a text that an alias may stand for.
+func (f *finder) alsoCalled(name, text string) {
+	if !slices.Contains(f.aliases[name], text) {
+		f.aliases[name] = append(f.aliases[name], text)
+	}
+}
+
+// callAlias analyzes the texts of a called alias that the script defines. The name
 // itself is listed too, since not every shell expands aliases.
 func (f *finder) callAlias(sc scope, words []word) {
-	text, ok := f.aliases[words[0].text]
-	if !ok || words[0].hole || !f.firstTime("alias", texts(words), sc) {
+	values := f.aliases[words[0].text]
+	if len(values) == 0 || words[0].hole || !f.firstTime("alias", texts(words), sc) {
 		return
 	}
+	args := ""
 	for _, w := range words[1:] {
 		if w.hole {
-			text += " " + w.script
+			args += " " + w.script
 		} else {
-			text += " '" + strings.ReplaceAll(w.text, "'", `'\''`) + "'"
+			args += " '" + strings.ReplaceAll(w.text, "'", `'\''`) + "'"
 		}
 	}
-	f.script(sc.reinterpreted("alias "+words[0].text), word{text: text}, syntax.LangBash, nil)
+	for _, v := range values {
+		f.script(sc.reinterpreted("alias "+words[0].text), word{text: v + args}, syntax.LangBash, nil)
+	}
 }
 
 // firstTime reports whether text is analyzed for the first time in an equal scope.

@@ -75,6 +75,7 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 				return o
 			}
 		}
+		long := strings.TrimLeft(w.text, "-")
 		switch {
 		case w.text == "--" || w.text == "-":
 			o.rest = o.rest[1:]
@@ -82,9 +83,9 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 		case w.text == "--version" || w.text == "--help":
 			o.infoOnly = true
 			return o
-		case strings.HasPrefix(w.text, "--"):
+		case strings.HasPrefix(w.text, "--"), slices.Contains(bashOptions, long):
 			o.rest = o.rest[1:]
-			if w.text == "--rcfile" || w.text == "--init-file" {
+			if long == "rcfile" || long == "init-file" {
 				o.plain = false
 				if len(o.rest) > 0 {
 					f.procScript(sc, o.rest[0], name+" "+w.text, lang, words[:1])
@@ -99,6 +100,10 @@ func (f *finder) shellOptions(sc scope, name string, lang syntax.LangVariant, wo
 	}
 	return o
 }
+
+// bashOptions are the long options that bash also takes with one dash.
+var bashOptions = strings.Fields("debug debugger dump-po-strings dump-strings init-file login noediting noprofile " +
+	"norc posix pretty-print rcfile restricted verbose")
 
 // procScript analyzes a script that is a process substitution, if w is one.
 func (f *finder) procScript(sc scope, w word, name string, lang syntax.LangVariant, args []word) {

@@ -265,7 +265,7 @@ func (f *finder) assign(sc *scope, a *syntax.Assign, keep bool) {
 		value = f.word(*sc, a.Value)
 		f.script(sc.in(name), value, syntax.LangBash, nil)
 		if w, ok := a.Index.(*syntax.Word); ok {
-			f.aliases[f.word(*sc, w).text] = value.text
+			f.alsoCalled(f.word(*sc, w).text, value.text)
 		}
 	case a.Array == nil:
 		value = f.word(*sc, a.Value)

@@ -19,7 +19,7 @@ type word struct {
 	pos    int    // its index among the words of the command it was found in
 
 	guesses []string          // for a hole: possible values
-	proc    *syntax.ProcSubst // the process substitution that the word consists of
+	proc    *syntax.ProcSubst // the process substitution in it
 	from    []string          // the programs whose output is part of it
 	script  string            // for a hole: its text as code, with unknown parts as variables
 }
@@ -99,12 +99,10 @@ type builder struct {
 }
 
 func (b *builder) word(w *syntax.Word) {
-	if len(w.Parts) == 1 {
-		if p, ok := w.Parts[0].(*syntax.ProcSubst); ok {
+	for i, p := range w.Parts {
+		if p, ok := p.(*syntax.ProcSubst); ok {
 			b.cur.proc = p
 		}
-	}
-	for i, p := range w.Parts {
 		if i > 0 && joinsName(w.Parts[i-1], p) {
 			b.addHole("", true)
 		}
