@@ -41,9 +41,9 @@ var mayImport = map[string][]string{
 
 	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
-		"internal/lazyregexp", "internal/limits", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
+		"internal/filelock", "internal/lazyregexp", "internal/limits", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",
-		"github.com/rogpeppe/go-internal/diff", "github.com/rogpeppe/go-internal/lockedfile",
+		"github.com/rogpeppe/go-internal/diff",
 	},
 
 	"internal/oauth":           {"internal/atomicfile", "internal/filelock", "internal/fileowner", "internal/printable", goSDK},

@@ -59,9 +59,13 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 		}
 		settings.Private = own
 		settings.Tools.Patch.StateDir = filepath.Join(own, a.session)
+		settings.Tools.Patch.LockFile = filepath.Join(own, patchLock)
 	}
 	if f.Mode == policy.DangerFullAccess {
 		settings.Tools.Patch.Roots = []string{string(filepath.Separator)} // approved: links may lead anywhere
+		if dir, err := a.privateDir(); err == nil {
+			settings.Tools.Patch.LockFile = filepath.Join(dir, patchLock)
+		}
 	}
 	for _, what := range plan.Unenforced {
 		a.Log.Info("not enforced", "profile", f.String(), "level", plan.Level.String(), "what", what)
@@ -199,26 +203,37 @@ func (a *App) private(f policy.Profile, plan sandbox.Plan) string {
 	if f.Mode != policy.WorkspaceWrite || plan.ABI == 0 {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(a.Policy.Workspace))
-	dir := filepath.Join(a.WorkDir, hex.EncodeToString(sum[:8]))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := a.privateDir()
+	if err != nil {
 		a.Log.Warn("patches are not journaled", "err", err)
 		return ""
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || slices.ContainsFunc(f.WritableRoots, func(root string) bool { return policy.Below(real, root) }) {
+	if slices.ContainsFunc(f.WritableRoots, func(root string) bool { return policy.Below(dir, root) }) {
 		return "" // commands could write it
 	}
-	return real
+	return dir
+}
+
+// patchLock is the lock file in the private folder of a workspace: while a worker changes
+// files by a patch, the others wait.
+const patchLock = "lock"
+
+// privateDir returns the folder for the workers of this workspace and makes it if it does not exist.
+func (a *App) privateDir() (string, error) {
+	sum := sha256.Sum256([]byte(a.Policy.Workspace))
+	dir := filepath.Join(a.WorkDir, hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
 }
 
 // keepSessions is how long the files that a session's patches replaced are kept.
 const keepSessions = 7 * 24 * time.Hour
 
 // recoverPatches completes or reverts the patches that workers of this workspace left
-// unfinished, and removes what old sessions kept for undo_patch. A session's folder is
-// locked while a patch is applied.
-func recoverPatches(settings workerSettings, log *slog.Logger) {
+// unfinished, and removes what old sessions kept for undo_patch.
+func recoverPatches(ctx context.Context, settings workerSettings, log *slog.Logger) {
 	if settings.Private == "" {
 		return
 	}
@@ -228,8 +243,11 @@ func recoverPatches(settings workerSettings, log *slog.Logger) {
 		return
 	}
 	for _, s := range sessions {
+		if !s.IsDir() {
+			continue // the lock
+		}
 		dir := filepath.Join(settings.Private, s.Name())
-		notes, err := applypatch.Recover(dir)
+		notes, err := applypatch.Recover(ctx, applypatch.Options{StateDir: dir, LockFile: settings.Tools.Patch.LockFile})
 		for _, n := range notes {
 			log.Warn("unfinished patch", "note", n)
 		}
@@ -269,7 +287,7 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 			start = proxied(start, plan.Profile.Hosts, log)
 		}
 	}
-	recoverPatches(settings, log)
+	recoverPatches(ctx, settings, log)
 	offered := Catalog(settings.Tools, start)
 	if settings.Within != nil {
 		for i, t := range offered {

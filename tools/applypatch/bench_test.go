@@ -118,7 +118,7 @@ func benchPair(b *testing.B, state, there, back string) {
 	}
 }
 
-func marshal(b *testing.B, patch string) json.RawMessage {
+func marshal(b testing.TB, patch string) json.RawMessage {
 	raw, err := json.Marshal(patchArgs{patch})
 	require.NoError(b, err)
 	return raw

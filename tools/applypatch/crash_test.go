@@ -222,7 +222,7 @@ func TestKilledAtEveryChange(t *testing.T) {
 					from, to = after, before
 				}
 				alive := runChild(t, task, dir, state, n)
-				notes, err := applypatch.Recover(state)
+				notes, err := applypatch.Recover(t.Context(), applypatch.Options{StateDir: state})
 				require.NoError(t, err)
 				require.Empty(t, notes)
 				got := wholeTree(t, dir)

@@ -1,13 +1,17 @@
 package applypatch
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"syscall"
+
+	"toolgate/internal/filelock"
 )
 
 // A disk makes all changes to the file system, so that a test can make any of them
@@ -83,6 +87,40 @@ func (d *disk) symlink(target, path string) error {
 
 func (d *disk) mkdir(path string, mode fs.FileMode) error {
 	return d.try("mkdir", path, func() error { return os.Mkdir(path, mode) })
+}
+
+// mkdirAll makes dir, which only this user may read, and the folders above it unless they exist.
+func (d *disk) mkdirAll(dir string) error {
+	if isDir(dir) {
+		return nil
+	}
+	return d.try("mkdir", dir, func() error { return os.MkdirAll(dir, 0o700) })
+}
+
+// lock waits for the lock on the file at path, which is created if it does not exist,
+// and holds it until unlock is called. An empty path is no lock.
+func (d *disk) lock(ctx context.Context, path string) (unlock func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	var f *os.File
+	err = d.mkdirAll(filepath.Dir(path))
+	if err == nil {
+		err = d.try("open", path, func() error {
+			f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+			return err
+		})
+	}
+	if err == nil {
+		err = filelock.Lock(ctx, f, 0)
+	}
+	switch {
+	case err == nil:
+		return func() { f.Close() }, nil
+	case f != nil:
+		f.Close()
+	}
+	return nil, recordError(filepath.Dir(path), err)
 }
 
 func (d *disk) remove(path string) error {

@@ -1,6 +1,10 @@
 package applypatch
 
-import "toolgate/tools"
+import (
+	"context"
+
+	"toolgate/tools"
+)
 
 // Tool is apply_patch without a state folder.
 var Tool = New(Options{})[0]
@@ -13,7 +17,7 @@ func NewFaulty(o Options, fault func(op, path string) error) []tools.Tool {
 
 // RecoverFaulty is Recover with faults.
 func RecoverFaulty(stateDir string, fault func(op, path string) error) ([]string, error) {
-	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{fault: fault}).acquire()
+	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{fault: fault}).acquire(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rogpeppe/go-internal/lockedfile"
-
 	"toolgate/tools"
 )
 
@@ -20,8 +18,7 @@ type folder interface {
 	write(name string, data []byte) error
 	rename(from, to string) error
 	remove(name string) error
-	// lock excludes other processes until unlock is called.
-	lock() (unlock func(), err error)
+	open() error // makes the folder if it does not exist
 }
 
 // A diskFolder is a folder on disk. Completed changes survive a crash.
@@ -37,23 +34,17 @@ const (
 
 func (f *diskFolder) path(name string) string { return filepath.Join(f.dir, name) }
 
-func (f *diskFolder) lock() (unlock func(), err error) {
-	var file *lockedfile.File
-	err = f.disk.try("mkdir", f.dir, func() error { return os.MkdirAll(f.dir, 0o700) })
-	if err == nil {
-		err = f.disk.try("open", f.path(lockName), func() error {
-			file, err = lockedfile.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
-			return err
-		})
-	}
-	return func() { file.Close() }, f.wrap(err)
-}
+func (f *diskFolder) open() error { return f.wrap(f.disk.mkdirAll(f.dir)) }
 
 func (f *diskFolder) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the record of changes in %s cannot be written: %w", f.dir, tools.Reason(err))
+	return recordError(f.dir, err)
+}
+
+func recordError(dir string, err error) error {
+	return fmt.Errorf("the record of changes in %s cannot be written: %w", dir, tools.Reason(err))
 }
 
 func (f *diskFolder) sizes() (map[string]int64, error) {
@@ -116,7 +107,7 @@ func (f *diskFolder) remove(name string) error { return f.wrap(f.disk.remove(f.p
 // A memoryFolder is a folder in memory.
 type memoryFolder map[string][]byte
 
-func (f memoryFolder) lock() (func(), error) { return func() {}, nil }
+func (f memoryFolder) open() error { return nil }
 
 func (f memoryFolder) sizes() (map[string]int64, error) {
 	sizes := map[string]int64{}

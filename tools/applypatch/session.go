@@ -5,37 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // A session applies plans one at a time and records them.
 type session struct {
-	roots []string
-	disk  *disk
-	store *store
+	roots    []string
+	disk     *disk
+	store    *store
+	lockFile string // "" for none
 
-	mu sync.Mutex // guards the store and the files that a patch reads and changes
+	// turn has one element while a call uses the store or changes files: it excludes
+	// other calls of this process, the lock file those of others.
+	turn chan struct{}
 }
 
 func newSession(o Options, d *disk) *session {
-	return &session{roots: o.Roots, disk: d, store: newStore(o.StateDir, d)}
+	if o.LockFile == "" && o.StateDir != "" {
+		o.LockFile = filepath.Join(o.StateDir, lockName)
+	}
+	return &session{
+		roots: o.Roots, disk: d, store: newStore(o.StateDir, d), lockFile: o.LockFile, turn: make(chan struct{}, 1),
+	}
 }
 
-// acquire locks the store and recovers from crashes of other processes. The notes
+// acquire waits until no other call uses the store or changes files, in this process or
+// in one with the same lock file, and recovers from crashes of other processes. The notes
 // report what could not be rolled back. The caller calls leave when done.
-func (s *session) acquire() (leave func(), notes []string, err error) {
-	s.mu.Lock()
-	unlock, err := s.store.lock()
+func (s *session) acquire(ctx context.Context) (leave func(), notes []string, err error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	unlock, err := s.disk.lock(ctx, s.lockFile)
 	if err != nil {
-		s.mu.Unlock()
+		<-s.turn
 		return nil, nil, err
 	}
 	leave = func() {
 		unlock()
-		s.mu.Unlock()
+		<-s.turn
 	}
-	if notes, err = s.recover(); err != nil {
+	if err = s.store.open(); err == nil {
+		notes, err = s.recover()
+	}
+	if err != nil {
 		leave()
 		return nil, nil, err
 	}

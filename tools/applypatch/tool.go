@@ -50,6 +50,11 @@ type Options struct {
 	// in memory; a patch is then still atomic, but not across a crash.
 	StateDir string
 
+	// LockFile is a file that the sessions of one workspace share: while one of them changes
+	// files, the others wait. It is created if it does not exist. The default is a file in
+	// StateDir. Without both, a session only excludes its own calls.
+	LockFile string
+
 	// Roots are the folders, in addition to the workspace, that symbolic links
 	// in a path may point into. "/" allows all, for a worker that runs outside
 	// the sandbox with the user's approval. A link to anywhere else is a denial.
@@ -85,13 +90,13 @@ func (s *session) tools() []tools.Tool {
 }
 
 // Recover completes or rolls back the patches that a crashed process left
-// unfinished in stateDir. The tools do the same before each call; Recover is
+// unfinished in o.StateDir. The tools do the same before each call; Recover is
 // for a worker that starts. The notes report what could not be rolled back.
-func Recover(stateDir string) (notes []string, err error) {
-	if stateDir == "" {
+func Recover(ctx context.Context, o Options) (notes []string, err error) {
+	if o.StateDir == "" {
 		return nil, nil
 	}
-	leave, notes, err := newSession(Options{StateDir: stateDir}, &disk{}).acquire()
+	leave, notes, err := newSession(o, &disk{}).acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +119,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	leave, notes, err := s.acquire()
+	leave, notes, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

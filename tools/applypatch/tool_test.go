@@ -1,15 +1,19 @@
 package applypatch_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"toolgate/policy"
@@ -380,32 +384,70 @@ func withoutStaged(files map[string]string) map[string]string {
 	return files
 }
 
-// Patches of one file wait for each other, in one process and in several tools
-// that share a state folder.
+// Patches of one file wait for each other: those of one session, those of sessions that
+// share a state folder, and those of sessions that share a lock file. The file is rewritten
+// in place, because it has two names: what two patches write at once would mix.
+// APPLY_PATCH_ROUNDS is how often each writer adds and removes a line.
 func TestSameFileIsSerialised(t *testing.T) {
-	t.Chdir(t.TempDir())
-	state := filepath.Join(t.TempDir(), "state")
-	const each, writers = 20, 4
+	dir := t.TempDir()
+	t.Chdir(dir)
+	rounds := rounds(t, 20)
+	private := t.TempDir()
+	state := applypatch.Options{StateDir: filepath.Join(private, "state"), LockFile: filepath.Join(private, "lock")}
+	another := state
+	another.StateDir = filepath.Join(private, "another")
+	shared := applypatch.New(state)
+	sessions := [][]tools.Tool{shared, shared, applypatch.New(state), applypatch.New(another)}
+	sessions = append(sessions, applypatch.New(applypatch.Options{LockFile: state.LockFile}))
 	write(t, "a.txt", "begin\n")
+	require.NoError(t, os.Link("a.txt", "b.txt"))
+	before := wholeTree(t, dir)
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failed []string
-	for w := range writers {
-		tool := applypatch.New(applypatch.Options{StateDir: state})[0]
-		wg.Go(func() { // ends when its patches are applied
-			for i := range each {
-				args, _ := json.Marshal(patchArgs{fmt.Sprintf("*** Begin Patch\n*** Update File: a.txt\n@@\n begin\n+%d.%d\n*** End Patch\n", w, i)})
-				if res := tool.Run(t.Context(), args); res.IsError {
-					mu.Lock()
-					failed = append(failed, fmt.Sprint(res.Content[0]))
-					mu.Unlock()
+	for w, session := range sessions {
+		wg.Go(func() { // ends after its patches
+			for i := range rounds {
+				line := fmt.Sprintf("%d.%d", w, i)
+				for _, lines := range []string{" begin\n+" + line, "-" + line} {
+					text, isError := call(t, session[0], patchArgs{"*** Begin Patch\n*** Update File: a.txt\n@@\n" + lines + "\n*** End Patch\n"})
+					assert.False(t, isError, text)
 				}
+				text, isError := call(t, session[2], nil)
+				assert.False(t, isError, text)
 			}
 		})
 	}
 	wg.Wait()
-	require.Empty(t, failed)
-	require.Equal(t, 1+each*writers, strings.Count(read(t, "a.txt"), "\n"), "a patch was lost")
+	require.Equal(t, before, wholeTree(t, dir))
+}
+
+// rounds returns the number of rounds of a test, unless the environment asks for another.
+func rounds(t testing.TB, usual int) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("APPLY_PATCH_ROUNDS"), strconv.Itoa(usual)))
+	require.NoError(t, err)
+	return n
+}
+
+// A call that waits for another one ends when it is cancelled, and changes nothing.
+func TestCancelledWhileItWaits(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "a.txt", "one\n")
+	state := filepath.Join(t.TempDir(), "state")
+	ctx, cancel := context.WithCancel(t.Context())
+	var same, other []tools.Tool
+	same = applypatch.NewFaulty(applypatch.Options{StateDir: state}, func(op, path string) error {
+		if op == "rename" && ctx.Err() == nil {
+			cancel()
+			for _, waits := range []tools.Tool{same[0], other[0]} {
+				res := waits.Run(ctx, marshal(t, updatePatch("a.txt", "one", "three").Input))
+				assert.True(t, res.IsError)
+			}
+		}
+		return nil
+	})
+	other = applypatch.New(applypatch.Options{StateDir: state})
+	must(t, same[0], updatePatch("a.txt", "one", "two"))
+	require.Error(t, ctx.Err(), "nothing waited")
+	require.Equal(t, "two\n", read(t, "a.txt"))
 }
 
 // A read-only file stays as it is, though its folder would let it be replaced.
@@ -470,7 +512,7 @@ func TestRecoveryThatFails(t *testing.T) {
 		if read(t, filepath.Join(dir, "plain.txt")) != "one\ntwo\nthree\n" {
 			break
 		}
-		_, err := applypatch.Recover(state)
+		_, err := applypatch.Recover(t.Context(), applypatch.Options{StateDir: state})
 		require.NoError(t, err)
 	}
 	t.Chdir(dir)
@@ -485,7 +527,7 @@ func TestRecoveryThatFails(t *testing.T) {
 	text := must(t, tool, updatePatch("unrelated.txt", "one", "two"))
 	require.Contains(t, text, "Success. Updated the following files:\nM unrelated.txt\nnote: an earlier patch (A new/deep/added.txt, M plain.txt")
 	require.Contains(t, text, "out of luck")
-	notes, err := applypatch.Recover(state)
+	notes, err := applypatch.Recover(t.Context(), applypatch.Options{StateDir: state})
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Equal(t, "one\ntwo\nthree\n", read(t, "plain.txt"))

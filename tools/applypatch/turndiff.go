@@ -32,8 +32,8 @@ func describeDiff(diffInput) (policy.Action, error) { return policy.Action{}, ni
 // maxDiff is the maximum size of a diff in a result, in bytes.
 const maxDiff = 36 << 10
 
-func (s *session) diff(_ context.Context, in diffInput) (*mcp.CallToolResult, error) {
-	leave, notes, err := s.acquire()
+func (s *session) diff(ctx context.Context, in diffInput) (*mcp.CallToolResult, error) {
+	leave, notes, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func describeUndo(in undoInput) (policy.Action, error) {
 }
 
 func (s *session) undo(ctx context.Context, in undoInput) (*mcp.CallToolResult, error) {
-	leave, notes, err := s.acquire()
+	leave, notes, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
