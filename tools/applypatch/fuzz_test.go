@@ -3,8 +3,10 @@ package applypatch_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +70,59 @@ func FuzzPathsAreNamed(f *testing.F) {
 			above := strings.TrimSpace(strings.Join(lines[:op.Line-1], "\n"))
 			above = above[strings.LastIndex(above, "\n")+1:]
 			require.Regexp(t, `(?i)^\s*\*\*\* (Begin Patch|Environment ID:|Delete File:)`, above, "%q is padded", line)
+		}
+	})
+}
+
+// A patch of lines that look like headers: all that name victim.txt are padded or signed and
+// below a hunk's first line, so none may touch it. Each pair of bytes chooses a line.
+func FuzzPaddedHeaders(f *testing.F) {
+	padding := []string{"", " ", "  ", "\t", " \t", "\u00a0", "\v", "\r", "\ufeff", "+", "-", "- ", "+\t", " +", " -"}
+	harmless := []string{
+		"*** Update File: a.txt", "*** Add File: b.txt", "*** Move to: b.txt", "*** End Patch", "*** End of File", "@@",
+		"@@ text", "@@ -1,2 +1,2 @@", "--- a/a.txt", "+++ b/a.txt", "diff --git a/a.txt b/a.txt", "", "text", "-old", "+new", " same",
+		"\\ No newline at end of file", "```", "EOF", "-- ",
+	}
+	naming := []string{
+		"*** Update File: victim.txt", "*** Add File: victim.txt", "*** Delete File: victim.txt",
+		"*** delete file: victim.txt ***", "*** Move to: victim.txt", "*** Create File: victim.txt", "--- a/victim.txt", "+++ b/victim.txt", "--- victim.txt",
+		"+++ victim.txt", "diff --git a/victim.txt b/victim.txt", "rename from victim.txt", "rename to victim.txt",
+		"deleted file mode 100644\n --- a/victim.txt\n +++ /dev/null",
+	}
+	heads := []string{
+		"*** Begin Patch\n*** Update File: a.txt\n text\n",
+		"*** Begin Patch\n*** Update File: a.txt\n*** Move to: c.txt\n@@\n",
+		"<<EOF\n*** Begin Patch\n*** Add File: a.txt\n+text\n", "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,9 @@\n text\n",
+		"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ @@\n text\n",
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		program := make([]byte, 2+2*r.IntN(12))
+		for i := range program {
+			program[i] = byte(r.Uint32())
+		}
+		f.Add(program)
+	}
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) == 0 {
+			return
+		}
+		text := heads[int(program[0])%len(heads)]
+		for pair := range slices.Chunk(program[1:], 2) {
+			pad, line := padding[int(pair[0])%len(padding)], int(pair[len(pair)-1])%(len(harmless)+len(naming))
+			switch {
+			case line < len(harmless):
+				text += pad + harmless[line] + "\n"
+			case pad != "" && !(strings.HasPrefix(pad, "-") || strings.HasPrefix(pad, "+")):
+				text += pad + naming[line-len(harmless)] + "\n"
+			case pad != "": // in a unified diff it must not make a header of it
+				text += pad + strings.TrimLeft(naming[line-len(harmless)], "-+") + "\n"
+			}
+		}
+		if p, err := applypatch.Parse(text + "*** End Patch\n"); err == nil {
+			for _, path := range p.Paths() {
+				require.NotContains(t, path, "victim", text)
+			}
 		}
 	})
 }
