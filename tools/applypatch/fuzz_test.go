@@ -80,13 +80,13 @@ func FuzzPaddedHeaders(f *testing.F) {
 	padding := []string{"", " ", "  ", "\t", " \t", "\u00a0", "\v", "\r", "\ufeff", "+", "-", "- ", "+\t", " +", " -"}
 	harmless := []string{
 		"*** Update File: a.txt", "*** Add File: b.txt", "*** Move to: b.txt", "*** End Patch", "*** End of File", "@@",
-		"@@ text", "@@ -1,2 +1,2 @@", "--- a/a.txt", "+++ b/a.txt", "diff --git a/a.txt b/a.txt", "", "text", "-old", "+new", " same",
-		"\\ No newline at end of file", "```", "EOF", "-- ",
+		"@@ text", "@@ -1,2 +1,2 @@", "--- a/a.txt", "+++ b/a.txt", "diff --git a/a.txt b/a.txt", "", "text", "-old", "+new",
+		" same", "\\ No newline at end of file", "```", "EOF", "-- ",
 	}
 	naming := []string{
 		"*** Update File: victim.txt", "*** Add File: victim.txt", "*** Delete File: victim.txt",
-		"*** delete file: victim.txt ***", "*** Move to: victim.txt", "*** Create File: victim.txt", "--- a/victim.txt", "+++ b/victim.txt", "--- victim.txt",
-		"+++ victim.txt", "diff --git a/victim.txt b/victim.txt", "rename from victim.txt", "rename to victim.txt",
+		"*** delete file: victim.txt ***", "*** Move to: victim.txt", "*** Create File: victim.txt", "--- a/victim.txt",
+		"+++ b/victim.txt", "--- victim.txt", "+++ victim.txt", "diff --git a/victim.txt b/victim.txt", "rename from victim.txt", "rename to victim.txt",
 		"deleted file mode 100644\n --- a/victim.txt\n +++ /dev/null",
 	}
 	heads := []string{
