@@ -18,6 +18,9 @@ import (
 // slashTmp is the folder that [policy.Policy.TempDir] replaces.
 const slashTmp = "/tmp"
 
+// lockSuffix ends the name of the file that is locked as long as the private /tmp of that name is used.
+const lockSuffix = ".lock"
+
 // MakePrivateTmp gives commands a /tmp of their own if the settings say so. Remove deletes it with
 // everything in it, once no command runs any more. It does nothing where /tmp is not writable, was
 // named as a writable folder, or cannot be replaced because nothing is confined.
@@ -35,13 +38,8 @@ func (s *Settings) MakePrivateTmp() (remove func(), err error) {
 		return nil, fmt.Errorf("private /tmp: %w", err)
 	}
 	removeAbandoned(dir)
-	own, err := os.MkdirTemp(dir, "")
+	own, lock, err := newTmp(dir)
 	if err != nil {
-		return nil, fmt.Errorf("private /tmp: %w", err)
-	}
-	lock, err := lockTmp(own)
-	if err != nil {
-		os.RemoveAll(own)
 		return nil, fmt.Errorf("private /tmp: %w", err)
 	}
 	pol.TempDir = own
@@ -52,17 +50,44 @@ func (s *Settings) MakePrivateTmp() (remove func(), err error) {
 	}, nil
 }
 
-// lockTmp locks a private /tmp. It waits no longer than for another process that looks whether it is abandoned.
-func lockTmp(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+// newTmp makes a private /tmp in dir. The lock is held before there is a folder: one that another process
+// takes for abandoned before it is held costs another attempt, and nothing else.
+func newTmp(dir string) (own string, lock *os.File, err error) {
+	for range 10 {
+		if lock, err = os.CreateTemp(dir, "*"+lockSuffix); err != nil {
+			return "", nil, err
+		}
+		if err = lockTmp(lock); err == nil {
+			break
+		}
+		os.Remove(lock.Name())
+		lock.Close()
+	}
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
+	own = strings.TrimSuffix(lock.Name(), lockSuffix)
+	if err := os.Mkdir(own, 0o700); err != nil {
+		return "", nil, errors.Join(err, removeTmp(own, lock))
+	}
+	return own, lock, nil
+}
+
+// lockTmp locks the lock file of a private /tmp, and fails if the file has been removed. It waits no longer
+// than for another process that looks whether the folder is abandoned.
+func lockTmp(f *os.File) error {
 	if err := filelock.Lock(context.Background(), f, time.Millisecond); err != nil {
-		f.Close()
-		return nil, err
+		return err
 	}
-	return f, nil
+	locked, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Lstat(f.Name())
+	if err == nil && !os.SameFile(locked, named) {
+		err = fmt.Errorf("%s was replaced", f.Name())
+	}
+	return err
 }
 
 // removeTmp removes a private /tmp. It follows no symlink in it.
@@ -72,15 +97,20 @@ func removeTmp(dir string, lock *os.File) error {
 
 // removeAbandoned removes the folders in dir whose process was killed.
 func removeAbandoned(dir string) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	names, err := filepath.Glob(filepath.Join(dir, "*"+lockSuffix))
 	if err != nil {
 		return // not a pattern
 	}
 	for _, name := range names {
-		own := strings.TrimSuffix(name, ".lock")
-		if lock, err := lockTmp(own); err == nil {
-			removeTmp(own, lock)
+		lock, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			continue // removed by another process meanwhile
 		}
+		if lockTmp(lock) != nil {
+			lock.Close()
+			continue
+		}
+		removeTmp(strings.TrimSuffix(name, lockSuffix), lock)
 	}
 }
 
