@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -70,35 +69,21 @@ func (tr *trial) run() {
 func runProbePeer() {
 	fmt.Println("Welcome to the probe server!")
 	fmt.Fprintln(os.Stderr, "probe: warming up")
-	in := bufio.NewReader(os.Stdin)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var m struct {
-			ID     json.RawMessage
-			Method string
-			Params struct{ Arguments trial }
-		}
-		if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 {
-			continue
-		}
-		var result any = map[string]any{}
-		switch m.Method {
+	servePeer(func(method string, params struct{ Arguments trial }) string {
+		switch method {
 		case "initialize":
-			result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "probe", "version": "1"}}
+			return peerStarts("probe")
 		case "tools/list":
-			result = map[string]any{"tools": []any{map[string]any{"name": "try", "inputSchema": map[string]any{"type": "object"}}}}
+			return `"result":{"tools":[{"name":"try","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
-			tr := m.Params.Arguments
+			tr := params.Arguments
 			tr.run()
 			text, _ := json.Marshal(tr)
-			result = map[string]any{"content": []any{map[string]any{"type": "text", "text": string(text)}}}
+			quoted, _ := json.Marshal(string(text))
+			return `"result":{"content":[{"type":"text","text":` + string(quoted) + `}]}`
 		}
-		b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
-		fmt.Printf("%s\n", b)
-	}
+		return `"result":{}`
+	})
 }
 
 // A probed is a desk with the probe as a server of the config.

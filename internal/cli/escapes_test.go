@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,37 +21,23 @@ const escapes = "\x1b]0;owned\a\u009b31m\rsafe\u202egpj\u2066"
 // runEscapingPeer is a server all of whose texts have escapes. With an argument it refuses
 // to start.
 func runEscapingPeer() {
-	in := bufio.NewReader(os.Stdin)
 	quoted, _ := json.Marshal(escapes) // escapes only what JSON requires
 	bad := string(quoted)
 	fmt.Fprintln(os.Stderr, escapes)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var m struct {
-			ID     json.RawMessage
-			Method string
-			Params struct{ Name string }
-		}
-		if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 {
-			continue
-		}
-		result := `"result":{}`
+	servePeer(func(method string, _ struct{}) string {
 		switch {
-		case m.Method == "initialize" && len(os.Args) > 1:
-			result = `"error":{"code":-32000,"message":` + strings.TrimSuffix(bad, `"`) + `\nno problems found"}`
-		case m.Method == "initialize":
+		case method == "initialize" && len(os.Args) > 1:
+			return `"error":{"code":-32000,"message":` + strings.TrimSuffix(bad, `"`) + `\nno problems found"}`
+		case method == "initialize":
 			fmt.Println(escapes)
-			result = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":` + bad + `,"version":` + bad + `},"instructions":` + bad + `}`
-		case m.Method == "tools/list":
-			result = `"result":{"tools":[{"name":"say","description":` + bad + `,"inputSchema":{"type":"object"}},{"name":` + bad + `,"inputSchema":{"type":` + bad + `}}]}`
-		case m.Method == "tools/call":
-			result = `"result":{` + "\r" + `"content":[{"type":"text","text":` + bad + `},{"type":"image","mimeType":` + bad + `,"data":""}]}`
+			return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":` + bad + `,"version":` + bad + `},"instructions":` + bad + `}`
+		case method == "tools/list":
+			return `"result":{"tools":[{"name":"say","description":` + bad + `,"inputSchema":{"type":"object"}},{"name":` + bad + `,"inputSchema":{"type":` + bad + `}}]}`
+		case method == "tools/call":
+			return `"result":{` + "\r" + `"content":[{"type":"text","text":` + bad + `},{"type":"image","mimeType":` + bad + `,"data":""}]}`
 		}
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, result)
-	}
+		return `"result":{}`
+	})
 }
 
 // TestNoCommandPrintsEscapes: what a server says cannot control the terminal.

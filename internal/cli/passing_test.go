@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,53 +29,35 @@ type mood struct {
 }
 
 func runMoodyPeer() {
-	in := bufio.NewReader(os.Stdin)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var m struct {
-			ID     json.RawMessage
-			Method string
-			Params struct {
-				Arguments mood
-				RequestID json.RawMessage `json:"requestId"`
-				Meta      struct {
-					ProgressToken json.RawMessage `json:"progressToken"`
-				} `json:"_meta"`
-			}
-		}
-		if json.Unmarshal(line, &m) != nil {
-			continue
-		}
-		do := m.Params.Arguments
-		result := fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, strings.Repeat(do.Say, max(do.Times, 1)))
+	type params struct {
+		Arguments mood
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	servePeer(func(method string, p params) string {
+		do := p.Arguments
 		for n := range do.Progress {
-			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`+"\n", m.Params.Meta.ProgressToken, n)
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`+"\n", p.Meta.ProgressToken, n)
 		}
 		switch {
-		case m.Method == "notifications/cancelled":
-			fmt.Fprintf(os.Stderr, "cancelled %s\n", m.Params.RequestID)
-			os.WriteFile("cancelled", m.Params.RequestID, 0o600)
-		case len(m.ID) == 0:
-			continue
-		case m.Method == "initialize":
-			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"moody","version":"1"}}`
-		case m.Method == "tools/list":
-			result = `{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`
+		case method == "notifications/cancelled":
+			fmt.Fprintf(os.Stderr, "cancelled %s\n", p.RequestID)
+			os.WriteFile("cancelled", p.RequestID, 0o600)
+		case method == "initialize":
+			return peerStarts("moody")
+		case method == "tools/list":
+			return `"result":{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`
 		case do.Hang:
-			continue
+			return ""
 		case do.Die:
 			os.Exit(1)
 		case do.Refuse:
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"not today"}}`+"\n", m.ID)
-			continue
+			return `"error":{"code":-32000,"message":"not today"}`
 		}
-		if len(m.ID) > 0 {
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
-		}
-	}
+		return fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`, strings.Repeat(do.Say, max(do.Times, 1)))
+	})
 }
 
 // A moody is a client of a toolgate with the moody peer behind.

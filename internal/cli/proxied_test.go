@@ -25,10 +25,9 @@ const (
 	sdkPeer = "sdkpeer" // the typical one
 )
 
-// runRawPeer answers each line at once, with as little work as a server can
-// do: it looks for the id and writes a line around it.
-func runRawPeer() {
-	out := bufio.NewWriter(os.Stdout)
+// servePeer reads messages from stdin and decodes their params. answer returns what the response has
+// beside the id, such as `"result":{}`, or "" for none.
+func servePeer[Params any](answer func(method string, params Params) string) {
 	for in := bufio.NewReaderSize(os.Stdin, 1<<16); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -37,20 +36,34 @@ func runRawPeer() {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Params Params          `json:"params"`
 		}
-		if json.Unmarshal(line, &m) != nil || m.ID == nil {
+		if json.Unmarshal(line, &m) != nil {
 			continue
 		}
-		result := `{"content":[{"type":"text","text":"Echo: hello"}]}`
-		switch m.Method {
-		case "initialize":
-			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "tools/list":
-			result = `{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"message":{"type":"string"}}},"annotations":{"readOnlyHint":true}}]}`
+		if text := answer(m.Method, m.Params); text != "" && m.ID != nil {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, text)
 		}
-		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
-		out.Flush()
 	}
+}
+
+// peerStarts is the answer to initialize of a server with this name, which has tools.
+func peerStarts(name string) string {
+	return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"` + name + `","version":"1"}}`
+}
+
+// runRawPeer answers each line at once, with as little work as a server can
+// do: it looks for the id and writes a line around it.
+func runRawPeer() {
+	servePeer(func(method string, _ struct{}) string {
+		switch method {
+		case "initialize":
+			return peerStarts("raw")
+		case "tools/list":
+			return `"result":{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"message":{"type":"string"}}},"annotations":{"readOnlyHint":true}}]}`
+		}
+		return `"result":{"content":[{"type":"text","text":"Echo: hello"}]}`
+	})
 }
 
 // runSDKPeer is an echo server as its author would write it.
