@@ -226,6 +226,8 @@ func TestMatcher(t *testing.T) {
 		{"Bas", "shell", false},
 		{"Edit|Write", "apply_patch", true},
 		{"apply_patch", "apply_patch", true},
+		{"apply_patch", "edit_file", true},
+		{"Edit|Write", "edit_file", true},
 		{"Edit|Write", "shell", false},
 		{"^Ba", "shell", true},
 		{"mcp__memory", "memory/create", false},

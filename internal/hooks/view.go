@@ -42,6 +42,9 @@ func viewOf(c gate.Call) view {
 		v.names, v.field = []string{"Bash", c.Action.Tool}, field
 	case c.Action.Tool == "apply_patch":
 		v.names, v.field = []string{"apply_patch", "Edit", "Write"}, "input"
+	case c.Action.Tool == "edit_file":
+		// A hook that matches apply_patch is about edits, whatever their form.
+		v.names = []string{"edit_file", "Edit", "Write", "apply_patch"}
 	}
 	if json.Unmarshal(c.Arguments, &v.sent) != nil {
 		v.sent = nil // no arguments; invalid ones were rejected before

@@ -16,6 +16,11 @@ func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch)
 	if len(bad) > 0 {
 		return nil, nil, bad
 	}
+	return t.at(places), places, nil
+}
+
+// at returns t with the lines at places, in file order, replaced.
+func (t *text) at(places []place) *text {
 	out := &text{enc: t.enc, bom: t.bom, lines: make([]textLine, 0, len(t.lines))}
 	done := 0
 	for _, p := range places {
@@ -25,7 +30,7 @@ func (t *text) edit(hunks []Hunk) (edited *text, places []place, bad []mismatch)
 	}
 	out.lines = append(out.lines, t.lines[done:]...)
 	t.fixLineEnds(out)
-	return out, places, nil
+	return out
 }
 
 // changed returns the lines that replace those at p.

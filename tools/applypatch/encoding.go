@@ -71,7 +71,7 @@ func detect(data []byte) (encoding, bool, error) {
 		if looksUTF16(head) {
 			return 0, false, errors.New("it looks like UTF-16 without a byte order mark; convert it to UTF-8 first")
 		}
-		return 0, false, errors.New("it is a binary file; apply_patch edits text only")
+		return 0, false, errors.New("it is a binary file; only text can be edited")
 	}
 	if utf8.Valid(data) {
 		return utf8enc, bytes.HasPrefix(data, utf8enc.bom()), nil

@@ -16,7 +16,7 @@ const maxExplained = 20
 func (t *text) explain(path string, h *Hunk, m mismatch) string {
 	s := fmt.Sprintf("%s: hunk %d (line %d of the patch) %s", path, m.hunk+1, h.Line, m.why)
 	if len(m.near) > 0 {
-		s += t.nearestTo(m.near)
+		s += t.nearestTo(m.near, "the patch")
 	}
 	return s
 }
@@ -47,8 +47,9 @@ func lineNumbers(places []int) string {
 	return "lines " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// nearestTo shows the lines of the file that are most similar to old, as a diff.
-func (t *text) nearestTo(old []Line) string {
+// nearestTo shows the lines of the file that are most similar to old, as a diff. what
+// names old.
+func (t *text) nearestTo(old []Line, what string) string {
 	if len(t.lines) == 0 {
 		return "; the file is empty"
 	}
@@ -71,7 +72,7 @@ func (t *text) nearestTo(old []Line) string {
 	if end > start+1 {
 		at = fmt.Sprintf("lines %d to %d", start+1, end)
 	}
-	return fmt.Sprintf("; most like it is %s (- the patch, + the file):\n%s", at, excerpt(want.Bytes(), have.Bytes()))
+	return fmt.Sprintf("; most like it is %s (- %s, + the file):\n%s", at, what, excerpt(want.Bytes(), have.Bytes()))
 }
 
 // excerpt returns a short diff of two texts without headers, indented.

@@ -356,13 +356,13 @@ func (f *file) stat() error {
 	f.before = state{exists: true, mode: info.Mode().Perm(), info: info, from: f.path}
 	switch {
 	case info.IsDir():
-		return errors.New("it is a folder; apply_patch changes files only")
+		return errors.New("it is a folder; only files can be changed")
 	case info.Mode()&fs.ModeSymlink != 0:
 		if f.before.link, err = os.Readlink(f.path); err != nil {
 			return tools.Reason(err)
 		}
 	case !info.Mode().IsRegular():
-		return errors.New("it is not a regular file; apply_patch changes files only")
+		return errors.New("it is not a regular file; only files can be changed")
 	}
 	f.after = f.before
 	return nil
@@ -383,7 +383,7 @@ func (f *file) load() error {
 	}
 	const most = 512 << 20 // bytes
 	if size := f.before.info.Size(); size > most {
-		return fmt.Errorf("%s: it is %d MB large; apply_patch edits files up to %d MB, use the shell",
+		return fmt.Errorf("%s: it is %d MB large; files up to %d MB can be edited, use the shell",
 			f.written, size>>20, most>>20)
 	}
 	data, err := os.ReadFile(f.after.from)

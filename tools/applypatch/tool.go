@@ -1,5 +1,5 @@
-// Package applypatch implements the tools apply_patch, undo_patch and
-// turn_diff. A patch is applied to all of its files or to none.
+// Package applypatch implements the tools apply_patch, edit_file, undo_patch
+// and turn_diff. A patch is applied to all of its files or to none.
 //
 // A patch is in Codex's format or a unified diff; the parser detects which. All
 // new contents are computed in memory before the first file is written. Paths
@@ -61,7 +61,7 @@ type Options struct {
 	Roots []string
 }
 
-// New returns apply_patch, undo_patch and turn_diff. It does not access the
+// New returns apply_patch, undo_patch, turn_diff and edit_file. It does not access the
 // file system.
 func New(o Options) []tools.Tool { return newSession(o, &disk{}).tools() }
 
@@ -86,6 +86,7 @@ func (s *session) tools() []tools.Tool {
 			ReadOnly:    true,
 			Idempotent:  true,
 		}, describeDiff, s.diff),
+		s.editFile(),
 	}
 }
 

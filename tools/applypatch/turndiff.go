@@ -18,8 +18,8 @@ import (
 	"toolgate/tools"
 )
 
-const diffDescription = "Shows, as a unified diff, how the files that apply_patch changed in this session " +
-	"differ from before. Changes of other tools to other files are not in it."
+const diffDescription = "Shows, as a unified diff, how the files that apply_patch and edit_file changed " +
+	"in this session differ from before. Changes of other tools to other files are not in it."
 
 type diffInput struct {
 	Path string `json:"path,omitempty"`
