@@ -41,7 +41,7 @@ const sample = (schema) =>
       .map(([name, p]) => [name, { number: 2, integer: 2, boolean: true, array: [], object: {} }[p.type] ?? 'x']),
   )
 
-const own = /^(shell|exec_command|write_stdin|list_sessions|read_output|apply_patch|edit_file|undo_patch|turn_diff|read_file|list_dir|grep_files|view_image|list_mcp_.*|read_mcp_resource)$/
+const own = /^(shell|exec_command|write_stdin|list_sessions|read_output|apply_patch|edit_file|undo_patch|turn_diff|read_file|list_dir|grep_files|find_files|view_image|list_mcp_.*|read_mcp_resource)$/
 for (let login = 0; ; login++) {
   const listed = await run('tools', '--json')
   let text = listed.text

@@ -29,7 +29,7 @@ func AllTools(o ToolSettings, start shell.StartFunc) []tools.Tool {
 	return slices.Concat(
 		shell.Tools(o.Shell, start),
 		applypatch.New(o.Patch),
-		[]tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile, grep.Tool},
+		[]tools.Tool{files.ReadFile, files.ListDir, files.ViewImage, files.WriteFile, grep.Tool, grep.FindFiles},
 	)
 }
 

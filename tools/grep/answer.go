@@ -11,25 +11,26 @@ import (
 
 // answer returns the text of the result. named means that the path of the query is a
 // file.
-func answer(ctx context.Context, q query, found *results, named bool) string {
+func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
 	if found.total == 0 {
-		return withNotes("No matches found.", notesOf(found))
+		return withNotes("No matches found.", notesOf(found)), nil
 	}
-	var text, note string
+	var text string
+	var note []string
+	var err error
 	switch q.output {
 	case outputContent:
-		text, note = contentOf(ctx, q, found, named)
+		text, note, err = contentOf(ctx, q, found, named)
 	case outputCount:
-		text, note = countsOf(ctx, q, found, named)
+		text, note, err = countsOf(ctx, q, found, named)
 	default:
-		text, note = filesOf(q, found, func(f match) string { return tools.OneLine(f.shown) + "\n" })
+		text, note, err = q.page.files(found, match.line)
 	}
-	notes := notesOf(found)
-	if note != "" {
-		notes = append([]string{note}, notes...)
-	}
-	return withNotes(text, notes)
+	return withNotes(text, append(note, notesOf(found)...)), err
 }
+
+// line returns the line of the result for m.
+func (m match) line() string { return tools.OneLine(m.shown) + "\n" }
 
 func withNotes(text string, notes []string) string {
 	text = strings.TrimSuffix(text, "\n")
@@ -60,38 +61,8 @@ func notesOf(found *results) []string {
 	return notes
 }
 
-// filesOf returns the lines of the newest files, as many as fit.
-func filesOf(q query, found *results, line func(match) string) (text, note string) {
-	var b strings.Builder
-	shown := 0
-	for _, f := range found.newest() {
-		s := line(f)
-		if b.Len()+len(s) > maxOutput {
-			break
-		}
-		if s != "" {
-			b.WriteString(s)
-			shown++
-		}
-	}
-	return b.String(), filesLeft(shown, q, found)
-}
-
-// filesLeft returns a note if not all files are shown, or "".
-func filesLeft(shown int, q query, found *results) string {
-	switch {
-	case shown == found.total:
-		return ""
-	case shown == q.limit && shown < maxLimit:
-		return fmt.Sprintf("%d of %d files shown, the newest; raise limit, search a smaller path or use include",
-			shown, found.total)
-	}
-	return fmt.Sprintf("%d of %d files shown, the newest, more do not fit; search a smaller path or use include",
-		shown, found.total)
-}
-
-func contentOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
-	r := &report{searcher: newSearcher(ctx, q.pattern), context: q.context, limit: q.limit}
+func contentOf(ctx context.Context, q query, found *results, named bool) (text string, note []string, err error) {
+	r := newReport(ctx, q)
 	files := 0
 	full := false
 	for _, f := range found.newest() {
@@ -110,21 +81,21 @@ func contentOf(ctx context.Context, q query, found *results, named bool) (text, 
 			found.unreadable.Add(1)
 		}
 	}
-	if full || files < found.total {
-		format := "the first %d matching lines shown, from %d of %d files; " +
-			"raise limit, search a smaller path or use include"
-		if full && r.lines < q.limit {
-			format = "%d matching lines shown, from %d of %d files, more do not fit; " +
-				"search a smaller path or use include"
-		}
-		note = fmt.Sprintf(format, r.lines, files, found.total)
+	switch {
+	case r.shown == 0 && !full && r.seen > 0:
+		return "", nil, q.page.past(r.seen, r.unit)
+	case r.shown == 0 && !full && q.matching:
+		return "No matches found that are not empty.", nil, nil
+	case full || q.page.end() < found.total:
+		const format = "%d %s shown, from %d of %d files; continue with offset %d, or search for less"
+		note = []string{fmt.Sprintf(format, r.shown, r.unit, files, found.total, q.page.first+r.shown)}
 	}
-	return r.text.String(), note
+	return r.text.String(), note, nil
 }
 
-func countsOf(ctx context.Context, q query, found *results, named bool) (text, note string) {
+func countsOf(ctx context.Context, q query, found *results, named bool) (text string, note []string, err error) {
 	s := newSearcher(ctx, q.pattern)
-	return filesOf(q, found, func(f match) string {
+	return q.page.files(found, func(f match) string {
 		n, err := s.countFile(ctx, f.path, named)
 		switch {
 		case err != nil && ctx.Err() != nil:

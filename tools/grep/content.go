@@ -23,11 +23,13 @@ var errFull = errors.New("result is full")
 // ripgrep with headings and line numbers.
 type report struct {
 	searcher *searcher
-	context  int
-	limit    int // maximum number of matching lines
+	query    query
+	matches  *spanFinder // for only_matching; nil without it
+	unit     string      // what is counted: matching lines, or matches
 
 	text  strings.Builder
-	lines int // matching lines so far
+	seen  int // of unit, so far
+	shown int // of them
 
 	// State of the current file:
 	path  string
@@ -35,6 +37,15 @@ type report struct {
 	last  int      // number of the last line written
 	after int      // lines still to be written after the last match
 	tail  []string // the last lines before the current block
+}
+
+func newReport(ctx context.Context, q query) *report {
+	r := &report{searcher: newSearcher(ctx, q.pattern), query: q, unit: "matching lines"}
+	if q.matching {
+		r.unit = "matches"
+		r.matches = q.pattern.program.spans(func() bool { return ctx.Err() != nil })
+	}
+	return r
 }
 
 // file adds the matching lines of the file at path. It returns errFull if they do not
@@ -48,7 +59,11 @@ func (r *report) file(ctx context.Context, path, shown string, named bool) error
 	number := 0 // number of lines before the block
 	var full error
 	err := r.searcher.read(ctx, path, named, func(block []byte) bool {
-		full = r.block(block, number, lines(block))
+		if r.matches != nil {
+			full = r.onlyMatches(block, number)
+		} else {
+			full = r.block(block, number, r.paged(lines(block)))
+		}
 		number += tools.CountLines(block)
 		return full == nil
 	})
@@ -76,6 +91,58 @@ func (r *report) spanLines(text []byte) iter.Seq2[int, int] {
 	}
 }
 
+// paged leaves out what precedes the page.
+func (r *report) paged(found iter.Seq2[int, int]) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for start, end := range found {
+			if r.seen++; r.seen >= r.query.page.first && !yield(start, end) {
+				return
+			}
+		}
+	}
+}
+
+// onlyMatches writes the matches in block that are not empty, as ripgrep does. number is
+// the number of lines before the block.
+func (r *report) onlyMatches(block []byte, number int) error {
+	at := 0 // what precedes it is counted in number
+	for start, end := range r.paged(r.matchesIn(block)) {
+		if r.shown == r.query.page.limit {
+			return errFull
+		}
+		number += bytes.Count(block[at:start], []byte{'\n'})
+		at = start
+		next := number
+		for l := range bytes.Lines(block[start:end]) {
+			next++
+			if err := r.line(next, ':', cutLine(l)); err != nil {
+				return err
+			}
+		}
+		r.shown++
+	}
+	return nil
+}
+
+// matchesIn yields the matches in block that are not empty.
+func (r *report) matchesIn(block []byte) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		lines := r.searcher.lines
+		if r.searcher.spans != nil {
+			lines = func(all []byte) iter.Seq2[int, int] {
+				return func(yield func(int, int) bool) { yield(0, len(all)) }
+			}
+		}
+		for from, to := range lines(block) {
+			for start, end := range r.matches.all(block[from:to]) {
+				if start < end && !yield(from+start, from+end) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // block writes the matching lines of block and the lines around them. number is the
 // number of lines before the block.
 func (r *report) block(block []byte, number int, lines iter.Seq2[int, int]) error {
@@ -89,20 +156,20 @@ func (r *report) block(block []byte, number int, lines iter.Seq2[int, int]) erro
 			return err
 		}
 		number += before + 1
-		if r.lines == r.limit {
+		if r.shown == r.query.page.limit {
 			return errFull
 		}
 		if err := r.line(number, ':', r.shorten(block[start:end])); err != nil {
 			return err
 		}
-		r.lines++
-		r.after = r.context
+		r.shown++
+		r.after = r.query.after
 		at = min(end+1, len(block))
 	}
 	if err := r.trailing(block[at:], number); err != nil {
 		return err
 	}
-	r.tail = lastLines(r.tail, block, r.context)
+	r.tail = lastLines(r.tail, block, r.query.before)
 	return nil
 }
 
@@ -125,7 +192,7 @@ func (r *report) trailing(text []byte, number int) error {
 // leading writes the context before a match that was not written yet: the last lines
 // of text, and of the block before it. number is the number of the last of them.
 func (r *report) leading(text []byte, number int) error {
-	wanted := min(r.context, number-r.last)
+	wanted := min(r.query.before, number-r.last)
 	if wanted <= 0 {
 		return nil
 	}
@@ -159,7 +226,7 @@ func (r *report) line(number int, sign byte, text string) error {
 		s = "\n" + tools.OneLine(r.path) + "\n"
 	case !r.begun:
 		s = tools.OneLine(r.path) + "\n"
-	case r.context > 0 && number != r.last+1:
+	case r.query.before+r.query.after > 0 && number != r.last+1:
 		s = "--\n"
 	}
 	s += fmt.Sprintf("%d%c%s\n", number, sign, text)

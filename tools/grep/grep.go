@@ -1,7 +1,7 @@
-// Package grep implements the grep_files tool, which lists the files whose contents
-// match a regular expression.
+// Package grep implements the tools grep_files, which searches files for a regular
+// expression, and find_files, which lists files by a glob of their path.
 //
-//	catalog := []tools.Tool{grep.Tool}
+//	catalog := []tools.Tool{grep.Tool, grep.FindFiles}
 //
 // Matching follows the rules of ripgrep; the tests compare the two.
 //
@@ -34,19 +34,22 @@ type input struct {
 	Pattern   string     `json:"pattern" jsonschema:"RE2"`
 	Include   string     `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
 	Path      string     `json:"path,omitempty" jsonschema:"default the workspace"`
-	Limit     *int       `json:"limit,omitempty" jsonschema:"default 100, up to 2000"`
+	Type      string     `json:"type,omitempty" jsonschema:"of file: go, py, js ..."`
+	Limit     *int       `json:"limit,omitempty" jsonschema:"default 100"`
+	Offset    *int       `json:"offset,omitempty" jsonschema:"default 1"`
 	Output    outputMode `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
-	Context   int        `json:"context,omitempty" jsonschema:"lines around each match of content"`
+	Context   int        `json:"context,omitempty" jsonschema:"lines around each match of content, marked -"`
+	Before    *int       `json:"before,omitempty"`
+	After     *int       `json:"after,omitempty"`
+	Matching  bool       `json:"only_matching,omitempty" jsonschema:"matches, not their lines"`
 	Case      letterCase `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
 	Multiline bool       `json:"multiline,omitempty" jsonschema:"match over line ends"`
 }
 
 const (
-	defaultLimit = 100
-	maxLimit     = 2000
-	maxContext   = 100
-	maxOutput    = tools.DefaultBudget * tools.BytesPerToken // bytes of text in a result
-	maxTime      = 30 * time.Second
+	maxContext = 100
+	maxOutput  = tools.DefaultBudget * tools.BytesPerToken // bytes of text in a result
+	maxTime    = 30 * time.Second
 )
 
 // Tool is grep_files.
@@ -70,12 +73,15 @@ func describe(in input) (policy.Action, error) {
 
 // A query is a validated input.
 type query struct {
-	pattern *pattern
-	path    string       // as given; "" means the working folder
-	globs   *ignore.List // to include; nil for every file
-	output  outputMode
-	context int
-	limit   int
+	pattern  *pattern
+	path     string       // as given; "" means the working folder
+	globs    *ignore.List // to include; nil for every file
+	types    *ignore.List // names of files of the type; nil for every file
+	output   outputMode
+	matching bool // only_matching
+	before   int  // lines of context
+	after    int
+	page     page
 }
 
 func (q query) root() string { return cmp.Or(q.path, ".") }
@@ -90,15 +96,23 @@ const (
 
 // check validates the arguments. Its errors are for the model.
 func check(in input) (query, error) {
-	q := query{path: in.Path, output: cmp.Or(in.Output, outputFiles), context: in.Context, limit: defaultLimit}
-	if in.Limit != nil {
-		q.limit = min(*in.Limit, maxLimit)
+	q := query{
+		path: in.Path, output: cmp.Or(in.Output, outputFiles), matching: in.Matching,
+		before: *cmp.Or(in.Before, &in.Context), after: *cmp.Or(in.After, &in.Context),
 	}
-	if q.limit < 1 {
-		return query{}, fmt.Errorf("limit is %d; it must be from 1 to %d", q.limit, maxLimit)
+	var err error
+	if q.page, err = newPage(in.Offset, in.Limit); err != nil {
+		return query{}, err
 	}
-	if q.context < 0 || q.context > maxContext {
-		return query{}, fmt.Errorf("context is %d; it must be from 0 to %d", q.context, maxContext)
+	if least, most := min(q.before, q.after), max(q.before, q.after); least < 0 || most > maxContext {
+		const format = "context is %d lines before and %d after; it must be from 0 to %d"
+		return query{}, fmt.Errorf(format, q.before, q.after, maxContext)
+	}
+	if q.matching {
+		if in.Output != "" && in.Output != outputContent {
+			return query{}, fmt.Errorf("only_matching shows contents; leave out output_mode %q", in.Output)
+		}
+		q.output, q.before, q.after = outputContent, 0, 0
 	}
 	if !slices.Contains([]outputMode{outputFiles, outputContent, outputCount}, q.output) {
 		return query{}, fmt.Errorf("output_mode %q is unknown; modes are files, content, count", q.output)
@@ -107,13 +121,17 @@ func check(in input) (query, error) {
 	if !slices.Contains([]letterCase{sensitive, insensitive, smart}, letters) {
 		return query{}, fmt.Errorf("case %q is unknown; it is sensitive, insensitive or smart", letters)
 	}
-	var err error
 	if q.pattern, err = compile(in.Pattern, letters, in.Multiline); err != nil {
 		return query{}, err
 	}
 	if include := strings.TrimSpace(in.Include); include != "" {
 		if q.globs, err = ignore.ParseGlob(include); err != nil {
 			return query{}, fmt.Errorf("include: %v; write a glob such as *.go or src/**/*.{ts,tsx}", err)
+		}
+	}
+	if in.Type != "" {
+		if q.types, err = fileType(in.Type); err != nil {
+			return query{}, err
 		}
 	}
 	return q, nil
@@ -143,7 +161,11 @@ func run(ctx context.Context, in input) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tools.Text(answer(ctx, q, found, !info.IsDir())), nil
+	text, err := answer(ctx, q, found, !info.IsDir())
+	if err != nil {
+		return nil, err
+	}
+	return tools.Text(text), nil
 }
 
 // explain returns an error of the file system in a form for the model.

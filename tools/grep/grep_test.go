@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write what the tool answers into testdata")
 
 // TestGolden runs the calls of testdata/*.txtar. A file
-// named "call" holds arguments, the file after it, "want" or "error", what the
+// named "call", for grep_files, or "call find_files" holds arguments, the file after it, "want" or "error", what the
 // model reads; the others are the workspace, each file older than the one
 // before it.
 func TestGolden(t *testing.T) {
@@ -63,10 +63,15 @@ func golden(t *testing.T, ar *txtar.Archive) []byte {
 	for i := 0; i < len(ar.Files); i++ {
 		f := ar.Files[i]
 		out = append(out, f)
-		if f.Name != "call" {
+		tool := grep.Tool
+		switch f.Name {
+		case "call":
+		case "call find_files":
+			tool = grep.FindFiles
+		default:
 			continue
 		}
-		res := grep.Tool.Run(t.Context(), json.RawMessage(strings.ReplaceAll(string(f.Data), "$WORK", work)))
+		res := tool.Run(t.Context(), json.RawMessage(strings.ReplaceAll(string(f.Data), "$WORK", work)))
 		got := txtar.File{Name: "want", Data: []byte(strings.ReplaceAll(text(res), work, "$WORK") + "\n")}
 		if res.IsError {
 			got.Name = "error"
@@ -85,7 +90,7 @@ func golden(t *testing.T, ar *txtar.Archive) []byte {
 }
 
 func isStep(name string) bool {
-	return name == "call" || name == "want" || name == "error"
+	return strings.HasPrefix(name, "call") || name == "want" || name == "error"
 }
 
 func text(res *mcp.CallToolResult) string {
@@ -107,6 +112,20 @@ func TestDescribe(t *testing.T) {
 		a, err := grep.Tool.Describe(json.RawMessage(test.args))
 		require.NoError(t, err)
 		require.Equal(t, policy.Action{Tool: "grep_files", Reads: []string{test.reads}, ReadOnly: true}, a)
+	}
+	for args, reads := range map[string]string{
+		`{"pattern":"*.go"}`:                           ".",
+		`{"pattern":"./a/*.go"}`:                       "a",
+		`{"pattern":"../x/*.go","path":"src"}`:         "x",
+		`{"pattern":"../*.go"}`:                        "..",
+		`{"pattern":"/etc/**/*.conf","path":"src"}`:    "/etc",
+		`{"pattern":"/*.conf","path":"src"}`:           "/",
+		`{"pattern":"**/x/../../y/*","path":"src"}`:    "src",
+		`{"pattern":"a/../../y/*.{a,b}","path":"src"}`: "y",
+	} {
+		a, err := grep.FindFiles.Describe(json.RawMessage(args))
+		require.NoError(t, err)
+		require.Equal(t, policy.Action{Tool: "find_files", Reads: []string{reads}, ReadOnly: true}, a, args)
 	}
 	_, err := grep.Tool.Describe(json.RawMessage(`{"path":"."}`))
 	require.ErrorContains(t, err, `missing argument "pattern"`)

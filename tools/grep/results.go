@@ -43,7 +43,11 @@ func (r *results) add(path, shown string) {
 	if info, err := os.Stat(path); err == nil {
 		modified = info.ModTime()
 	}
-	m := match{path, shown, modified}
+	r.keep(match{path, shown, modified})
+}
+
+// keep counts m, and keeps it if it is among the newest.
+func (r *results) keep(m match) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total++

@@ -16,22 +16,34 @@ import (
 )
 
 func search(ctx context.Context, q query, folder bool) (*results, error) {
-	found := &results{limit: q.limit}
+	found := &results{limit: q.page.end()}
 	root := q.root()
 	if !folder {
 		searchFile(ctx, newSearcher(ctx, q.pattern), found, root, root, true)
 		return found, ended(ctx, found)
 	}
-	w := &walk{query: q, found: found}
+	w := &walk{found: found, excluded: q.isExcluded, visitor: func() visit {
+		s := newSearcher(ctx, q.pattern)
+		return func(path, shown string, e os.DirEntry) {
+			if e.Type().IsRegular() {
+				searchFile(ctx, s, found, path, shown, false)
+			}
+		}
+	}}
+	w.run(ctx, root, q.path, fromWorkingFolder(root))
+	return found, ended(ctx, found)
+}
+
+// run traverses the folder root; shown and below are those of its task.
+func (w *walk) run(ctx context.Context, root, shown, below string) {
 	w.more = sync.NewCond(&w.mu)
 	rules := func(func(string) bool) *ignore.Dir { return ignore.Root(root, ignore.Ripgrep) }
-	w.push(task{path: root, shown: q.path, below: fromWorkingFolder(root), rules: rules})
+	w.push(task{path: root, shown: shown, below: below, rules: rules})
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() { w.work(ctx) })
+		wg.Go(func() { w.work(ctx) }) // ends when no task is left
 	}
 	wg.Wait()
-	return found, ended(ctx, found)
 }
 
 // fromWorkingFolder returns path relative to the working folder, slash-separated, and
@@ -66,14 +78,18 @@ func ended(ctx context.Context, found *results) error {
 // A walk traverses a tree with several workers, depth first to keep the number of
 // waiting folders small.
 type walk struct {
-	query
-	found *results
+	found    *results
+	excluded func(t task, rules *ignore.Dir, name string, dir bool) bool
+	visitor  func() visit // called once for each worker
 
 	mu      sync.Mutex
 	more    *sync.Cond // signals that a task was added or that the last one ended
 	waiting []task
 	left    int // tasks that are waiting or in progress
 }
+
+// A visit handles an entry that is not a folder.
+type visit func(path, shown string, e os.DirEntry)
 
 // A task is a folder to traverse.
 type task struct {
@@ -96,7 +112,7 @@ func (w *walk) push(t task) {
 
 // work carries out tasks until none is left.
 func (w *walk) work(ctx context.Context) {
-	s := newSearcher(ctx, w.pattern)
+	visit := w.visitor()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.left > 0 {
@@ -108,7 +124,7 @@ func (w *walk) work(ctx context.Context) {
 		t := w.waiting[last]
 		w.waiting = slices.Delete(w.waiting, last, last+1)
 		w.mu.Unlock()
-		w.folder(ctx, t, s)
+		w.folder(ctx, t, visit)
 		w.mu.Lock()
 		if w.left--; w.left == 0 {
 			w.more.Broadcast()
@@ -116,7 +132,7 @@ func (w *walk) work(ctx context.Context) {
 	}
 }
 
-func (w *walk) folder(ctx context.Context, t task, s *searcher) {
+func (w *walk) folder(ctx context.Context, t task, visit visit) {
 	const batch = 1024
 	f, err := os.Open(t.path)
 	if err != nil {
@@ -137,7 +153,7 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 			if ctx.Err() != nil {
 				return
 			}
-			w.entry(ctx, t, rules, e, s)
+			w.entry(t, rules, e, visit)
 		}
 		if err == io.EOF {
 			return
@@ -149,33 +165,40 @@ func (w *walk) folder(ctx context.Context, t task, s *searcher) {
 	}
 }
 
-func (w *walk) entry(ctx context.Context, t task, rules *ignore.Dir, e os.DirEntry, s *searcher) {
+func (w *walk) entry(t task, rules *ignore.Dir, e os.DirEntry, visit visit) {
 	name := e.Name()
-	if w.isExcluded(t, rules, name, e.IsDir()) {
+	if w.excluded(t, rules, name, e.IsDir()) {
 		return
 	}
 	full := filepath.Join(t.path, name)
 	shown := filepath.Join(t.shown, name)
-	switch {
-	case e.IsDir():
+	if e.IsDir() {
 		enter := func(has func(string) bool) *ignore.Dir { return rules.Enter(name, has) }
 		w.push(task{path: full, shown: shown, below: path.Join(t.below, name), rules: enter})
-	case e.Type().IsRegular():
-		searchFile(ctx, s, w.found, full, shown, false)
+		return
 	}
+	visit(full, shown, e)
 }
 
-// isExcluded reports whether an entry is not searched. The include pattern takes
+// isExcluded reports whether an entry is not searched: a file of another type. The include pattern takes
 // precedence, then the ignore rules, then the leading dot of hidden names.
-func (w *walk) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool {
-	if w.globs != nil {
-		switch v := w.globs.Match(path.Join(t.below, name), dir); {
+func (q query) isExcluded(t task, rules *ignore.Dir, name string, dir bool) bool {
+	if !dir && q.types != nil && q.types.Match(name, false) != ignore.Ignored {
+		return true
+	}
+	if q.globs != nil {
+		switch v := q.globs.Match(path.Join(t.below, name), dir); {
 		case v == ignore.Ignored: // include matches
 			return false
-		case v == ignore.Included, !dir && !w.globs.OnlyNegated():
+		case v == ignore.Included, !dir && !q.globs.OnlyNegated():
 			return true
 		}
 	}
+	return isLeftOut(rules, name, dir)
+}
+
+// isLeftOut reports whether an entry is ignored or hidden.
+func isLeftOut(rules *ignore.Dir, name string, dir bool) bool {
 	switch rules.Match(name, dir) {
 	case ignore.Ignored:
 		return true
