@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 
 	"sandbox": {"internal/bytestring", "policy", "golang.org/x/sys", "golang.org/x/net"},
 
-	"tools": {"policy", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
+	"tools": {"policy", "internal/rawjson", "internal/stdio", goSDK, "github.com/google/jsonschema-go", "golang.org/x/sys"},
 	"tools/*": {
 		"internal/filelock", "internal/lazyregexp", "internal/limits", "internal/rawjson", "internal/ignore", "policy", "tools", goSDK, "github.com/google/jsonschema-go",
 		"golang.org/x/sys", "golang.org/x/text", "golang.org/x/image", "github.com/creack/pty", "github.com/sourcegraph/go-diff",

@@ -25,14 +25,14 @@ func (w *Workers) Run(ctx context.Context, c gate.Call, f policy.Profile) (gate.
 	out, session, err := outcome(res)
 	out.Level, out.Hosts, out.Notes = ran.Level, ran.Hosts, ran.Notes
 	if err == nil && len(out.Notes) > 0 && !c.Action.ReadOnly {
-		out.Result = addText(out.Result, "Sandbox: "+strings.Join(out.Notes, "\n"))
+		out.Result = AddText(out.Result, "Sandbox: "+strings.Join(out.Notes, "\n"))
 	}
 	w.recordSession(c, session, wk)
 	return out, err
 }
 
-// addText returns the CallToolResult res with another text at the end of its content.
-func addText(res json.RawMessage, text string) json.RawMessage {
+// AddText returns the CallToolResult res with another text at the end of its content.
+func AddText(res json.RawMessage, text string) json.RawMessage {
 	all, err := rawjson.Parse(res)
 	if err != nil {
 		return res

@@ -116,6 +116,10 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 	if _, ok := s.resourceTool(tool); ok && tool != readResource {
 		c.Run = s.list
 	}
+	notes, err := s.canonical(tool, &c)
+	if err != nil {
+		return s.invalid(tool, c, err), nil
+	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) {
 		// A hook's arguments have been through no transport.
 		if err := rawjson.Unique(args); err != nil {
@@ -134,6 +138,9 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 	out, err := s.opts.Gate.Call(ctx, c)
 	switch {
 	case err == nil:
+		for _, note := range notes {
+			out.Result = aggregator.AddText(out.Result, note)
+		}
 		return Reply{Result: out.Result, IsError: out.IsError}, nil
 	case ctx.Err() != nil:
 		return Reply{}, err

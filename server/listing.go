@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"toolgate/aggregator/schema"
+	"toolgate/internal/gate"
 	"toolgate/policy"
 )
 
@@ -66,6 +67,23 @@ func (s *Server) Has(tool string) bool {
 	_, ours := s.tools[tool]
 	_, resource := s.resourceTool(tool)
 	return ours || resource || s.opts.Downstreams.Has(tool)
+}
+
+// canonical changes the arguments of a call of our own tools into those of the tool's
+// schema, see [tools.Tool.Canonical]. Those of other servers' tools stay as they are.
+func (s *Server) canonical(tool string, c *gate.Call) (notes []string, err error) {
+	t, ok := s.tools[tool]
+	if !ok {
+		t, ok = s.resourceTool(tool)
+	}
+	if !ok {
+		return nil, nil
+	}
+	args, notes, err := t.Canonical(c.Arguments)
+	if err == nil {
+		c.Arguments = args
+	}
+	return notes, err
 }
 
 // describe returns what the call would do.

@@ -42,8 +42,10 @@ func NewWithCall[In any](
 	schema := sync.OnceValue(func() *jsonschema.Schema { return schemaFor[In](def, fields) })
 	published := func() string { return strings.Join(schema().PropertyOrder, ", ") }
 	return Tool{
-		def:    def,
-		schema: sync.OnceValue(func() json.RawMessage { return encode(schema()) }),
+		def:       def,
+		fields:    fields,
+		published: schema,
+		schema:    sync.OnceValue(func() json.RawMessage { return encode(schema()) }),
 		describe: func(args json.RawMessage) (policy.Action, error) {
 			var in In
 			if err := decode(args, &in, fields, published); err != nil {

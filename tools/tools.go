@@ -6,7 +6,8 @@
 //
 // describe runs in the gate and has no side effects. run runs in the worker, inside the
 // sandbox, with the workspace as its working folder. Relative paths mean the same to
-// both. Calls with wrong, missing or unknown arguments reach neither.
+// both. Calls with wrong, missing or unknown arguments reach neither. The server passes
+// what a model sends through [Tool.Canonical] first.
 package tools
 
 import (
@@ -47,11 +48,13 @@ type Def struct {
 
 // A Tool is one built-in tool. Make one with [New].
 type Tool struct {
-	def      Def
-	schema   func() json.RawMessage // computed on first use
-	describe func(json.RawMessage) (policy.Action, error)
-	run      func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
-	end      func() // may be nil
+	def       Def
+	fields    []field                   // of the arguments
+	published func() *jsonschema.Schema // computed on first use
+	schema    func() json.RawMessage    // the same as JSON
+	describe  func(json.RawMessage) (policy.Action, error)
+	run       func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
+	end       func() // may be nil
 }
 
 // New returns the tool whose arguments are the fields of In, from which it derives the

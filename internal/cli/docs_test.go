@@ -278,7 +278,8 @@ func TestToolsDocument(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# The tools\n\nWhat a client sees of the built-in tools, word for word: this page is written by a test. " +
 		"`[tools]` in the config switches tools off (`disabled`) and the ones that are off by default on (`enabled`).\n" +
-		"Every call is first decided by the [policy](policy.md) and then held by the [sandbox](sandbox.md).\n")
+		"Every call is first decided by the [policy](policy.md) and then held by the [sandbox](sandbox.md).\n" +
+		argumentWords)
 	every := app.AllTools(app.ToolSettings{}, nil)
 	slices.SortStableFunc(every, func(x, y tools.Tool) int { return strings.Compare(x.Name(), y.Name()) })
 	for _, tool := range every {
@@ -286,6 +287,22 @@ func TestToolsDocument(t *testing.T) {
 	}
 	checkGolden(t, "docs/tools.md", b.String())
 }
+
+const argumentWords = `
+## Arguments
+
+Built-in tools also take arguments as models know them from other agents. Policy, approval, record and worker see the
+names and types below. Arguments of other servers' tools are passed on as they are.
+
+- Known aliases, such as ` + "`path` for `file_path`, `cwd` for `workdir`, `cmd` for `command`, `timeout` for `timeout_ms`,\n" +
+	"  `glob` for `include`, `head_limit` for `limit`, `patch` for `input`, `-i` for `case`, and `filePath` for `file_path`" + `.
+  Two names for one argument with different values are an error.
+- Numbers, booleans, arrays and objects in strings, and whole numbers such as ` + "`10.0`" + `. A string is split into
+  program and arguments only if it is a JSON array of strings.
+- An unknown argument is ignored, and the result says so. For a tool that changes something it is an error instead
+  if leaving it out could do harm: if its name speaks of a place, a time, a limit, a mode such as ` + "`dry_run`" + ` or what is
+  done, if it is a list or an object, or if it looks like a misspelled argument.
+`
 
 func writeTool(b *bytes.Buffer, tool *mcp.Tool, off bool) {
 	fmt.Fprintf(b, "\n## %s\n\n", tool.Name)
