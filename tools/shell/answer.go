@@ -121,5 +121,9 @@ func (h *host) sessionAnswer(p *process, s *session, budget int, started time.Ti
 	}
 	b.WriteString(waited)
 	fmt.Fprintf(&b, "Original token count: %d\n", tools.Tokens(g.chunk.to-g.chunk.from))
-	return g.result(b.String(), "")
+	note := ""
+	if g.finished && p.timedOut.Load() {
+		note = timeoutNote(p.timeout)
+	}
+	return g.result(b.String(), note)
 }

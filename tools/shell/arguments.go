@@ -73,19 +73,21 @@ func script(shell string, login bool, text string) ([]string, error) {
 	return argv, noNUL(argv)
 }
 
-// shellName returns the name of the shell that a call asks for by name or path. An
-// unknown one is sh, as in Codex.
-func shellName(asked string) string {
+// shells are the shells that a call may ask for.
+var shells = []string{"bash", "zsh", "sh", "pwsh", "powershell", "cmd"}
+
+// shellName returns the name of the shell that a call asks for by name or path, by
+// default bash.
+func shellName(asked string) (string, error) {
 	if asked == "" {
-		return "bash"
+		return "bash", nil
 	}
 	name := strings.ToLower(asked[strings.LastIndexAny(asked, `/\\`)+1:])
 	name = strings.TrimSuffix(name, ".exe")
-	switch name {
-	case "bash", "zsh", "sh", "powershell", "pwsh", "cmd":
-		return name
+	if !slices.Contains(shells, name) {
+		return "", fmt.Errorf("shell %q is none of %s; leave it out for bash", asked, strings.Join(shells, ", "))
 	}
-	return "sh"
+	return name, nil
 }
 
 func noNUL(argv []string) error {

@@ -28,6 +28,7 @@ type execInput struct {
 	Cols            int    `json:"cols,omitempty"`
 	WaitFor         string `json:"wait_for,omitempty" jsonschema:"answer once a line matches this regular expression"`
 	YieldTimeMS     *int64 `json:"yield_time_ms,omitempty" jsonschema:"default 10000, with wait_for 25000"`
+	TimeoutMS       int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this, also as a session"`
 	MaxOutputTokens *int   `json:"max_output_tokens,omitempty"`
 	Shell           string `json:"shell,omitempty" jsonschema:"default bash"`
 	Login           bool   `json:"login,omitempty" jsonschema:"read the user's profile"`
@@ -35,8 +36,15 @@ type execInput struct {
 }
 
 func describeExec(in execInput) (policy.Action, error) {
-	argv, err := script(shellName(in.Shell), in.Login, in.Cmd)
+	shell, err := shellName(in.Shell)
 	if err != nil {
+		return policy.Action{}, err
+	}
+	argv, err := script(shell, in.Login, in.Cmd)
+	if err != nil {
+		return policy.Action{}, err
+	}
+	if err := checkTimeout(in.TimeoutMS); err != nil {
 		return policy.Action{}, err
 	}
 	if err := checkWaiting(in.Rows, in.Cols, in.YieldTimeMS, in.MaxOutputTokens, in.WaitFor); err != nil {
@@ -61,15 +69,11 @@ func checkWaiting(rows, cols int, yield *int64, budget *int, waitFor string) err
 }
 
 func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mcp.CallToolResult, error) {
-	argv, err := script(shellName(in.Shell), in.Login, in.Cmd)
-	if err != nil {
-		return nil, err
-	}
 	size, _ := sizeOf(in.Rows, in.Cols)
 	l := launch{
-		argv:     argv,
 		dir:      in.Workdir,
 		env:      h.plainEnv(),
+		timeout:  timeout(in.TimeoutMS),
 		terminal: in.TTY,
 		size:     size,
 		text:     in.Cmd,
@@ -77,7 +81,11 @@ func (h *host) runExec(ctx context.Context, call *tools.Call, in execInput) (*mc
 	if in.TTY {
 		l.env = h.terminalEnv()
 	}
-	if l.argv[0], err = findShell(in.Shell, l); err != nil {
+	shell, err := findShell(in.Shell, l.env)
+	if err != nil {
+		return nil, err
+	}
+	if l.argv, err = script(shell, in.Login, in.Cmd); err != nil {
 		return nil, err
 	}
 	p, err := h.run(l)

@@ -72,16 +72,16 @@ var readDef = tools.Def{
 }
 
 type readInput struct {
-	SessionID sessionArgument `json:"session_id"`
-	Offset    int64           `json:"offset,omitempty" jsonschema:"in bytes; negative: from the end"`
-	Limit     int64           `json:"limit,omitempty" jsonschema:"in bytes"`
+	SessionID int64 `json:"session_id"`
+	Offset    int64 `json:"offset,omitempty" jsonschema:"in bytes; negative: from the end"`
+	Limit     int64 `json:"limit,omitempty" jsonschema:"in bytes"`
 }
 
 func describeRead(in readInput) (policy.Action, error) {
 	if in.Limit < 0 {
 		return policy.Action{}, fmt.Errorf("limit is %d; give a positive number of bytes, or leave it out", in.Limit)
 	}
-	return policy.Action{Session: fmt.Sprint(int64(in.SessionID))}, nil
+	return policy.Action{Session: fmt.Sprint(in.SessionID)}, nil
 }
 
 func (h *host) runRead(_ context.Context, in readInput) (*mcp.CallToolResult, error) {

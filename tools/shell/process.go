@@ -3,6 +3,7 @@ package shell
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,10 @@ type process struct {
 	stop    sync.Once
 	stopped atomic.Bool // toolgate ended it
 
+	timeout  time.Duration // after which it is ended; 0 means never
+	expiry   *time.Timer   // nil without a timeout
+	timedOut atomic.Bool   // it was ended for that
+
 	reportMu sync.Mutex
 	reported map[tools.Denial]bool // refused hosts that an answer has reported
 }
@@ -75,6 +80,7 @@ type launch struct {
 	env  []string
 	text string // the command for people
 
+	timeout  time.Duration // after which to end it; 0 means never
 	terminal bool
 	size     terminalSize
 }
@@ -113,6 +119,7 @@ func (h *host) run(l launch) (*process, error) {
 		out:  newCapture(atEnds, h.spool),
 		done: make(chan struct{}),
 
+		timeout:  l.timeout,
 		reported: map[tools.Denial]bool{},
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), callVariable+"="+p.id)
@@ -162,6 +169,12 @@ func (h *host) begin(p *process, ours *os.File) error {
 	}
 	tracker.add(p)
 	h.guard.add(p)
+	if p.timeout > 0 {
+		p.expiry = time.AfterFunc(p.timeout, func() { // stopped by finish
+			p.timedOut.Store(!p.hasEnded())
+			h.ending.Go(func() { h.end(p) }) // ends with the command
+		})
+	}
 	p.parts.Store(2)
 	h.waiting.Add(1)
 	go h.pump(p, ours)  // ends when the pipe does, or at the deadline that watch sets
@@ -204,6 +217,9 @@ func (h *host) watch(p *process, r *os.File) {
 	tracker.remove(p)
 	p.wall = time.Since(p.started)
 	p.code = exitCode(p.cmd.ProcessState)
+	if p.timedOut.Load() {
+		p.code = timeoutExit
+	}
 	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
 		// Pipes have no deadlines on this system.
 		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
@@ -225,6 +241,9 @@ func (h *host) finish(p *process, r *os.File) {
 		defer h.waiting.Done()
 		defer close(p.done)
 		defer r.Close()
+		if p.expiry != nil {
+			p.expiry.Stop()
+		}
 		tracker.reap()
 		if p.stopped.Load() {
 			return // end cleans up
@@ -303,7 +322,7 @@ func command(l launch) (*exec.Cmd, error) {
 		return nil, errPatch // models expect such a program
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, scriptHint(l.argv))
 	}
 	return &exec.Cmd{Path: path, Args: l.argv, Dir: l.dir, Env: l.env}, nil
 }
@@ -345,8 +364,33 @@ var startErrors = []struct {
 	{syscall.E2BIG, "the arguments are too long; put them in a file"},
 }
 
+// scriptHint returns what to send instead of an argv that is rather a script, or "".
+func scriptHint(argv []string) string {
+	isOfShell := func(arg string) bool {
+		return slices.Contains([]string{"&&", "||", "|", ";", ">", ">>", "<", "2>&1"}, arg)
+	}
+	builtin := slices.Contains([]string{"cd", "export", "source", ".", "set", "if", "for", "while"}, argv[0])
+	line := len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n|&;<>$`*")
+	if !line && !builtin && !slices.ContainsFunc(argv, isOfShell) {
+		return ""
+	}
+	const most = 200
+	text := strings.Join(argv, " ")
+	if len(text) > most {
+		text = tools.Cut(text, most) + "..."
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a string always encodes
+	return `; a script is ["bash", "-c", ` + strings.TrimSpace(b.String()) + "]"
+}
+
 func startError(l launch, err error) error {
 	for _, e := range startErrors {
+		if hint := scriptHint(l.argv); errors.Is(err, fs.ErrNotExist) && hint != "" {
+			return fmt.Errorf("cannot start %s: no such file%s", l.argv[0], hint)
+		}
 		if errors.Is(err, e.err) {
 			return fmt.Errorf("cannot start %s: %s", l.argv[0], e.why)
 		}

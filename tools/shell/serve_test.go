@@ -125,13 +125,13 @@ func TestConfined(t *testing.T) {
 			text := textOf(res)
 			require.Contains(t, text, "24 80")
 			id := sessionID.FindStringSubmatch(text)[1]
-			res = c.call("write_stdin", map[string]any{"session_id": id, "chars": "hello\n", "wait_for": "exit"})
+			res = c.call("write_stdin", map[string]any{"session_id": json.Number(id), "chars": "hello\n", "wait_for": "exit"})
 			require.Contains(t, textOf(res), "got hello")
 			require.Contains(t, textOf(res), "Process exited with code 0")
 
 			res = c.call("shell", map[string]any{"command": []string{"seq", "1", "30000"}})
 			id = sessionID.FindStringSubmatch(textOf(res))[1]
-			res = c.call("read_output", map[string]any{"session_id": id, "offset": 80000, "limit": 6})
+			res = c.call("read_output", map[string]any{"session_id": json.Number(id), "offset": 80000, "limit": 6})
 			require.Contains(t, textOf(res), "Output:\n185\n15")
 
 			res = c.call("shell", map[string]any{"command": "sleep 1000 & (env -i setsid " + hidden + " &); echo x"})

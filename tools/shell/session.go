@@ -1,19 +1,14 @@
 package shell
 
 import (
-	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"toolgate/tools"
 )
@@ -92,10 +87,10 @@ func (t *table) clear() []*session {
 }
 
 // find returns the session named id. Its error is for the model.
-func (t *table) find(id sessionArgument) (*session, error) {
+func (t *table) find(id int64) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.sessions[int64(id)]
+	s := t.sessions[id]
 	if s == nil {
 		return nil, fmt.Errorf("unknown session %d; list_sessions names those that there are", id)
 	}
@@ -144,19 +139,4 @@ func newID() int64 {
 		panic(err) // crypto/rand does not fail
 	}
 	return 100_000_000_000_000 + n.Int64()
-}
-
-// A sessionArgument is a session's id, as a number or as a string of digits.
-type sessionArgument int64
-
-func (sessionArgument) EditSchema(s *jsonschema.Schema) { s.Type = "integer" }
-
-func (a *sessionArgument) UnmarshalJSON(b []byte) error {
-	text := string(bytes.Trim(bytes.TrimSpace(b), `"`))
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return errors.New(`argument "session_id" must be the number that an answer gave as session ID`)
-	}
-	*a = sessionArgument(id)
-	return nil
 }

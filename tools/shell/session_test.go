@@ -337,8 +337,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestNoBash runs scripts with sh where there is no bash, and says so where
-// there is neither. A relative folder in PATH is not looked in.
+// TestNoBash runs scripts with sh where there is no bash, and says so where there is no
+// shell, or not the one that was asked for. A relative folder in PATH is not looked in.
 func TestNoBash(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -348,12 +348,16 @@ func TestNoBash(t *testing.T) {
 	require.NoError(t, os.Symlink(sh, folder+"/sh"))
 	b := newBench(t, shell.Options{Environment: shell.Environment{Set: map[string]string{"PATH": ".:" + folder}}})
 	require.Contains(t, b.ask("shell", `{"command":"echo $0"}`), "Output:\nsh\n")
-	require.Contains(t, b.ask("exec_command", `{"cmd":"echo $0","shell":"zsh"}`), "Output:\nsh\n")
+	require.Contains(t, b.ask("exec_command", `{"cmd":"echo $0"}`), "Output:\nsh\n")
+	for _, name := range []string{"zsh", "pwsh", "/bin/bash", "cmd.exe"} {
+		require.Regexp(t, `^exec_command: there is no (zsh|pwsh|bash|cmd) here; the shells are sh$`,
+			textOf(b.call("exec_command", fmt.Sprintf(`{"cmd":"echo $0","shell":%q}`, name))))
+	}
 	require.NoError(t, os.Symlink(sh, b.folder+"/mine"))
 	require.Equal(t, "shell: cannot start mine: not found on PATH", textOf(b.call("shell", `{"command":["mine","-c","echo x"]}`)))
 	require.Contains(t, b.ask("shell", `{"command":["./mine","-c","echo x"]}`), "Output:\nx\n")
 
 	b = newBench(t, shell.Options{Environment: shell.Environment{Set: map[string]string{"PATH": ""}}})
-	require.Equal(t, "shell: there is no bash and no sh on PATH to run a script; use the tool shell with the path of a program", textOf(b.call("shell", `{"command":"echo x"}`)))
+	require.Equal(t, "shell: there is no shell on PATH to run a script; use the tool shell with the path of a program", textOf(b.call("shell", `{"command":"echo x"}`)))
 	require.Contains(t, b.ask("shell", `{"command":[%q,"-c","echo x"]}`, sh), "Output:\nx\n")
 }

@@ -14,9 +14,13 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,8 +157,8 @@ func describeShell(in shellInput) (policy.Action, error) {
 	if err != nil {
 		return policy.Action{}, err
 	}
-	if in.TimeoutMS < 0 {
-		return policy.Action{}, fmt.Errorf("timeout_ms is %d; give a positive number, or leave it out", in.TimeoutMS)
+	if err := checkTimeout(in.TimeoutMS); err != nil {
+		return policy.Action{}, err
 	}
 	return in.action(argv, in.Workdir)
 }
@@ -166,7 +170,11 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	}
 	l := launch{argv: argv, dir: in.Workdir, env: h.plainEnv(), text: in.Command.text()}
 	if in.Command.script != "" {
-		if l.argv[0], err = findShell("", l); err != nil {
+		shell, err := findShell("", l.env)
+		if err != nil {
+			return nil, err
+		}
+		if l.argv, err = script(shell, in.Command.login, in.Command.script); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +182,7 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	if err != nil {
 		return nil, err
 	}
-	limit := time.Duration(in.TimeoutMS) * time.Millisecond
+	limit := timeout(in.TimeoutMS)
 	if limit == 0 {
 		limit = h.options.yield()
 	}
@@ -186,7 +194,7 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	switch what {
 	case expired:
 		p.code = timeoutExit
-		note = fmt.Sprintf("command timed out after %d milliseconds\n", in.TimeoutMS)
+		note = timeoutNote(limit)
 	case cancelled:
 		note = "the call was cancelled and the command ended\n"
 	}
@@ -194,15 +202,46 @@ func (h *host) runShell(ctx context.Context, call *tools.Call, in shellInput) (*
 	return h.page(p, nil, h.options.budget()).result(head, note), nil
 }
 
-// findShell returns the shell to run a script: the one asked for, by default bash,
-// or else sh, or else PowerShell, which has the same flag.
-func findShell(asked string, l launch) (string, error) {
-	name := shellName(asked)
-	for _, shell := range []string{name, "sh", "pwsh", "powershell"} {
-		if _, err := lookup(shell, l.env); err == nil {
-			return shell, nil
-		}
+// findShell returns the shell to run a script: the one asked for, or if none is, bash, or
+// else sh, or else PowerShell.
+func findShell(asked string, env []string) (string, error) {
+	there := func(name string) bool {
+		_, err := lookup(name, env)
+		return err == nil
 	}
-	return "", fmt.Errorf("there is no %s and no sh on PATH to run a script; "+
-		"use the tool shell with the path of a program", name)
+	wanted := []string{"bash", "sh", "pwsh", "powershell"}
+	if asked != "" {
+		name, err := shellName(asked)
+		if err != nil {
+			return "", err
+		}
+		wanted = []string{name}
+	}
+	if i := slices.IndexFunc(wanted, there); i >= 0 {
+		return wanted[i], nil
+	}
+	found := slices.DeleteFunc(slices.Clone(shells), func(name string) bool { return !there(name) })
+	if len(found) == 0 {
+		return "", errors.New("there is no shell on PATH to run a script; " +
+			"use the tool shell with the path of a program")
+	}
+	return "", fmt.Errorf("there is no %s here; the shells are %s", wanted[0], strings.Join(found, ", "))
+}
+
+// checkTimeout checks the argument timeout_ms.
+func checkTimeout(ms int64) error {
+	if ms < 0 {
+		return fmt.Errorf("timeout_ms is %d; give a positive number, or leave it out", ms)
+	}
+	return nil
+}
+
+// timeout returns ms milliseconds, or the longest time there is.
+func timeout(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+// timeoutNote says that a command was ended after limit.
+func timeoutNote(limit time.Duration) string {
+	return fmt.Sprintf("command timed out after %d milliseconds\n", limit.Milliseconds())
 }

@@ -24,15 +24,15 @@ var stdinDef = tools.Def{
 }
 
 type stdinInput struct {
-	SessionID       sessionArgument `json:"session_id"`
-	Chars           string          `json:"chars,omitempty" jsonschema:"text to type; end a line with \\n"`
-	Keys            []string        `json:"keys,omitempty" jsonschema:"keys to press after chars: enter, tab, escape, up, ctrl-c, alt-f, f1 ..."`
-	WaitFor         string          `json:"wait_for,omitempty" jsonschema:"answer once a new line matches this regular expression; exit: at the end"`
-	YieldTimeMS     *int64          `json:"yield_time_ms,omitempty" jsonschema:"default 250 after input, 5000 without, 25000 with wait_for"`
-	MaxOutputTokens *int            `json:"max_output_tokens,omitempty"`
-	Rows            int             `json:"rows,omitempty"`
-	Cols            int             `json:"cols,omitempty"`
-	Kill            bool            `json:"kill,omitempty" jsonschema:"end all of it"`
+	SessionID       int64    `json:"session_id"`
+	Chars           string   `json:"chars,omitempty" jsonschema:"text to type; end a line with \\n"`
+	Keys            []string `json:"keys,omitempty" jsonschema:"keys to press after chars: enter, tab, escape, up, ctrl-c, alt-f, f1 ..."`
+	WaitFor         string   `json:"wait_for,omitempty" jsonschema:"answer once a new line matches this regular expression; exit: at the end"`
+	YieldTimeMS     *int64   `json:"yield_time_ms,omitempty" jsonschema:"default 250 after input, 5000 without, 25000 with wait_for"`
+	MaxOutputTokens *int     `json:"max_output_tokens,omitempty"`
+	Rows            int      `json:"rows,omitempty"`
+	Cols            int      `json:"cols,omitempty"`
+	Kill            bool     `json:"kill,omitempty" jsonschema:"end all of it"`
 }
 
 func (in stdinInput) input(application bool) (string, error) {
@@ -56,7 +56,7 @@ func describeStdin(in stdinInput) (policy.Action, error) {
 		preview += "\n(then it ends the session)"
 	}
 	return policy.Action{
-		Session:  fmt.Sprint(int64(in.SessionID)),
+		Session:  fmt.Sprint(in.SessionID),
 		Preview:  preview,
 		ReadOnly: text == "" && !in.Kill && in.Rows == 0,
 	}, nil
