@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,36 +65,36 @@ func attemptTable() string {
 // and that one of us does not stop; of the rest it gives the number.
 func peerTable(t *testing.T) string {
 	t.Helper()
-	word := map[byte]string{'s': "stopped", 'o': "open", 'r': "open for root"}
 	var b strings.Builder
-	b.WriteString("| attempt | toolgate, full | Codex | srt | bubblewrap |\n| --- | --- | --- | --- | --- |\n")
-	all, known := 0, map[string]bool{}
+	b.WriteString("| attempt | toolgate, full |")
+	for _, p := range peerList {
+		fmt.Fprintf(&b, " %s |", p.name)
+	}
+	b.WriteString("\n| --- | ---" + strings.Repeat(" | ---", len(peerList)) + " |\n")
+	all, peers := 0, readPeers(t)
 	for _, a := range attempts {
 		cells, ok := peers[a.name]
-		known[a.name] = true
 		if !ok {
 			continue
 		}
+		delete(peers, a.name)
 		own := "stopped"
 		if a.open[sandbox.Full] != "" {
 			own = "open"
 			if strings.HasPrefix(a.needs, "root") {
 				own = "open for root"
 			}
+		} else if p, ok := a.partly[sandbox.Full]; ok {
+			own = "stopped, but not " + p.why
 		}
-		if own == "stopped" && cells == "sss" {
+		row := append([]string{own}, cells...)
+		if !slices.ContainsFunc(row, func(cell string) bool { return cell != "stopped" }) {
 			all++
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s |", strings.ReplaceAll(a.name, "_", " "), own)
-		for i := range cells {
-			fmt.Fprintf(&b, " %s |", word[cells[i]])
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.ReplaceAll(a.name, "_", " "), strings.Join(row, " | "))
 	}
-	for name := range peers {
-		require.True(t, known[name], "no attempt %s", name)
-	}
+	require.Empty(t, peers, "no such attempts")
 	fmt.Fprintf(&b, "\nAnother %d of them are stopped by all four.", all)
 	return b.String()
 }
