@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"toolgate/internal/lazyregexp"
 	"toolgate/tools"
 )
 
@@ -13,7 +14,7 @@ import (
 // file.
 func answer(ctx context.Context, q query, found *results, named bool) (string, error) {
 	if found.total == 0 {
-		return withNotes("No matches found.", notesOf(found)), nil
+		return withNotes("No matches found.", append(doubtsAbout(q.expr), notesOf(found)...)), nil
 	}
 	var text string
 	var note []string
@@ -31,6 +32,19 @@ func answer(ctx context.Context, q query, found *results, named bool) (string, e
 
 // line returns the line of the result for m.
 func (m match) line() string { return tools.OneLine(m.shown) + "\n" }
+
+// doubtsAbout returns what expr may have been meant to say.
+func doubtsAbout(expr string) (notes []string) {
+	if strings.Contains(expr, `\|`) {
+		notes = append(notes, `\| is the character |; alternatives have | alone between them`)
+	}
+	if dollarBeforeText.MatchString(expr) {
+		notes = append(notes, `$ is the end of a line; write \$ for the character`)
+	}
+	return notes
+}
+
+var dollarBeforeText = lazyregexp.New(`(?:^|[^\\])\$[\w{]`)
 
 func withNotes(text string, notes []string) string {
 	text = strings.TrimSuffix(text, "\n")

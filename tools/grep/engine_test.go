@@ -274,7 +274,7 @@ func TestRegexp(t *testing.T) {
 		require.NoError(t, os.WriteFile("f", []byte(strings.Join(lines, "\n")), 0o644))
 		got := text(call(t, map[string]any{"pattern": expr, "output_mode": "content", "limit": 2000}))
 		if want == nil {
-			require.Equal(t, "No matches found.", got, "%q in %q", expr, lines)
+			require.True(t, strings.HasPrefix(got, "No matches found."), "%q in %q: %s", expr, lines, got)
 			continue
 		}
 		require.Equal(t, "f\n"+strings.Join(want, "\n"), got, "%q in %q", expr, lines)

@@ -5,11 +5,12 @@
 //
 // Matching follows the rules of ripgrep; the tests compare the two.
 //
-// Expressions have RE2's syntax. In addition, \w, \d, \s and \b support Unicode, as
-// in ripgrep, and \u1234 is a character. Unlike in ripgrep, a brace that repeats
-// nothing is literal, [a[b] is a class that contains a bracket, and there are no
-// operators on classes (&&, --, ~~) and no flag x. The Unicode version is that of Go,
-// which may differ from ripgrep's in recently added characters.
+// Expressions have RE2's syntax. In addition, \w, \d, \s and \b support Unicode, and
+// \u1234, \<, \>, \b{start}, \b{end} and {,3} have their meaning, as in ripgrep. Unlike
+// in ripgrep, a brace that repeats nothing is literal, [a[b] is a class that contains a
+// bracket, and operators on classes (&&, --, ~~), classes within classes and the flag x
+// are refused. The Unicode version is that of Go, which may differ from ripgrep's in
+// recently added characters.
 package grep
 
 import (
@@ -31,7 +32,7 @@ import (
 )
 
 type input struct {
-	Pattern   string     `json:"pattern" jsonschema:"RE2"`
+	Pattern   string     `json:"pattern" jsonschema:"regular expression; no look-around, no back-references"`
 	Include   string     `json:"include,omitempty" jsonschema:"glob, such as src/**/*.{ts,tsx}; ! before it leaves files out"`
 	Path      string     `json:"path,omitempty" jsonschema:"default the workspace"`
 	Type      string     `json:"type,omitempty" jsonschema:"of file: go, py, js ..."`
@@ -74,6 +75,7 @@ func describe(in input) (policy.Action, error) {
 // A query is a validated input.
 type query struct {
 	pattern  *pattern
+	expr     string       // the pattern as given
 	path     string       // as given; "" means the working folder
 	globs    *ignore.List // to include; nil for every file
 	types    *ignore.List // names of files of the type; nil for every file
@@ -97,7 +99,7 @@ const (
 // check validates the arguments. Its errors are for the model.
 func check(in input) (query, error) {
 	q := query{
-		path: in.Path, output: cmp.Or(in.Output, outputFiles), matching: in.Matching,
+		expr: in.Pattern, path: in.Path, output: cmp.Or(in.Output, outputFiles), matching: in.Matching,
 		before: *cmp.Or(in.Before, &in.Context), after: *cmp.Or(in.After, &in.Context),
 	}
 	var err error

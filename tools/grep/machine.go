@@ -43,6 +43,7 @@ func newProgram(tree *syntax.Regexp, lines bool) (*program, error) {
 		return nil, err
 	}
 	p := &program{lines: lines, insts: prog.Inst, start: uint32(prog.Start)}
+	p.mark(tree)
 	p.classify()
 	return p, nil
 }
@@ -59,7 +60,7 @@ func (p *program) classify() {
 				sets = append(sets, in)
 			}
 		case syntax.InstEmptyWidth:
-			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary
+			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary | emptyNoWordBefore | emptyNoWordAfter
 			words = words || syntax.EmptyOp(in.Arg)&boundary != 0
 		}
 	}
@@ -293,10 +294,17 @@ func assertions(s state, r rune) syntax.EmptyOp {
 	if r == runeEnd || r == '\n' {
 		holds |= syntax.EmptyEndLine
 	}
-	if isWord(s.before) != isWord(r) {
+	before, after := isWord(s.before), isWord(r)
+	if before != after {
 		holds |= syntax.EmptyWordBoundary
 	} else {
 		holds |= syntax.EmptyNoWordBoundary
+	}
+	if !before {
+		holds |= emptyNoWordBefore
+	}
+	if !after {
+		holds |= emptyNoWordAfter
 	}
 	return holds
 }

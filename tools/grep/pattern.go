@@ -45,10 +45,14 @@ func compile(expr string, letters letterCase, multiline bool) (*pattern, error) 
 	if letters == insensitive || letters == smart && !hasCapital(expr) {
 		flags |= syntax.FoldCase
 	}
-	tree, err := syntax.Parse(expandShorthands(expr), flags)
+	translated, err := translate(expr)
 	if err != nil {
-		// An error that quotes the original expression is clearer.
-		if _, given := syntax.Parse(expr, flags); given != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(translated, flags)
+	if err != nil {
+		// The same error that quotes the original expression is clearer.
+		if _, given := syntax.Parse(expr, flags); given != nil && codeOf(given) == codeOf(err) {
 			err = given
 		}
 		return nil, syntaxError(err)
@@ -86,14 +90,49 @@ func syntaxError(err error) error {
 	}
 	hint := `put \ before characters that are meant literally`
 	switch se.Code {
-	case syntax.ErrInvalidPerlOp:
-		hint = "look-around is not supported; match more and look at the result"
+	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture:
+		hint = groupHint(se.Expr)
 	case syntax.ErrInvalidEscape:
 		hint = `back references are not supported, and a letter is escaped only where that has a meaning`
 	case syntax.ErrLarge, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth:
 		hint = "use a smaller expression; repetitions go up to 1000"
+	case syntax.ErrInvalidRepeatOp:
+		hint = "use one repetition; there are no possessive ones, and a match never takes long"
+	case syntax.ErrMissingRepeatArgument:
+		hint += ", or . before *; file names go to include or find_files"
+	case syntax.ErrInvalidCharRange:
+		if strings.HasPrefix(se.Expr, `\`) {
+			hint = `classes are general categories and scripts, such as \p{L}, \p{Lu} and \p{Greek}`
+		}
 	}
 	return fmt.Errorf("pattern is not a regular expression: %s: `%s`; %s", se.Code, se.Expr, hint)
+}
+
+func codeOf(err error) syntax.ErrorCode {
+	se, _ := errors.AsType[*syntax.Error](err)
+	return se.Code
+}
+
+// groupHint returns the hint for an unsupported group that begins like start.
+func groupHint(start string) string {
+	has := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(start, p) })
+	}
+	switch {
+	case has("(?=", "(?!", "(?<=", "(?<!"):
+		return "look-around is not supported; match more and look at the result"
+	case has("(?P<", "(?<"):
+		return "name a group with letters and digits, or write (...)"
+	case has("(?>", "(?|"):
+		return "write (?:...); a match never takes long"
+	case has("(?#"):
+		return "leave the comment out"
+	case len(start) > 2 && strings.Trim(start[2:], "imsUxuRnJ-") == "" && strings.HasSuffix(start, "x"):
+		return "the flag x is not supported; leave it out, and the spaces and comments of the expression"
+	case len(start) > 2 && strings.Trim(start[2:], "imsUuRnJ-") == "" && !has("(?R"):
+		return "the flags are i, m, s and U; leave out others"
+	}
+	return "back references, recursion and conditions are not supported; write out what they stand for"
 }
 
 // crossesLines reports whether a part of re can match a newline, or the start or end of

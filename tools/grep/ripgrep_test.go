@@ -69,7 +69,7 @@ func lines(t testing.TB, v map[string]any) string {
 	v["limit"] = 2000
 	res := call(t, v)
 	require.False(t, res.IsError, "%s", text(res))
-	if text(res) == "No matches found." {
+	if strings.HasPrefix(text(res), "No matches found.") {
 		return ""
 	}
 	return text(res) + "\n"

@@ -89,7 +89,12 @@ func (w *rustWriter) write(re *syntax.Regexp) bool {
 		w.WriteString(`\b`)
 	case syntax.OpNoWordBoundary:
 		w.WriteString(`\B`)
-	case syntax.OpCapture, syntax.OpConcat, syntax.OpAlternate:
+	case syntax.OpCapture:
+		if _, ok := markNamed(re.Name); ok {
+			return false // ripgrep 13 does not know them
+		}
+		return sub("(?:", ")")
+	case syntax.OpConcat, syntax.OpAlternate:
 		return sub("(?:", ")")
 	case syntax.OpStar:
 		return sub("(?:", ")*"+lazy)

@@ -2,9 +2,12 @@ package grep
 
 import (
 	"fmt"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
+
+	"toolgate/internal/lazyregexp"
 )
 
 // The members of the Unicode classes \w, \d and \s. In package regexp they are ASCII
@@ -67,64 +70,166 @@ var shorthands = map[byte]shorthand{
 	'S': {notSpace, "[^" + spaceClass + "]"},
 }
 
-// expandShorthands replaces \w, \d, \s and their complements in expr by Unicode
-// classes, and \u1234 and \u{1234}, which package regexp does not support, by
-// \x{1234}.
-func expandShorthands(expr string) string {
-	if !strings.Contains(expr, `\`) {
-		return expr
-	}
-	var b strings.Builder
-	class := false
-	for i := 0; i < len(expr); i++ {
-		c := expr[i]
+// A translator translates an expression of ripgrep to one of package syntax.
+type translator struct {
+	expr  string
+	at    int // index of the next character
+	class bool
+	out   strings.Builder
+}
+
+// translate replaces what package syntax does not support, or takes for something
+// else: \w, \d, \s and their complements become Unicode classes, \u1234 and \u{1234}
+// \x{1234}, \<, \> and \b{end} assertions that [program.mark] completes, {,3} {0,3}.
+// What it can only misread is an error for the model.
+func translate(expr string) (string, error) {
+	t := &translator{expr: expr}
+	for t.at < len(expr) {
+		rest := expr[t.at:]
 		switch {
-		case c == '\\' && i+1 < len(expr):
-			i++
-			if expr[i] == 'Q' && !class {
-				quoted, _, _ := strings.Cut(expr[i-1:], `\E`)
-				b.WriteString(quoted)
-				i += len(quoted) - 2
-				continue
+		case rest[0] == '\\' && len(rest) > 1:
+			t.escape(rest)
+		case t.class:
+			if err := t.inClass(rest); err != nil {
+				return "", err
 			}
-			s, known := shorthands[expr[i]]
-			hex, n := unicodeEscape(expr[i:])
-			switch {
-			case known && class:
-				b.WriteString(s.inside())
-			case known:
-				b.WriteString(s.outside)
-			case n > 0:
-				fmt.Fprintf(&b, `\x{%s}`, hex)
-				i += n - 1
-			default:
-				b.WriteByte('\\')
-				b.WriteByte(expr[i])
+		case rest[0] == '[':
+			if name := posixClass(rest); name != "" {
+				return "", fmt.Errorf("pattern: %s is a class only in brackets; write [%s]", name, name)
 			}
-			continue
-		case c == '[' && !class:
-			class = true
-			start := i
-			if strings.HasPrefix(expr[i+1:], "^") {
-				i++
+			t.class = true
+			start := "["
+			for _, s := range []string{"^", "]"} {
+				if strings.HasPrefix(rest[len(start):], s) {
+					start += s
+				}
 			}
-			if strings.HasPrefix(expr[i+1:], "]") {
-				i++
-			}
-			b.WriteString(expr[start : i+1])
-			continue
-		case c == '[' && strings.HasPrefix(expr[i:], "[:"):
-			if end := strings.Index(expr[i:], ":]"); end > 0 {
-				b.WriteString(expr[i : i+end+2])
-				i += end + 1
-				continue
-			}
-		case c == ']':
-			class = false
+			t.write(start, len(start))
+		case countWithoutLeast.MatchString(rest):
+			t.write("{0", 1)
+		default:
+			t.write(rest[:1], 1)
 		}
-		b.WriteByte(c)
 	}
-	return b.String()
+	return t.out.String(), nil
+}
+
+var countWithoutLeast = lazyregexp.New(`^\{,\d+\}`)
+
+// write writes s in place of the next n bytes.
+func (t *translator) write(s string, n int) {
+	t.out.WriteString(s)
+	t.at += n
+}
+
+// escape translates the escape sequence at the start of rest.
+func (t *translator) escape(rest string) {
+	if rest[1] == 'Q' && !t.class {
+		quoted, _, _ := strings.Cut(rest, `\E`)
+		t.write(quoted, len(quoted))
+		return
+	}
+	if !t.class {
+		for _, m := range marks {
+			if strings.HasPrefix(rest, m.text) {
+				t.write("(?P<"+m.name+`>\b)`, len(m.text))
+				return
+			}
+		}
+	}
+	s, known := shorthands[rest[1]]
+	hex, n := unicodeEscape(rest[1:])
+	switch {
+	case known && t.class:
+		t.write(s.inside(), 2)
+	case known:
+		t.write(s.outside, 2)
+	case n > 0:
+		t.write(`\x{`+hex+"}", n+1)
+	default:
+		t.write(rest[:2], 2)
+	}
+}
+
+// inClass translates the character at the start of rest, which is in a class.
+func (t *translator) inClass(rest string) error {
+	n := 1
+	switch {
+	case posixClass(rest) != "":
+		n = len(posixClass(rest))
+	case nestedClass.MatchString(rest):
+		const format = "pattern: %s is a class within a class, which is not supported; " +
+			`write one class, or \[ for the character`
+		return fmt.Errorf(format, nestedClass.FindString(rest))
+	case classOperator.MatchString(rest) && !strings.HasSuffix(t.out.String(), "["):
+		const format = "pattern: %s within a class is not supported; list the characters that are left, " +
+			"such as [b-df-hj-np-tv-z], or put \\ before the character"
+		return fmt.Errorf(format, rest[:2])
+	case rest[0] == ']':
+		t.class = false
+	}
+	t.write(rest[:n], n)
+	return nil
+}
+
+// classOperator matches an operator of ripgrep on two classes.
+var classOperator = lazyregexp.New(`^(?:&&|--[^\]]|~~[^\]])`)
+
+// nestedClass matches a class within a class: a bracket that is closed before the outer
+// one is.
+var nestedClass = lazyregexp.New(`^\[\^?\]?(?:[^\[\]\\]|\\.|\[:\^?[a-z]+:\])+\](?:[^\[\]\\]|\\.)*\]`)
+
+// posixClass returns a class such as [:alpha:] at the start of s, or "".
+func posixClass(s string) string { return posix.FindString(s) }
+
+var posix = lazyregexp.New(`^\[:\^?[a-z]+:\]`)
+
+// A mark is an assertion that package syntax does not have. It is parsed as a word
+// boundary in a group of this name.
+type mark struct {
+	text, name string
+	holds      syntax.EmptyOp
+}
+
+// Assertions besides those of package syntax.
+const (
+	emptyNoWordBefore syntax.EmptyOp = 1 << 6
+	emptyNoWordAfter  syntax.EmptyOp = 1 << 7
+)
+
+var marks = []mark{
+	{`\<`, "toolgate_start", syntax.EmptyWordBoundary | emptyNoWordBefore},
+	{`\>`, "toolgate_end", syntax.EmptyWordBoundary | emptyNoWordAfter},
+	{`\b{start}`, "toolgate_start", syntax.EmptyWordBoundary | emptyNoWordBefore},
+	{`\b{end}`, "toolgate_end", syntax.EmptyWordBoundary | emptyNoWordAfter},
+	{`\b{start-half}`, "toolgate_start_half", emptyNoWordBefore},
+	{`\b{end-half}`, "toolgate_end_half", emptyNoWordAfter},
+}
+
+// markNamed returns the assertion of the mark that is parsed as a group of this name.
+func markNamed(name string) (syntax.EmptyOp, bool) {
+	for _, m := range marks {
+		if m.name == name {
+			return m.holds, true
+		}
+	}
+	return 0, false
+}
+
+// mark gives the assertions of marks in tree to the instructions compiled from it.
+func (p *program) mark(tree *syntax.Regexp) {
+	for _, sub := range tree.Sub {
+		p.mark(sub)
+	}
+	holds, ok := markNamed(tree.Name)
+	if tree.Op != syntax.OpCapture || !ok {
+		return
+	}
+	for i := range p.insts {
+		if in := &p.insts[i]; in.Op == syntax.InstCapture && in.Arg == uint32(2*tree.Cap) {
+			p.insts[in.Out].Arg = uint32(holds)
+		}
+	}
 }
 
 // unicodeEscape returns the digits and the length of u1234 or u{1234} at the start of
