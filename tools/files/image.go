@@ -21,7 +21,8 @@ import (
 )
 
 type imageInput struct {
-	Path string `json:"path"`
+	Path   string `json:"path"`
+	Detail string `json:"detail,omitempty" jsonschema:"high (default), or original: larger, for small print"`
 }
 
 // ViewImage is view_image.
@@ -34,30 +35,59 @@ var ViewImage = tools.New(tools.Def{
 }, describeImage, viewImage)
 
 func describeImage(in imageInput) (policy.Action, error) {
+	if _, ok := imageSizes[in.Detail]; !ok {
+		return policy.Action{}, fmt.Errorf("detail %q is unknown; it is high or original", in.Detail)
+	}
 	return readAction("path", in.Path, "give the path of a picture")
 }
 
+// An imageSize is the maximum of an image.
+type imageSize struct {
+	side    int // width and height in pixels
+	patches int // of 32 by 32 pixels, which models count; 0 means any number
+	encoded int // bytes as base64
+}
+
+// imageSizes are the maximums by the argument detail. By default they suit all clients:
+// some refuse a side of more than 2000 pixels, and then the rest of the conversation, and
+// some limit a result to 1 MiB. The number of patches is Codex's.
+var imageSizes = map[string]imageSize{
+	"":         {side: 2000, encoded: 1_000_000},
+	"high":     {side: 2000, encoded: 1_000_000},
+	"original": {side: 8000, patches: 10_000, encoded: 4_500_000},
+}
+
+// longest returns the longest side of an image of w by h pixels that s allows.
+func (s imageSize) longest(w, h int) int {
+	patches := func(side int) int {
+		scale := min(1, float64(side)/float64(max(w, h)))
+		return (int(float64(w)*scale) + 31) / 32 * ((int(float64(h)*scale) + 31) / 32)
+	}
+	side := min(s.side, max(w, h))
+	for s.patches > 0 && patches(side) > s.patches {
+		side = side * 99 / 100
+	}
+	return side
+}
+
+// imageDetail is the key of an image's _meta by which Codex learns its detail.
+const imageDetail = "codex/imageDetail"
+
 const (
-	// maxSide is the maximum width and height in pixels. Clients refuse larger
-	// images, and some then refuse the rest of the conversation.
-	maxSide = 2000
-	// maxImage is the maximum size of the image as base64, in bytes: some clients
-	// limit a result to 1 MiB.
-	maxImage = 1_000_000
 	// maxImageFile and maxPixels limit the memory for scaling.
 	maxImageFile = 64 << 20
 	maxPixels    = 50_000_000
 )
 
 func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) {
-	f, size, err := openRegular(in.Path)
+	f, length, err := openRegular(in.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if size > maxImageFile {
+	if length > maxImageFile {
 		return nil, fmt.Errorf("%s: has %d bytes, more than the %d that can be shown; "+
-			"make it smaller with a command first", in.Path, size, maxImageFile)
+			"make it smaller with a command first", in.Path, length, maxImageFile)
 	}
 	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxImageFile))
 	if err != nil {
@@ -83,16 +113,22 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	}
 	text := fmt.Sprintf("%s: %s, %d by %d pixels, %d bytes",
 		tools.OneLine(in.Path), mime, config.Width, config.Height, len(data))
-	if max(config.Width, config.Height) > maxSide || encodedSize(data) > maxImage {
+	size := imageSizes[in.Detail]
+	side := size.longest(config.Width, config.Height)
+	if max(config.Width, config.Height) > side || encodedSize(data) > size.encoded {
 		var scaled image.Image
-		img = applyOrientation(fit(img, maxSide), orientation(data, format))
-		if data, mime, scaled, err = shrink(img, format); err != nil {
+		img = applyOrientation(fit(img, side), orientation(data, format))
+		if data, mime, scaled, err = shrink(img, format, side, size.encoded); err != nil {
 			return nil, fmt.Errorf("%s: cannot be made small enough to show: %w", in.Path, err)
 		}
 		text += fmt.Sprintf(", shown as %s of %d by %d pixels", mime, scaled.Bounds().Dx(), scaled.Bounds().Dy())
 	}
 	res := tools.Text(text)
-	res.Content = append(res.Content, &mcp.ImageContent{Data: data, MIMEType: mime})
+	picture := &mcp.ImageContent{Data: data, MIMEType: mime}
+	if in.Detail != "" {
+		picture.Meta = mcp.Meta{imageDetail: in.Detail}
+	}
+	res.Content = append(res.Content, picture)
 	return res, nil
 }
 
@@ -134,16 +170,18 @@ func brokenImage(path, mime string, err error) error {
 		"make a new one, or convert it to PNG", path, mime, err)
 }
 
-// shrink returns img scaled down and encoded in at most [maxImage] bytes. An opaque
-// image is encoded as JPEG if PNG is too large.
-func shrink(img image.Image, format string) (data []byte, mime string, scaled image.Image, err error) {
-	side := float64(maxSide)
+// shrink returns img scaled down to longest and encoded in at most maxSize bytes of base64.
+// An opaque image is encoded as JPEG if PNG is too large.
+func shrink(img image.Image, format string, longest, maxSize int) (
+	data []byte, mime string, scaled image.Image, err error,
+) {
+	side := float64(longest)
 	for side >= 64 {
 		scaled = fit(img, int(side))
-		if data, mime, err = encode(scaled, format); err != nil {
+		if data, mime, err = encode(scaled, format, maxSize); err != nil {
 			return nil, "", nil, err
 		}
-		if encodedSize(data) <= maxImage {
+		if encodedSize(data) <= maxSize {
 			return data, mime, scaled, nil
 		}
 		side = 0.75 * min(side, float64(max(scaled.Bounds().Dx(), scaled.Bounds().Dy())))
@@ -163,11 +201,11 @@ func fit(img image.Image, side int) image.Image {
 	return out
 }
 
-func encode(img image.Image, format string) (data []byte, mime string, err error) {
+func encode(img image.Image, format string, maxSize int) (data []byte, mime string, err error) {
 	var b bytes.Buffer
 	if format != "jpeg" {
 		err := png.Encode(&b, img)
-		if err != nil || encodedSize(b.Bytes()) <= maxImage || !opaque(img) {
+		if err != nil || encodedSize(b.Bytes()) <= maxSize || !opaque(img) {
 			return b.Bytes(), "image/png", err
 		}
 		b.Reset()

@@ -95,6 +95,32 @@ func TestViewImage(t *testing.T) {
 	}
 }
 
+// TestImageDetail: original is scaled down less than high, and Codex is told.
+func TestImageDetail(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		detail, shown string // "" for the file as it is
+		data          []byte
+	}{
+		{"high", ", shown as image/png of 2000 by 500 pixels", encodePNG(t, picture(2400, 600, false, false))},
+		{"original", "", encodePNG(t, picture(2400, 600, false, false))},
+		{"original", ", shown as image/png of 3650 by 2737 pixels", encodePNG(t, image.NewGray(image.Rect(0, 0, 4000, 3000)))},
+		{"original", ", shown as image/png of 8000 by 8 pixels", encodePNG(t, image.NewGray(image.Rect(0, 0, 9000, 9)))},
+		{"original", "", encodePNG(t, picture(700, 700, true, false))},
+		{"original", ", shown as image/jpeg of 1300 by 1000 pixels", encodePNG(t, picture(1300, 1000, true, false))},
+	} {
+		require.NoError(t, os.WriteFile("f", test.data, 0o644))
+		res := call(t, "view_image", fmt.Sprintf(`{"path":"f","detail":%q}`, test.detail))
+		_, shown, _ := strings.Cut(text(res), " bytes")
+		require.Equal(t, test.shown, shown)
+		img := res.Content[1].(*mcp.ImageContent)
+		require.Equal(t, test.detail, img.Meta["codex/imageDetail"])
+		require.LessOrEqual(t, base64.StdEncoding.EncodedLen(len(img.Data)), 4_500_000)
+	}
+	require.Equal(t, `view_image: detail "low" is unknown; it is high or original`,
+		text(call(t, "view_image", `{"path":"f","detail":"low"}`)))
+}
+
 // A rotated photo is upright after scaling.
 func TestOrientation(t *testing.T) {
 	t.Chdir(t.TempDir())
