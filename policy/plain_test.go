@@ -98,8 +98,8 @@ prefix_rule(pattern=["make"], decision="prompt")
 
 		// Not plain, and an allow speaks of every command.
 		{"ls #\\\ntouch /var/tmp/x", inside},
-		{"RANDOM='a[$(touch /var/tmp/x)]'; ls", asks},
-		{"printf -v RANDOM 'a[\\x24(touch x)]'; ls", asks},
+		{"RANDOM='a[$(touch /var/tmp/x)]'; ls", inside},
+		{"printf -v RANDOM 'a[\\x24(touch x)]'; ls", inside},
 		{"ls # all", inside},
 		{"ls \\\n-l", inside},
 		{`ls a\ b`, inside},

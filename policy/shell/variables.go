@@ -19,7 +19,7 @@ func (f *finder) variable(sc scope, name string, value word) {
 			f.opaque(sc, name+"="+value.text, "%s is expanded as a prompt, which can run commands", name)
 		}
 		f.expanded(sc.in(name+"="), value.text)
-	case slices.Contains(integerVars, name) && (value.hole || strings.Trim(value.text, "0123456789") != ""):
+	case slices.Contains(integerVars, name) && value.hole:
 		f.opaque(sc, name+"="+value.text, "bash evaluates what is assigned to %s, which can run commands", name)
 	case (name == "BASH_ENV" || name == "ENV") && value.proc != nil:
 		f.procScript(sc, value, name, syntax.LangBash, nil)
@@ -120,6 +120,9 @@ func (f *finder) assigner(sc scope, name string, words []word, i int) {
 	switch {
 	case name == "read", name == "printf" && len(words) > 1 && strings.HasPrefix(words[1].text, "-v"):
 		for _, w := range words[1:] {
+			if name == "printf" && slices.Contains(integerVars, w.text) {
+				continue // the text is an argument, which is analyzed as a subscript
+			}
 			f.variable(sc, strings.TrimPrefix(w.text, "-v"), word{hole: true, text: "…", script: unknownVar})
 		}
 	case name == "export", name == "declare", name == "typeset":

@@ -116,7 +116,7 @@ func (s *session) edit(ctx context.Context, in editInput) (*mcp.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	leave, notes, err := s.acquire()
+	leave, notes, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
