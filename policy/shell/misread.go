@@ -12,12 +12,12 @@ import (
 //
 //   - a comment ends with its line, even after a backslash;
 //   - a line of a here-document that ends in a backslash is one with the next, and the
-//     two can be its end; a backslash and a newline can also be inside $x;
+//     two can be its end;
 //   - a carriage return is part of a word;
 //   - {x} before a redirection is a word in a plain POSIX shell.
 func asShellsRead(src string, lang syntax.LangVariant) string {
 	src = continuedComment.ReplaceAllString(src, "$1\n")
-	if strings.Contains(src, "<<") || strings.Contains(src, "$\\\n") {
+	if strings.Contains(src, "<<") {
 		src = strings.ReplaceAll(src, "\\\n", "")
 	}
 	if lang == syntax.LangPOSIX {
@@ -32,6 +32,9 @@ var continuedComment = lazyregexp.New(`(?m)((?:^|[\s;&|()<>` + "`" + `])#.*?)\\+
 func (f *finder) misreadText(sc scope, src string) {
 	if trimmed := strings.TrimRight(src, "\\"); (len(src)-len(trimmed))%2 == 1 {
 		f.opaque(sc, src, "shells differ in what a backslash at the end of a script is")
+	}
+	if strings.Contains(src, "$\\\n") {
+		f.opaque(sc, src, "the parser does not know a line continuation after $")
 	}
 	if fault := elementRedirect.FindString(src); fault != "" {
 		f.opaque(sc, fault, "the parser does not know redirections by an array element")
