@@ -99,10 +99,13 @@ func (t *text) withoutBOM(hunks []Hunk) []Hunk {
 	for i, h := range hunks {
 		out[i] = h
 		old, lines := h.oldLines(), without(h.Lines, '-')
-		if len(old) == 0 || !strings.HasPrefix(old[0].Text, byteOrderMark) {
+		adds := len(lines) > 0 && strings.HasPrefix(lines[0].Text, byteOrderMark)
+		switch {
+		case len(old) > 0 && strings.HasPrefix(old[0].Text, byteOrderMark):
+			t.bom = adds
+		case !adds:
 			continue
 		}
-		t.bom = len(lines) > 0 && strings.HasPrefix(lines[0].Text, byteOrderMark)
 		out[i].Lines = slices.Clone(h.Lines)
 		for j := range out[i].Lines {
 			l := &out[i].Lines[j]

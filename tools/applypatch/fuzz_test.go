@@ -218,6 +218,10 @@ func FuzzApply(f *testing.F) {
 			}
 			require.NotContains(t, name, ".toolgate-")
 		}
+		if onlyEdits(p) {
+			text, _ = call(t, all[0], patchArgs{patch})
+			require.Equal(t, after, wholeTree(t, dir), "applied again, it changes something: %s", text)
+		}
 		if text, isError = call(t, all[1], nil); isError {
 			require.Contains(t, text, "there is no patch to undo", "nothing was changed, so there is nothing to undo")
 			require.Equal(t, before, after)
@@ -225,4 +229,68 @@ func FuzzApply(f *testing.F) {
 		}
 		require.Equal(t, before, wholeTree(t, dir), text)
 	})
+}
+
+// onlyEdits reports whether the patch moves and deletes nothing: those that do may give each
+// other's names to files, and do so again.
+func onlyEdits(p *applypatch.Patch) bool {
+	return !slices.ContainsFunc(p.Ops, func(op applypatch.FileOp) bool {
+		return op.Kind == applypatch.Delete || op.MoveTo != ""
+	})
+}
+
+// A patch that is applied changes nothing when it is applied again, in either format: it is
+// refused, or the files stay the same. APPLY_PATCH_ROUNDS is the number of patches.
+func TestAppliedTwice(t *testing.T) {
+	t.Chdir(t.TempDir())
+	applied := 0
+	cases := rounds(t, 500)
+	for seed := range cases {
+		if checkAppliedTwice(t, uint64(seed)) {
+			applied++
+		}
+	}
+	t.Logf("applied %d of %d", applied, cases)
+	require.Greater(t, applied, cases/3)
+}
+
+func FuzzAppliedTwice(f *testing.F) {
+	f.Add(uint64(1000))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		t.Chdir(t.TempDir())
+		checkAppliedTwice(t, seed)
+	})
+}
+
+// checkAppliedTwice makes a patch from the seed, in one of the formats, and applies it twice in
+// the working folder, which it leaves empty. It reports whether the patch applies once.
+func checkAppliedTwice(t testing.TB, seed uint64) bool {
+	c := newCodexCase(seed)
+	p, err := applypatch.Parse(c.patch)
+	if err != nil {
+		return false
+	}
+	p.Ops = p.Ops[:1] // another may give the name to another file
+	r := rand.New(rand.NewPCG(seed, 3))
+	p.Format = applypatch.Format(r.IntN(2))
+	for i := range p.Ops[0].Hunks {
+		h := &p.Ops[0].Hunks[i]
+		h.EndOfFile = h.EndOfFile && p.Format == applypatch.Codex
+		if p.Format == applypatch.Unified && r.IntN(3) > 0 {
+			h.OldStart, h.NewStart = r.IntN(20), 1+r.IntN(20)
+		}
+	}
+	layFiles(t, ".", c.before)
+	text, isError := call(t, applypatch.Tool, patchArgs{p.String()})
+	once := tree(t, ".")
+	if isError {
+		require.Equal(t, c.before, once, text)
+	} else {
+		text, _ = call(t, applypatch.Tool, patchArgs{p.String()})
+		require.Equal(t, once, tree(t, "."), "seed %d:\n%s\nto\n%q\n%s", seed, p, c.before, text)
+	}
+	for name := range once {
+		require.NoError(t, os.Remove(name))
+	}
+	return !isError
 }

@@ -15,6 +15,8 @@ type place struct {
 	old    int   // number of old lines
 	strict bool  // the line endings match too, so those of the hunk are used
 	others []int // further places where the lines match
+	level  level // at which the old lines match
+	from   int   // the search started at this index
 	lines  []Line
 }
 
@@ -22,9 +24,10 @@ func (p place) end() int { return p.start + p.old }
 
 // A mismatch is a hunk that has no place.
 type mismatch struct {
-	hunk int    // index in the file operation
-	why  string // for the model
-	near []Line // the lines of the file that are most like these are shown, if there are any
+	hunk    int    // index in the file operation
+	why     string // for the model
+	near    []Line // the lines of the file that are most like these are shown, if there are any
+	applied bool   // the file has the new lines already
 }
 
 func overlapping(places []int) *mismatch {
@@ -51,6 +54,9 @@ func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	var bad []mismatch
 	for i := range hunks {
 		p, miss := m.place(&hunks[i])
+		if at, ok := m.applied(&hunks[i], p, miss); ok {
+			miss = &mismatch{why: "is already applied: its new lines are at line " + fmt.Sprint(at+1), applied: true}
+		}
 		if miss != nil {
 			miss.hunk = i
 			bad = append(bad, *miss)
@@ -98,11 +104,11 @@ func (m *matcher) place(h *Hunk) (place, *mismatch) {
 		}
 		return m.insertion(h, from, false)
 	}
-	p, miss := m.byLines(h.Lines, from, h.EndOfFile)
+	p, miss := m.byLines(h, h.Lines, from)
 	if miss != nil && old[len(old)-1].Text == "" {
 		// Some patches have an empty line for the end of the file.
 		if lines := withoutLastEmpty(h.Lines); len(lines) > 0 {
-			if q, miss := m.byLines(lines, from, h.EndOfFile); miss == nil {
+			if q, miss := m.byLines(h, lines, from); miss == nil {
 				return q, nil
 			}
 		}
@@ -139,7 +145,7 @@ func withoutLastEmpty(lines []Line) []Line {
 // insertion places a hunk without old lines at start. numbered means that start is
 // from its header.
 func (m *matcher) insertion(h *Hunk, start int, numbered bool) (place, *mismatch) {
-	p := place{start: start, strict: numbered, lines: h.Lines}
+	p := place{start: start, strict: numbered, from: start, lines: h.Lines}
 	switch {
 	case start > len(m.text.lines):
 		const format = "begins at line %d, but the file has %d lines"
@@ -175,33 +181,36 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 // contextPlaces returns the lines at or after from that match ctx, at the
 // strictest level with a match.
 func (m *matcher) contextPlaces(ctx string, from int) []int {
-	found := m.find([]Line{{Text: ctx}}, from, false)
+	found, _ := m.find([]Line{{Text: ctx}}, from, false)
 	if len(found) == 0 {
 		ctx = strings.TrimSuffix(strings.TrimRight(ctx, " "), " @@")
-		found = m.find([]Line{{Text: ctx}}, from, false)
+		found, _ = m.find([]Line{{Text: ctx}}, from, false)
 	}
 	return found
 }
 
-// byLines places lines where their old lines are: at the first match at or after
-// from, or else at the only match before it, or at the end of the file.
-func (m *matcher) byLines(lines []Line, from int, atEnd bool) (place, *mismatch) {
+// byLines places lines where their old lines are: at the only match at or after from, at
+// the first one if the hunk has an @@ line, or else at the only match before it, or at the
+// end of the file.
+func (m *matcher) byLines(h *Hunk, lines []Line, from int) (place, *mismatch) {
 	old := without(lines, '+')
-	p := place{old: len(old), lines: lines}
-	if atEnd {
+	p := place{old: len(old), from: from, lines: lines}
+	if h.EndOfFile {
 		p.start = len(m.text.lines) - len(old)
-		if p.start < 0 || len(m.find(old, p.start, true)) == 0 {
+		found, l := m.find(old, max(0, p.start), true)
+		if p.start < 0 || len(found) == 0 {
 			return p, m.mismatchOf(old, true)
 		}
+		p.level = l
 		return p, nil
 	}
 	for _, start := range []int{from, 0} {
-		found := m.find(old, start, true)
+		found, l := m.find(old, start, true)
 		switch {
-		case len(found) > 1 && start != from:
+		case len(found) > 1 && (start != from || len(h.Context) == 0):
 			return p, ambiguous("its lines are", found)
 		case len(found) > 0:
-			p.start, p.others = found[0], found[1:]
+			p.start, p.others, p.level = found[0], found[1:], l
 			return p, nil
 		}
 	}
@@ -211,7 +220,7 @@ func (m *matcher) byLines(lines []Line, from int, atEnd bool) (place, *mismatch)
 // mismatchOf returns the mismatch for old, which has no free place, or with atEnd none
 // at the end of the file.
 func (m *matcher) mismatchOf(old []Line, atEnd bool) *mismatch {
-	found := m.find(old, 0, false)
+	found, _ := m.find(old, 0, false)
 	switch {
 	case len(found) > 0 && !atEnd:
 		return overlapping(found)
@@ -228,14 +237,14 @@ func (m *matcher) mismatchOf(old []Line, atEnd bool) *mismatch {
 const maxFound = 100
 
 // find returns the first places of old at or after start, at the strictest level with
-// a match. With onlyFree, it leaves out those that another hunk has taken.
-func (m *matcher) find(old []Line, start int, onlyFree bool) []int {
+// a match, and that level. With onlyFree, it leaves out those that another hunk has taken.
+func (m *matcher) find(old []Line, start int, onlyFree bool) ([]int, level) {
 	for l := exact; l < levels; l++ {
 		if found := m.findAt(old, l, start, onlyFree); len(found) > 0 {
-			return found
+			return found, l
 		}
 	}
-	return nil
+	return nil, levels
 }
 
 // findAt is [matcher.find] at one level.
@@ -259,7 +268,7 @@ func (m *matcher) findAt(old []Line, l level, start int, onlyFree bool) []int {
 // number or at exactly one place.
 func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 	want := max(0, h.NewStart-1-m.drift)
-	p := place{start: want, old: len(old), strict: true, lines: h.Lines}
+	p := place{start: want, old: len(old), strict: true, from: want, lines: h.Lines}
 	var strict []int // free places where the line endings match too
 	for i := range m.text.places(old, exact, 0) {
 		if m.text.sameEnds(old, i) && m.free(i, len(old)) {
@@ -272,7 +281,7 @@ func (m *matcher) byNumber(h *Hunk, old []Line) (place, *mismatch) {
 	}
 	for l := exact; l < levels; l++ {
 		found := strict
-		p.strict = l == exact && len(strict) > 0
+		p.strict, p.level = l == exact && len(strict) > 0, l
 		if !p.strict {
 			found = m.findAt(old, l, 0, true)
 		}
@@ -300,10 +309,62 @@ func (m *matcher) gitPlace(starts []int, h *Hunk, want int) (int, bool) {
 	if len(starts) == 0 {
 		return 0, false
 	}
-	distance := func(s int) int { return max(s-want, want-s) }
 	return slices.MinFunc(starts, func(a, b int) int {
-		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(distance(a, want), distance(b, want)), cmp.Compare(b, a))
 	}), true
+}
+
+// applied returns where the file has the new lines of a hunk already, if that makes it likely
+// that the hunk is applied: its old lines are nowhere, are within the new ones, or match
+// elsewhere less well. Below an @@ line or by line number, the nearer place counts.
+func (m *matcher) applied(h *Hunk, p place, miss *mismatch) (at int, ok bool) {
+	old, new := without(p.lines, '+'), without(p.lines, '-')
+	adds := len(new) > 0 && slices.ContainsFunc(new, func(l Line) bool { return l.Op == '+' })
+	switch {
+	case miss != nil && (len(miss.near) == 0 || len(new) < 2 && !adds), miss == nil && !adds, sameLines(old, new):
+		return 0, false
+	case miss != nil:
+		p.level, p.strict = typographic, false
+	}
+	numbered := h.OldStart > 0 || h.NewStart > 0
+	for q := range m.text.newPlaces(new, p) {
+		switch {
+		case miss != nil, p.level > exact, q <= p.start && p.end() <= q+len(new):
+			return q, true
+		case numbered && distance(q, h.NewStart-1) < distance(p.start, p.from),
+			len(h.Context) > 0 && p.from <= q && (q < p.start || p.start < p.from):
+			return q, true
+		}
+	}
+	return 0, false
+}
+
+func sameLines(a, b []Line) bool {
+	return slices.EqualFunc(a, b, func(a, b Line) bool { return a.Text == b.Text && a.End == b.End })
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// newPlaces yields every index where the file has the new lines of a hunk: the added ones
+// exactly, the others at the level of p.
+func (t *text) newPlaces(new []Line, p place) iter.Seq[int] {
+	fits := func(l Line, at int) bool {
+		if l.Op == ' ' {
+			return t.foldedAt(p.level)[at] == p.level.fold(l.Text)
+		}
+		return t.lines[at].text == l.Text && (!p.strict || t.sameEnds([]Line{l}, at))
+	}
+	return func(yield func(int) bool) {
+		for i := range t.candidates(p.level, p.level.fold(new[0].Text), 0) {
+			n := 0
+			for n < len(new) && i+n < len(t.lines) && fits(new[n], i+n) {
+				n++
+			}
+			if n == len(new) && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // places yields every index at or after start where old matches.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,6 +31,8 @@ type file struct {
 	written string // as in the patch
 	before  state
 	after   state
+	edits   []*FileOp // that change the content
+	other   bool      // there are others, such as a move
 }
 
 // A state is what is at a path. The zero state is no file.
@@ -71,6 +74,7 @@ func (s summary) items() []string {
 type PatchError struct {
 	Faults     []string
 	Mismatched bool // a hunk does not fit its file
+	Applied    bool // every hunk that does not fit is already applied
 }
 
 func (e *PatchError) Error() string {
@@ -83,6 +87,9 @@ func (e *PatchError) Error() string {
 		}
 		b.WriteString(f + "\n")
 	}
+	if e.Applied {
+		return b.String() + "nothing was changed; the patch is already applied"
+	}
 	if e.Mismatched {
 		return b.String() + "nothing was changed; read the file again and resend the whole patch"
 	}
@@ -92,7 +99,7 @@ func (e *PatchError) Error() string {
 // makePlan checks all of p against the files. It writes nothing.
 func makePlan(p *Patch, at *resolver) (*plan, error) {
 	pl := &plan{resolver: at, files: map[string]*file{}, summary: summary{}}
-	var wrong PatchError
+	wrong := PatchError{Applied: true}
 	for i := range p.Ops {
 		err := pl.apply(&p.Ops[i])
 		if d, ok := errors.AsType[*tools.Denial](err); ok {
@@ -100,18 +107,25 @@ func makePlan(p *Patch, at *resolver) (*plan, error) {
 		}
 		if pe, ok := errors.AsType[*PatchError](err); ok {
 			wrong.Mismatched = true
+			wrong.Applied = wrong.Applied && pe.Applied
 			wrong.Faults = append(wrong.Faults, pe.Faults...)
 		} else if err != nil {
+			wrong.Applied = wrong.Applied && errors.Is(err, errDeleted)
 			wrong.Faults = append(wrong.Faults, err.Error())
 		}
 	}
 	if len(wrong.Faults) == 0 {
-		wrong.Faults = pl.conflicts()
+		wrong.Applied, wrong.Faults = false, slices.Concat(pl.conflicts(), pl.repeatable())
 	}
+	wrong.Applied = wrong.Applied && wrong.Mismatched && !pl.changesAny()
 	if len(wrong.Faults) > 0 {
 		return nil, &wrong
 	}
 	return pl, nil
+}
+
+func (pl *plan) changesAny() bool {
+	return slices.ContainsFunc(pl.order, func(path string) bool { return pl.files[path].changed() })
 }
 
 func (pl *plan) apply(op *FileOp) error {
@@ -139,11 +153,13 @@ func (pl *plan) add(op *FileOp) error {
 				op.Path)
 		}
 	} else {
-		f.after = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}
+		f.after, f.other = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}, true
 	}
 	pl.summary.add('A', op.Path)
 	return nil
 }
+
+var errDeleted = errors.New("there is no such file to delete")
 
 func (pl *plan) delete(op *FileOp) error {
 	f, err := pl.open(op.Path, false)
@@ -151,14 +167,14 @@ func (pl *plan) delete(op *FileOp) error {
 		return err
 	}
 	if !f.after.exists {
-		return fmt.Errorf("%s: there is no such file to delete; correct the path or leave it out", op.Path)
+		return fmt.Errorf("%s: %w; correct the path or leave it out", op.Path, errDeleted)
 	}
 	if len(op.Hunks) > 0 {
 		if err := f.checkContent(op); err != nil {
 			return err
 		}
 	}
-	f.after = state{}
+	f.after, f.other = state{}, true
 	pl.summary.add('D', op.Path)
 	return nil
 }
@@ -189,6 +205,9 @@ func (pl *plan) update(op *FileOp) error {
 		return err
 	}
 	if !f.after.exists {
+		if err := pl.checkMoved(op); err != nil {
+			return err
+		}
 		return fmt.Errorf("%s: there is no such file to update; correct the path, or add the file", op.Path)
 	}
 	if op.MoveTo != "" && !op.Copy {
@@ -211,9 +230,69 @@ func (pl *plan) update(op *FileOp) error {
 	if op.MoveTo != "" {
 		return pl.move(op, f, now)
 	}
-	f.after = now
+	f.after, f.edits = now, append(f.edits, op)
 	pl.summary.add('M', op.Path)
 	return nil
+}
+
+// checkMoved returns a [*PatchError] if op, the source of which does not exist, is a move
+// that is already applied.
+func (pl *plan) checkMoved(op *FileOp) error {
+	if op.MoveTo == "" {
+		return nil
+	}
+	to, err := pl.open(op.MoveTo, true)
+	if err != nil || !to.before.exists || to.load() != nil {
+		return nil
+	}
+	if len(op.Hunks) > 0 {
+		_, _, err = applyHunks(op, to.after.data)
+		if pe, ok := errors.AsType[*PatchError](err); !ok || !pe.Applied {
+			return nil
+		}
+	}
+	fault := fmt.Sprintf("%s: it is not there, but %s is as after the move", op.Path, op.MoveTo)
+	return &PatchError{Faults: []string{fault}, Mismatched: true, Applied: true}
+}
+
+// repeatable returns an error for each file that the patch would change once more if it
+// were applied again: then a patch that is already applied could not be recognized.
+func (pl *plan) repeatable() []string {
+	var faults []string
+	for _, path := range pl.order {
+		f := pl.files[path]
+		if f.other || len(f.edits) == 0 {
+			continue
+		}
+		data, ok := f.after.data, true
+		for _, op := range f.edits {
+			t, err := parseText(data)
+			if err != nil {
+				break
+			}
+			edited, _, bad := t.edit(op.Hunks)
+			if ok = len(bad) == 0; !ok {
+				break
+			}
+			if data, err = edited.bytes(); err != nil {
+				break
+			}
+		}
+		if ok && !bytes.Equal(data, f.after.data) {
+			faults = append(faults, fmt.Sprintf("%s: once applied, the patch would fit again, at line %d: "+
+				"its place is ambiguous; add lines of context", f.written, firstDifference(data, f.after.data)))
+		}
+	}
+	return faults
+}
+
+// firstDifference returns the number of the first line that differs.
+func firstDifference(a, b []byte) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return bytes.Count(a[:n], []byte("\n")) + 1
 }
 
 // move puts now, the new state of f, at the path to which op moves f.
@@ -227,9 +306,9 @@ func (pl *plan) move(op *FileOp, f *file, now state) error {
 			"delete it first in the same patch, or choose another path", op.MoveTo, op.Path)
 	}
 	if to != f && !op.Copy {
-		f.after = state{}
+		f.after, f.other = state{}, true
 	}
-	to.after = now
+	to.after, to.other = now, true
 	pl.summary.add('M', op.MoveTo)
 	return nil
 }
@@ -295,7 +374,8 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 			faults = append(faults, fmt.Sprintf("%s: %d more hunks do not match, from hunk %d on",
 				op.Path, len(more), more[0].hunk+1))
 		}
-		return nil, nil, &PatchError{Faults: faults, Mismatched: true}
+		applied := !slices.ContainsFunc(bad, func(m mismatch) bool { return !m.applied })
+		return nil, nil, &PatchError{Faults: faults, Mismatched: true, Applied: applied}
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {
