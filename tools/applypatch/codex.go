@@ -140,6 +140,10 @@ func (p *codexParser) updateBody(op *FileOp) error {
 			p.skipBlank()
 			break
 		}
+		if len(op.Hunks) > 0 && strings.TrimSpace(p.line()) == "" { // below End of File
+			p.next++
+			continue
+		}
 		h, err := p.hunk(len(op.Hunks) == 0)
 		if err != nil {
 			return err
