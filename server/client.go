@@ -14,6 +14,7 @@ import (
 
 	"toolgate/aggregator"
 	"toolgate/internal/rawjson"
+	"toolgate/internal/stdio"
 	"toolgate/policy"
 )
 
@@ -76,7 +77,7 @@ func (c *client) ask(
 			return r.Result, nil
 		}
 		if e, ok := errors.AsType[*jsonrpc.Error](r.Error); ok {
-			return nil, &aggregator.RPCError{Code: e.Code, Message: e.Message, Data: e.Data}
+			return nil, &aggregator.RPCError{Code: stdio.Coded(e).Code, Message: e.Message, Data: e.Data}
 		}
 		return nil, r.Error
 	case <-ctx.Done():

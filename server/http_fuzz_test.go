@@ -11,8 +11,52 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"toolgate/internal/gate"
+	"toolgate/policy"
 	"toolgate/server"
+	"toolgate/tools"
 )
+
+// checkMessage checks that b is JSON, and that its error, if it is one, has a code:
+// "Error codes MUST be integers", and 0 says nothing (specification, basic).
+func checkMessage(t *testing.T, b []byte) {
+	var m struct{ Error *struct{ Code int64 } }
+	require.NoError(t, json.Unmarshal(b, &m), "%s", b)
+	require.False(t, m.Error != nil && m.Error.Code == 0, "%s", b)
+}
+
+// FuzzStdio: whatever a client sends, each line that it gets is a message, and every
+// error has a code.
+func FuzzStdio(f *testing.F) {
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"look","arguments":{}}}` + "\n"
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}` + "\n"
+	for _, lines := range []string{
+		call, greeting + "\n" + call + cancel, greeting + "\n" + greeting, cancel + "{}\n[]\n",
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":5}`, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`,
+		greeting + "\n" + `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":5}}`,
+		greeting + "\n" + `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{` + modernCaps + `}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` +
+			modernCaps + `}}}` + "\n" + cancel,
+		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"_meta":{` + modernCaps + `}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"_meta":{` + modernCaps + `}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"nope"}`,
+	} {
+		f.Add(lines)
+	}
+	f.Fuzz(func(t *testing.T, lines string) {
+		pol := &policy.Policy{Approval: policy.OnRequest, Workspace: "/w", Confines: func() bool { return true }}
+		s := server.New(server.Options{Version: "1", Catalog: []tools.Tool{change, look}, Gate: &gate.Gate{Policy: pol, Run: ran}})
+		var out lockedBuffer
+		// A stream that only the client ends is ended with the context.
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.NoError(t, s.ServeStdio(ctx, strings.NewReader(lines), &out))
+		for line, ok := out.line(); ok; line, ok = out.line() {
+			checkMessage(t, []byte(line))
+		}
+	})
+}
 
 // FuzzHTTPPost: whatever is posted gets an answer with a status that we know,
 // and every message in it is JSON.
@@ -24,6 +68,9 @@ func FuzzHTTPPost(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{},"requestState":"x","inputResponses":{"approval":{"action":"accept"}},"_meta":{` + modernCaps + `}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":5}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"x":5,"_meta":{` + modernCaps + `}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":5,"_meta":{` + modernCaps + `}}}`,
 		`{"jsonrpc":"2.0","id":"toolgate-1","error":{"code":1,"message":"m"}}`,
 		`{"jsonrpc":"2.0","id":null,"method":"ping"}`,
 		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`,
@@ -57,11 +104,11 @@ func FuzzHTTPPost(f *testing.F) {
 		e.ServeHTTP(w, r)
 		require.Contains(t, []int{200, 202, 400, 404, 406, 413, 415, 429}, w.Code, "%s", w.Body)
 		if w.Header().Get("Content-Type") == "application/json" {
-			require.True(t, json.Valid(w.Body.Bytes()), "%s", w.Body)
+			checkMessage(t, w.Body.Bytes())
 		}
 		for line := range strings.Lines(w.Body.String()) {
 			if data, ok := strings.CutPrefix(line, "data: "); ok && strings.TrimSpace(data) != "" {
-				require.True(t, json.Valid([]byte(data)), "%s", data)
+				checkMessage(t, []byte(data))
 			}
 		}
 	})

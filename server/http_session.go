@@ -13,10 +13,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"toolgate/internal/rawjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/internal/rawjson"
+	"toolgate/internal/stdio"
 )
 
 // An httpSession is a session over HTTP: to the SDK it is a connection like any
@@ -150,12 +152,22 @@ func (ss *httpSession) writeTo(s *stream, msg jsonrpc.Message) error {
 	}
 	resp, isAnswer := msg.(*jsonrpc.Response)
 	ss.mu.Lock()
+	dropped := isAnswer && s.cancelled
 	if isAnswer {
 		delete(ss.calls, string(idJSON(resp.ID)))
 	} else if s.isDone() {
 		s = ss.streams[""]
 	}
+	if dropped {
+		delete(ss.streams, s.id) // a client that comes back for it is told that it is gone
+	}
 	ss.mu.Unlock()
+	if dropped {
+		// "Not send a response for the cancelled request" (specification 2025-11-25,
+		// cancellation).
+		s.end()
+		return nil
+	}
 	read := s.send(data, isAnswer)
 	if isAnswer {
 		ss.keep(keptStream{id: s.id, bytes: len(data), read: read})
@@ -197,8 +209,16 @@ func (ss *httpSession) take(msg jsonrpc.Message) bool {
 		return true
 	}
 	req, ok := msg.(*jsonrpc.Request)
-	if ok && req.Method == "notifications/cancelled" && ss.active.cancelled(req.Params) {
-		return true
+	if ok && req.Method == "notifications/cancelled" {
+		params, _ := rawjson.Parse(req.Params)
+		ss.mu.Lock()
+		if s := ss.calls[stdio.IDKey(params.Get("requestId"))]; s != nil {
+			s.cancelled = true
+		}
+		ss.mu.Unlock()
+		if ss.active.cancelled(req.Params) {
+			return true
+		}
 	}
 	select {
 	case ss.in <- msg:

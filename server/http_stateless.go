@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"toolgate/internal/rawjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/internal/rawjson"
+	"toolgate/internal/stdio"
 )
 
 // A statelessResponse is the response to one stateless request: a stream of events,
@@ -56,6 +58,9 @@ func answerStateless(ctx context.Context, w http.ResponseWriter, r *request, msg
 	response := &statelessResponse{w: w}
 	r.write = response.write
 	res, err := r.answer(ctx)
+	if context.Cause(ctx) == context.Canceled {
+		return // the client has hung up, which cancels the request
+	}
 	// An error means that the client has gone.
 	_ = response.write(ctx, &jsonrpc.Response{ID: msg.ID, Result: res, Error: err})
 }
@@ -79,6 +84,9 @@ func statusOf(err *jsonrpc.Error) int {
 // unless it spans several lines.
 func encode(msg jsonrpc.Message) ([]byte, error) {
 	resp, ok := msg.(*jsonrpc.Response)
+	if ok && resp.Error != nil {
+		msg = &jsonrpc.Response{ID: resp.ID, Error: stdio.Coded(resp.Error)}
+	}
 	if !ok || resp.Error != nil {
 		return jsonrpc.EncodeMessage(msg)
 	}

@@ -25,6 +25,8 @@ const (
 type stream struct {
 	id string // "" for the stream that belongs to no request
 
+	cancelled bool // the client has cancelled the request; guarded by the session's lock
+
 	mu     sync.Mutex
 	conn   *eventConn // nil while it is not connected
 	events []event    // those kept, in order
@@ -111,6 +113,14 @@ func (s *stream) send(data []byte, last bool) bool {
 		s.finish()
 	}
 	return s.sent == s.next
+}
+
+// end ends the stream without an answer.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done, s.ended = true, time.Now()
+	s.finish()
 }
 
 // add keeps an event and drops those that are too many.

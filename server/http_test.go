@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -635,6 +636,10 @@ func TestHTTPCancelsIDsOfEveryForm(t *testing.T) {
 			require.False(t, x.ended(), id)
 			c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
 			require.True(t, x.ended(), id)
+			require.NotContains(t, x.text(), `"id"`, "the stream ends without an answer")
+			last := regexp.MustCompile(`id: (\S+)`).FindStringSubmatch(x.text())
+			require.Len(t, last, 2)
+			require.Equal(t, http.StatusBadRequest, c.do("GET", "", "Last-Event-Id", last[1]).status(), "nor can it be taken up again")
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // A Request is a request or notification of the client as the bytes it came in.
 // A request that [Transport.Handle] takes must be answered once, by Answer or
-// Fail.
+// Fail, which write nothing if the client has cancelled it.
 type Request struct {
 	ID     json.RawMessage // nil for a notification
 	Method string
@@ -51,6 +51,9 @@ func (c *conn) offer(r *Reader) (taken bool, err error) {
 		if err := c.owe(key); err != nil {
 			return false, err
 		}
+	}
+	if req.ID == nil && req.Method == cancelled {
+		c.cancel(req.Params)
 	}
 	r.Keep() // what takes the request may hold on to its bytes
 	if c.t.Handle(req) {
@@ -114,7 +117,7 @@ func (r *Request) Fail(err error) error {
 	if !ok {
 		rpc = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
-	b, merr := json.Marshal(rpc)
+	b, merr := json.Marshal(Coded(rpc))
 	if merr != nil {
 		return merr
 	}
@@ -124,7 +127,9 @@ func (r *Request) Fail(err error) error {
 // answer writes the answer to the request with this id: its result or error.
 func (c *conn) answer(id json.RawMessage, member string, value json.RawMessage) error {
 	value = rawjson.Line(value)
-	c.answering(IDKey(id))
+	if !c.answering(IDKey(id)) {
+		return nil
+	}
 	defer c.answered()
 	buf := lineBuffers.Get().(*[]byte)
 	defer lineBuffers.Put(buf)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolgate/internal/rawjson"
 )
 
 // A Transport is an [mcp.Transport] over two streams. It differs from the
@@ -23,7 +25,8 @@ import (
 //     could each read a different value;
 //   - the end of In is delayed until every request has its answer, for at most
 //     Drain. Requests of the server to the client fail at once, because they
-//     cannot be answered any more. When Out is broken, there is no delay.
+//     cannot be answered any more. When Out is broken, there is no delay;
+//   - a request that the client cancels gets no answer, and every error has a code.
 //
 // "Servers SHOULD exit promptly when their standard input is closed"
 // (specification, stdio): Drain is the limit of that promptness.
@@ -53,6 +56,7 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 		closed:  make(chan struct{}),
 		idle:    make(chan struct{}, 1),
 		owed:    map[string]int{},
+		dropped: map[string]bool{},
 		pending: map[string]jsonrpc.ID{},
 	}
 	if c.drain == 0 {
@@ -67,6 +71,8 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	})
 	return c, nil
 }
+
+const cancelled = "notifications/cancelled"
 
 type lineOrErr struct {
 	msg jsonrpc.Message
@@ -88,6 +94,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	owed    map[string]int        // requests read and not answered, by id
+	dropped map[string]bool       // of those, the ones that the client has cancelled
 	writing int                   // answers on their way, no longer owed
 	pending map[string]jsonrpc.ID // requests written and not answered, by id
 	ended   bool                  // In has ended
@@ -160,6 +167,9 @@ func (c *conn) decode(line []byte) (jsonrpc.Message, error) {
 	switch m := msg.(type) {
 	case *jsonrpc.Request:
 		if !m.IsCall() {
+			if m.Method == cancelled {
+				c.cancel(m.Params)
+			}
 			break
 		}
 		if err := c.owe(idKey(m.ID)); err != nil {
@@ -291,6 +301,16 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 		}
 		return c.answer(id, "result", resp.Result)
 	}
+	resp, isAnswer := msg.(*jsonrpc.Response)
+	if isAnswer {
+		if !c.answering(idKey(resp.ID)) {
+			return nil
+		}
+		defer c.answered()
+		if resp.Error != nil {
+			msg = &jsonrpc.Response{ID: resp.ID, Error: Coded(resp.Error)}
+		}
+	}
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err
@@ -306,21 +326,52 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 			return nil
 		}
 	}
-	if resp, ok := msg.(*jsonrpc.Response); ok {
-		c.answering(idKey(resp.ID))
-		defer c.answered()
-	}
 	return c.writeLine(line)
 }
 
-// answering notes that the answer to a request is about to be written. Its id is
-// free from now on: a client may use it again as soon as it has read the answer,
-// which can be before we know that it is written.
-func (c *conn) answering(key string) {
+// Coded returns err, which is not nil, as the error of an answer. One without a code is of
+// the SDK, about a request that it refuses.
+func Coded(err error) *jsonrpc.Error {
+	rpc, ok := err.(*jsonrpc.Error)
+	if ok && rpc.Code != 0 {
+		return rpc
+	}
+	coded := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+	if errors.As(err, &rpc) && rpc.Code != 0 {
+		coded.Code = rpc.Code
+	}
+	return coded
+}
+
+// cancel notes that the client has cancelled the request that the params of a
+// notifications/cancelled name: "Receivers of a cancellation notification SHOULD … Not
+// send a response for the cancelled request" (specification, cancellation).
+func (c *conn) cancel(params json.RawMessage) {
+	o, _ := rawjson.Parse(params)
+	key := IDKey(o.Get("requestId"))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed[key] > 0 {
+		c.dropped[key] = true
+	}
+}
+
+// answering notes that the answer to a request is about to be written, and reports
+// whether to write it. The id is free from now on: a client may use it again as soon as
+// it has read the answer, which can be before we know that it is written.
+func (c *conn) answering(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.owed, key)
+	if c.dropped[key] {
+		delete(c.dropped, key)
+		if c.writing == 0 && len(c.owed) == 0 {
+			c.signalIdle()
+		}
+		return false
+	}
 	c.writing++
+	return true
 }
 
 func (c *conn) answered() {

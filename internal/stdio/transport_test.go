@@ -61,6 +61,31 @@ func TestAnswersOwedAreWrittenBeforeTheEnd(t *testing.T) {
 	})
 }
 
+// TestCancelledRequestsGetNoAnswer: nor is one waited for, and the id is free again.
+func TestCancelledRequestsGetNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, feed := io.Pipe()
+		go func() { // ends with its input
+			io.WriteString(feed, opening+`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`+"\n")
+			synctest.Wait()
+			io.WriteString(feed, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.0}}`+"\n")
+			synctest.Wait()
+			io.WriteString(feed, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
+			io.WriteString(feed, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`+"\n")
+			io.WriteString(feed, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`+"\n")
+			feed.Close()
+		}()
+		began := time.Now()
+		got := serve(t, in, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		require.Zero(t, time.Since(began))
+		require.Contains(t, got, `"i"`)
+		require.Len(t, got, 1)
+	})
+}
+
 func TestCallsThatOutliveTheDrainAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
