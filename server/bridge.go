@@ -119,7 +119,7 @@ func (b *bridge) notifyChanged(c aggregator.Change) {
 	if c.Tools || c.Resources { // with the first resource come the tools that read resources
 		tool := &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
 		b.conn.srv.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return nil, unknownTool(name)
+			return nil, &UnknownToolError{Name: name}
 		})
 		b.conn.srv.RemoveTools(name)
 	}

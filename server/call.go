@@ -27,9 +27,9 @@ func (r *request) callTool(ctx context.Context) (json.RawMessage, error) {
 	if !s.Has(name) {
 		s.opts.Downstreams.WaitForTool(ctx, name)
 		if !s.Has(name) {
-			err := unknownTool(name)
+			err := &UnknownToolError{Name: name, Known: s.names()}
 			s.invalid(name, call, err)
-			return nil, err
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.message()}
 		}
 	}
 	if task := r.params.Get("task"); rawjson.Kind(task) == '{' {
@@ -43,11 +43,6 @@ func (r *request) callTool(ctx context.Context) (json.RawMessage, error) {
 		return errorReply(name, retry).Result, nil
 	}
 	return res, err
-}
-
-// unknownTool is the error for a call of a tool that does not exist.
-func unknownTool(name string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
 }
 
 // A Reply is the answer to one call.
@@ -96,8 +91,70 @@ type UnknownToolError struct {
 
 func (e *UnknownToolError) Error() string { return "unknown tool " + e.Name }
 
-// Hint returns which tools there are.
-func (e *UnknownToolError) Hint() string { return "the tools are " + strings.Join(e.Known, ", ") }
+// Hint returns which tool may be meant, and which there are.
+func (e *UnknownToolError) Hint() string {
+	all := "the tools are " + strings.Join(e.Known, ", ")
+	if near := e.nearest(); near != "" {
+		return near + "; " + all
+	}
+	return all
+}
+
+// message returns the error for a model, which has the list of tools.
+func (e *UnknownToolError) message() string {
+	text := fmt.Sprintf("unknown tool %q", e.Name)
+	if near := e.nearest(); near != "" {
+		text += "; " + near
+	}
+	return text
+}
+
+// verbs are words in the names of other agents' tools, by words in the names of ours.
+var verbs = map[string][]string{
+	"shell": {"bash", "terminal", "run", "execute", "cmd"},
+	"read":  {"view", "open", "cat"},
+	"edit":  {"str", "replace", "multi", "update", "modify"},
+	"write": {"create", "save"},
+	"grep":  {"search", "ripgrep", "rg"},
+	"find":  {"glob"},
+	"list":  {"ls"},
+	"dir":   {"directory", "folder"},
+}
+
+// nearest returns a question about the tools that may be meant, "" if no name is near:
+// those that look the same, or else those that share the most words.
+func (e *UnknownToolError) nearest() string {
+	name := strings.ToLower(e.Name)
+	name = name[strings.LastIndex(name, "__")+1:] // of a client's prefix
+	near := tools.Nearest(strings.Trim(name, "_"), e.Known)
+	if len(near) == 0 {
+		near = e.related(tools.Words(e.Name))
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(near[:min(len(near), 3)], ", ") + "?"
+}
+
+// related returns the tools whose names share the most words with given, if any does.
+func (e *UnknownToolError) related(given []string) (best []string) {
+	most := 0
+	for _, known := range e.Known {
+		shared := 0
+		for _, word := range tools.Words(known) {
+			if slices.ContainsFunc(given, func(g string) bool { return g == word || slices.Contains(verbs[word], g) }) {
+				shared++
+			}
+		}
+		if shared > most {
+			best, most = nil, shared
+		}
+		if shared == most && most > 0 {
+			best = append(best, known)
+		}
+	}
+	return best
+}
 
 func (s *Server) names() []string {
 	var names []string

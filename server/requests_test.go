@@ -591,3 +591,29 @@ func TestAResultIsAnObject(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownTool: the error names the tool that may be meant.
+func TestUnknownTool(t *testing.T) {
+	known := []string{"apply_patch", "edit_file", "exec_command", "find_files", "grep_files", "list_dir", "list_sessions",
+		"mcp__files__read_text", "read_file", "read_output", "shell", "view_image", "write_file", "write_stdin"}
+	for name, want := range map[string]string{
+		"read_files":                 "did you mean read_file?; ",
+		"ReadFile":                   "did you mean read_file?; ",
+		"mcp__toolgate__read_file":   "did you mean read_file?; ",
+		"mcp__files__read_txt":       "did you mean mcp__files__read_text?; ",
+		"applypatch":                 "did you mean apply_patch?; ",
+		"Bash":                       "did you mean shell?; ",
+		"run_in_terminal":            "did you mean shell?; ",
+		"execute_command":            "did you mean exec_command?; ",
+		"Edit":                       "did you mean edit_file?; ",
+		"str_replace":                "did you mean edit_file?; ",
+		"Grep":                       "did you mean grep_files?; ",
+		"Glob":                       "did you mean find_files?; ",
+		"list_directory":             "did you mean list_dir?; ",
+		"weather":                    "",
+		strings.Repeat("x", 1000000): "",
+	} {
+		err := &server.UnknownToolError{Name: name, Known: known}
+		require.Equal(t, want+"the tools are "+strings.Join(known, ", "), err.Hint(), "%.20s", name)
+	}
+}

@@ -3,7 +3,6 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -168,7 +167,7 @@ func (c *canonicalizer) has(name string) bool {
 func (c *canonicalizer) resolve(alias string, value json.RawMessage) (string, json.RawMessage) {
 	plain := alias
 	if !strings.HasPrefix(alias, "-") { // as in "-C"
-		plain = strings.Join(words(alias), "_")
+		plain = strings.Join(Words(alias), "_")
 	}
 	if c.has(plain) {
 		return plain, value
@@ -209,7 +208,7 @@ func (c *canonicalizer) refuseUnknown() error {
 	}
 	for _, name := range c.unknown {
 		isRisky := func(word string) bool { return slices.Contains(risky, word) }
-		if slices.ContainsFunc(words(name), isRisky) || c.hint([]string{name}) != "" {
+		if slices.ContainsFunc(Words(name), isRisky) || c.hint([]string{name}) != "" {
 			return c.refuse(name)
 		}
 	}
@@ -224,7 +223,7 @@ func (c *canonicalizer) refuse(names ...string) error {
 // hint returns a question about the first of names that may be misspelled, "" if none is.
 func (c *canonicalizer) hint(names []string) string {
 	for _, name := range names {
-		if near := Nearest(strings.Join(words(name), "_"), c.tool.published().PropertyOrder); len(near) > 0 {
+		if near := Nearest(strings.Join(Words(name), "_"), c.tool.published().PropertyOrder); len(near) > 0 {
 			return fmt.Sprintf("; did you mean %q?", near[0])
 		}
 	}
@@ -239,9 +238,9 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// words returns the words of a name such as filePath, file-path or FILE_PATH, in lower
+// Words returns the words of a name such as filePath, file-path or FILE_PATH, in lower
 // case.
-func words(name string) []string {
+func Words(name string) []string {
 	var b strings.Builder
 	lower := false // the rune before was a lower-case letter or a digit
 	for _, r := range name {
@@ -342,28 +341,29 @@ func whole(v json.RawMessage) json.RawMessage {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// Nearest returns the names that name may be a misspelling of, the most similar first. A
-// third of the letters may be wrong.
-func Nearest(name string, names []string) []string {
-	distances := map[string]int{}
+// Nearest returns the names that name is most probably a misspelling of, in lexical order:
+// those with the least difference, which is at most a third of the letters.
+func Nearest(name string, names []string) (near []string) {
+	least := math.MaxInt
 	for _, n := range names {
-		if d := distance(name, n); d <= max(len(name), len(n))/3 {
-			distances[n] = d
+		d := distance(name, n)
+		if d > max(len(name), len(n))/3 || d > least {
+			continue
 		}
+		if d < least {
+			near, least = nil, d
+		}
+		near = append(near, n)
 	}
-	return slices.SortedFunc(maps.Keys(distances), func(a, b string) int {
-		if distances[a] != distances[b] {
-			return distances[a] - distances[b]
-		}
-		return strings.Compare(a, b)
-	})
+	slices.Sort(near)
+	return near
 }
 
 // distance returns the number of bytes to insert, delete or replace to make b of a.
 func distance(a, b string) int {
 	const longest = 100 // such a name is like no other
 	if max(len(a), len(b)) > longest {
-		return longest
+		return math.MaxInt
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {
