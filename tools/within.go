@@ -35,7 +35,11 @@ func Within(t Tool, roots, hidden []string) Tool {
 				return nil, err
 			}
 		}
-		return run(ctx, call, args)
+		res, err := run(ctx, call, args)
+		if m, ok := errors.AsType[*Missing](err); ok {
+			m.Near = slices.DeleteFunc(m.Near, func(near string) bool { return checkWithin(near, roots, hidden) != nil })
+		}
+		return res, err
 	}
 	return t
 }

@@ -81,6 +81,15 @@ func TestWithin(t *testing.T) {
 	}
 	require.True(t, within.Run(t.Context(), json.RawMessage(`{}`)).IsError)
 
+	missing := tools.New(tools.Def{Name: "read", ReadOnly: true}, func(readInput) (policy.Action, error) {
+		return policy.Action{}, nil
+	}, func(context.Context, readInput) (*mcp.CallToolResult, error) {
+		return nil, &tools.Missing{Path: "x", What: "is missing", Near: []string{"own/id", "a/f", "out/f", "../out/f"}}
+	})
+	within = tools.Within(missing, []string{ws}, []string{filepath.Join(ws, "own")})
+	res := within.Run(t.Context(), json.RawMessage(`{"path":"x"}`))
+	require.Equal(t, "read: x: is missing; did you mean a/f?", res.Content[0].(*mcp.TextContent).Text, "others cannot be read")
+
 	none := tools.Within(read, nil, nil)
 	require.True(t, none.Run(t.Context(), json.RawMessage(`{"path":"a/f"}`)).IsError)
 }

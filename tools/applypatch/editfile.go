@@ -151,7 +151,8 @@ func (pl *plan) edit(path string, edits []replacement) error {
 	first := edits[0]
 	switch {
 	case !f.after.exists && *first.Old != "":
-		return fmt.Errorf("%s: there is no such file; correct the path, or create it with an empty old_string", path)
+		const hint = "correct the path, or create it with an empty old_string"
+		return pl.missing(path, "there is no such file", hint)
 	case !f.after.exists:
 		f.after = state{exists: true, read: true, mode: 0o666}
 		pl.summary.add('A', path)

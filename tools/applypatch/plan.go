@@ -23,6 +23,7 @@ type plan struct {
 	emptyDirs []string         // folders to remove if they are empty, outermost first
 	summary   summary
 	notes     []string // for the model, about a patch that was applied
+	lost      int      // files of the patch that do not exist
 }
 
 // A file is one path that a plan touches.
@@ -110,7 +111,8 @@ func makePlan(p *Patch, at *resolver) (*plan, error) {
 			wrong.Applied = wrong.Applied && pe.Applied
 			wrong.Faults = append(wrong.Faults, pe.Faults...)
 		} else if err != nil {
-			wrong.Applied = wrong.Applied && errors.Is(err, errDeleted)
+			lost, _ := errors.AsType[*tools.Missing](err)
+			wrong.Applied = wrong.Applied && lost != nil && lost.What == nothingToDelete
 			wrong.Faults = append(wrong.Faults, err.Error())
 		}
 	}
@@ -159,7 +161,7 @@ func (pl *plan) add(op *FileOp) error {
 	return nil
 }
 
-var errDeleted = errors.New("there is no such file to delete")
+const nothingToDelete = "there is no such file to delete"
 
 func (pl *plan) delete(op *FileOp) error {
 	f, err := pl.open(op.Path, false)
@@ -167,7 +169,7 @@ func (pl *plan) delete(op *FileOp) error {
 		return err
 	}
 	if !f.after.exists {
-		return fmt.Errorf("%s: %w; correct the path or leave it out", op.Path, errDeleted)
+		return pl.missing(op.Path, nothingToDelete, "correct the path or leave it out")
 	}
 	if len(op.Hunks) > 0 {
 		if err := f.checkContent(op); err != nil {
@@ -208,7 +210,7 @@ func (pl *plan) update(op *FileOp) error {
 		if err := pl.checkMoved(op); err != nil {
 			return err
 		}
-		return fmt.Errorf("%s: there is no such file to update; correct the path, or add the file", op.Path)
+		return pl.missing(op.Path, "there is no such file to update", "correct the path, or add the file")
 	}
 	if op.MoveTo != "" && !op.Copy {
 		if link, err := pl.open(op.Path, false); err == nil && link.after.link != "" {
@@ -293,6 +295,16 @@ func firstDifference(a, b []byte) int {
 		n++
 	}
 	return bytes.Count(a[:n], []byte("\n")) + 1
+}
+
+// missing returns the error for a file that does not exist. The first of them names what
+// may have been meant, for which folders are searched.
+func (pl *plan) missing(path, what, hint string) error {
+	const most = 5
+	if pl.lost++; pl.lost > most {
+		return &tools.Missing{Path: path, What: what, Hint: hint}
+	}
+	return tools.NewMissing(path, false, what, hint)
 }
 
 // move puts now, the new state of f, at the path to which op moves f.

@@ -34,14 +34,14 @@ func readAction(arg, path, hint string) (policy.Action, error) {
 }
 
 // explain returns an error of the file system in a form for the model. path is the
-// one in the call.
-func explain(path string, err error, hint string) error {
+// one in the call, of a folder or of a file.
+func explain(path string, folder bool, err error, hint string) error {
 	if denied := tools.AsDenial(err, "read", path); denied != nil {
 		return denied
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s: does not exist; %s", path, hint)
+		return tools.NewMissing(path, folder, "does not exist", hint)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by the file's owner and mode; choose another file", path)
 	}

@@ -91,7 +91,7 @@ func viewImage(ctx context.Context, in imageInput) (*mcp.CallToolResult, error) 
 	}
 	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxImageFile))
 	if err != nil {
-		return nil, explain(in.Path, err, "")
+		return nil, explain(in.Path, false, err, "")
 	}
 	mime, err := imageType(in.Path, data)
 	if err != nil {

@@ -62,7 +62,7 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 	const hint = "list the folder above it to see what there is"
 	info, err := os.Stat(abs)
 	if err != nil {
-		return nil, explain(in.Path, err, hint)
+		return nil, explain(in.Path, true, err, hint)
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s: is not a folder; use read_file", in.Path)
@@ -80,7 +80,7 @@ func list(ctx context.Context, in listInput) (*mcp.CallToolResult, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: listing was stopped; ask for less depth", in.Path)
 	default:
-		return nil, explain(in.Path, err, hint)
+		return nil, explain(in.Path, true, err, hint)
 	}
 	switch {
 	case l.more:

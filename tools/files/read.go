@@ -85,7 +85,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	const hint = "check the path with list_dir"
 	info, err := os.Stat(path) // opening a named pipe would block
 	if err != nil {
-		return nil, 0, explain(path, err, hint)
+		return nil, 0, explain(path, false, err, hint)
 	}
 	switch {
 	case info.IsDir():
@@ -95,7 +95,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	}
 	f, err := tools.OpenNonblocking(path)
 	if err != nil {
-		return nil, 0, explain(path, err, hint)
+		return nil, 0, explain(path, false, err, hint)
 	}
 	return f, info.Size(), nil
 }

@@ -213,7 +213,7 @@ func (s *source) fault(err error) error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", s.path, errStopped)
 	}
-	return explain(s.path, err, "")
+	return explain(s.path, false, err, "")
 }
 
 // A contextReader fails when its context ends, so that a long read can be cancelled.

@@ -177,7 +177,7 @@ func explain(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: does not exist; check the path with list_dir", path)
+		return tools.NewMissing(path, true, "does not exist", "check the path with list_dir")
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: permission denied by its owner and mode; choose another path", path)
 	}
