@@ -1,10 +1,6 @@
 package applypatch
 
-import (
-	"cmp"
-	"path"
-	"strings"
-)
+import "strings"
 
 const (
 	beginMarker = "*** Begin Patch"
@@ -26,11 +22,12 @@ type codexParser struct {
 // parseCodex parses lines, the first of which is the Begin Patch marker.
 func parseCodex(lines []string, first int) (*Patch, error) {
 	p := &codexParser{lineReader: lineReader{lines: lines, first: first}}
-	for p.more() {
-		if err := p.envelope(); err != nil {
-			return nil, err
-		}
-		p.skipBlank()
+	if err := p.envelope(); err != nil {
+		return nil, err
+	}
+	if p.skipBlank(); p.more() {
+		return nil, p.errorf("text after '%s': %q; leave it out, and put each file's changes above that line",
+			endMarker, short(p.line()))
 	}
 	if len(p.ops) == 0 {
 		return nil, syntaxError(0, "it names no file; put at least one '*** Add File: PATH', "+
@@ -40,10 +37,6 @@ func parseCodex(lines []string, first int) (*Patch, error) {
 }
 
 func (p *codexParser) envelope() error {
-	// An indented marker counts in the first line only; below, it may be a quote.
-	if line := p.line(); !isMarker(line, beginMarker) || p.next > 0 && !strings.HasPrefix(line, "***") {
-		return p.errorf("text after '%s': %q; end the patch there", endMarker, short(line))
-	}
 	p.next++
 	if p.more() {
 		if id, ok := header(p.line(), envHeader); ok {
@@ -56,7 +49,8 @@ func (p *codexParser) envelope() error {
 	for {
 		p.skipBlank()
 		if !p.more() {
-			return syntaxError(0, "the last line must be '%s'; send the whole patch", endMarker)
+			return syntaxError(0, "it ends without '%s', so it may have been cut off; "+
+				"send the whole patch with that as its last line", endMarker)
 		}
 		if isMarker(p.line(), endMarker) {
 			p.next++
@@ -83,6 +77,9 @@ func (p *codexParser) op() error {
 	if n := len(p.ops); n > 0 && p.ops[n-1].Kind != Delete && !strings.HasPrefix(line, "***") {
 		return p.errorf("%q may be a header or a line of %s; begin a header with '***', a line of a new file with '+'",
 			short(line), p.ops[n-1].Path)
+	}
+	if bare := barePath(op.Path); bare != op.Path || strings.HasSuffix(op.Path, "*") {
+		return p.errorf("write the path without quotes or stars: '%s PATH'", fileHeaders[op.Kind])
 	}
 	p.next++
 	var err error
@@ -131,10 +128,12 @@ func (p *codexParser) updateBody(op *FileOp) error {
 			if op.MoveTo = strings.TrimSpace(to); op.MoveTo == "" {
 				return p.errorf("'%s' names no path", moveHeader)
 			}
+			if barePath(op.MoveTo) != op.MoveTo {
+				return p.errorf("write the path without quotes: '%s PATH'", moveHeader)
+			}
 			p.next++
 		}
 	}
-	p.skipDiffHeader(op.Path, cmp.Or(op.MoveTo, op.Path))
 	for p.more() && !p.atHeader() {
 		if next := p.text(p.next); p.line() == "" && (next == "" || isHeader(next)) {
 			p.skipBlank()
@@ -151,23 +150,10 @@ func (p *codexParser) updateBody(op *FileOp) error {
 		op.Hunks = append(op.Hunks, h)
 	}
 	if len(op.Hunks) == 0 && op.MoveTo == "" {
-		const format = "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines"
-		return syntaxError(op.Line, format, op.Path)
+		return syntaxError(op.Line, "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines, "+
+			"or '*** Move to: PATH'", op.Path)
 	}
 	return nil
-}
-
-// skipDiffHeader skips --- and +++ lines before the hunks if they name the
-// file; some models write them. Any others are lines of a hunk.
-func (p *codexParser) skipDiffHeader(oldPath, newPath string) {
-	l := p.lines[p.next:]
-	if len(l) < 3 || !strings.HasPrefix(l[0], "--- ") || !startsDiff(l) || !strings.HasPrefix(l[2], "@@") {
-		return
-	}
-	oldName, newName := headerNames(l)
-	if path.Base(oldName) == path.Base(oldPath) && path.Base(newName) == path.Base(newPath) {
-		p.next += 2
-	}
 }
 
 // hunk parses one hunk. Only the first hunk of a file may lack its @@ line.
@@ -234,23 +220,14 @@ func (p *codexParser) skipBlank() {
 	}
 }
 
-// header returns the text after name in line, ignoring case and surrounding
-// white space.
+// header returns the text after name in line, ignoring surrounding white space.
 func header(line, name string) (string, bool) {
-	line = strings.TrimSpace(line)
-	if len(line) < len(name) || !strings.EqualFold(line[:len(name)], name) {
-		return "", false
-	}
-	return strings.TrimSpace(line[len(name):]), true
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), name)
+	return strings.TrimSpace(text), ok
 }
 
-// isMarker reports whether line is the marker name, in any case, with any
-// padding and with or without three closing stars.
-func isMarker(line, name string) bool {
-	line = strings.TrimSpace(line)
-	line = strings.TrimSpace(strings.TrimSuffix(line, "***"))
-	return strings.EqualFold(line, name)
-}
+// isMarker reports whether line is the marker name, with any padding.
+func isMarker(line, name string) bool { return strings.TrimSpace(line) == name }
 
 func short(s string) string {
 	const most = 80

@@ -52,24 +52,26 @@ func FuzzPathsAreNamed(f *testing.F) {
 		if err != nil {
 			return
 		}
-		lines := strings.Split(text, "\n")
 		for _, op := range p.Ops {
-			line := lines[op.Line-1]
+			line, next, lines := p.Header(op)
 			if p.Format == applypatch.Unified {
 				require.Regexp(t, `^(--- |diff --git )`, line)
 				continue
 			}
+			if p.Dir() != "" {
+				continue
+			}
 			require.Contains(t, line, op.Path)
 			if op.MoveTo != "" {
-				require.Regexp(t, `^\*\*\* Move to:`, lines[op.Line])
-				require.Contains(t, lines[op.Line], op.MoveTo)
+				require.Regexp(t, `^\*\*\* Move to:`, next)
+				require.Contains(t, next, op.MoveTo)
 			}
 			if strings.HasPrefix(line, "***") {
 				continue
 			}
-			above := strings.TrimSpace(strings.Join(lines[:op.Line-1], "\n"))
+			above := strings.TrimSpace(strings.Join(lines, "\n"))
 			above = above[strings.LastIndex(above, "\n")+1:]
-			require.Regexp(t, `(?i)^\s*\*\*\* (Begin Patch|Environment ID:|Delete File:)`, above, "%q is padded", line)
+			require.Regexp(t, `^\s*\*\*\* (Begin Patch|Environment ID:|Delete File:)`, above, "%q is padded", line)
 		}
 	})
 }
@@ -150,6 +152,14 @@ func FuzzHunkLinesAreNoHeaders(f *testing.F) {
 			"*** Begin Patch\n*** Update File: a.txt\n@@\n" + body.String() + "*** End Patch\n",
 			head + body.String() + "@@ -9,1 +9,1 @@\n-x\n+y\n",
 			head + body.String(),
+			// These are malformed, which makes no header of a line either.
+			"*** Update File: a.txt\n@@\n" + body.String() + "*** End Patch\n",
+			"*** Begin Patch\n*** Update File: a.txt\n@@\n" + body.String(),
+			"```diff\n*** Begin Patch\n*** Update File: a.txt\n@@\n" + body.String() + "*** End Patch\n```\n",
+			"  *** Begin Patch\n  *** Update File: a.txt\n  @@\n  " +
+				strings.ReplaceAll(body.String()+"+x\n", "\n", "\n  ") + "*** End Patch\n",
+			"*** begin patch\n*** Update File: `a.txt`\n@@\nunsigned\n" + body.String() + "+x\n*** End Patch\n",
+			"*** Begin Patch\n" + head + body.String() + "*** End Patch\n",
 		} {
 			p, err := applypatch.Parse(patch)
 			require.NoError(t, err, patch)
@@ -159,10 +169,11 @@ func FuzzHunkLinesAreNoHeaders(f *testing.F) {
 	})
 }
 
-// withoutLines drops what depends on how the patch is laid out.
+// withoutLines drops what depends on how the patch is laid out, or was rewritten.
 func withoutLines(p *applypatch.Patch) *applypatch.Patch {
+	p = &applypatch.Patch{Format: p.Format, Ops: p.Ops}
 	for i := range p.Ops {
-		p.Ops[i].Line = 0
+		p.Ops[i].Line, p.Ops[i].Unique = 0, false
 		for j := range p.Ops[i].Hunks {
 			p.Ops[i].Hunks[j].Line = 0
 		}

@@ -168,7 +168,8 @@ func (m *matcher) afterContext(h *Hunk, addition bool) (int, *mismatch) {
 		}
 		switch {
 		case len(found) == 0:
-			why := fmt.Sprintf("does not match: no line of the file is %q", ctx)
+			const format = "does not match: '@@ %s' is no whole line of the file; leave it out or copy one"
+			why := fmt.Sprintf(format, short(ctx))
 			return 0, &mismatch{why: why, near: []Line{{Text: ctx}}}
 		case len(found) > 1 && unique:
 			return 0, ambiguous(fmt.Sprintf("the line %q is", ctx), found)
@@ -365,6 +366,17 @@ func (t *text) newPlaces(new []Line, p place) iter.Seq[int] {
 			}
 		}
 	}
+}
+
+// hasNew reports whether the file has the new lines of a hunk anywhere.
+func (t *text) hasNew(new []Line) bool {
+	if len(new) == 0 {
+		return false
+	}
+	for range t.newPlaces(new, place{level: typographic}) {
+		return true
+	}
+	return false
 }
 
 // places yields every index at or after start where old matches.

@@ -55,6 +55,9 @@ func (t *text) nearestTo(old []Line, what string) string {
 	}
 	start, ok := t.byVotes(old)
 	if !ok {
+		start, ok = t.byPart(old)
+	}
+	if !ok {
 		start, ok = t.bySimilarity(old)
 	}
 	if !ok {
@@ -128,16 +131,37 @@ func (t *text) byVotes(old []Line) (start int, ok bool) {
 	return best, most > 0
 }
 
+// byPart finds the first line of the file that begins with the longest line of old, or is
+// the beginning of it.
+func (t *text) byPart(old []Line) (start int, ok bool) {
+	const least = 4 // letters and digits
+	longest := longestOf(old)
+	want := lettersAndDigits(old[longest].Text)
+	for i, loose := range t.looseLines() {
+		part := min(len(want), len(loose))
+		if part >= least && want[:part] == loose[:part] {
+			return max(0, i-longest), true
+		}
+	}
+	return 0, false
+}
+
+// longestOf returns the index of the line with the most letters and digits.
+func longestOf(lines []Line) int {
+	longest := 0
+	for i := range lines {
+		if len(lettersAndDigits(lines[i].Text)) > len(lettersAndDigits(lines[longest].Text)) {
+			longest = i
+		}
+	}
+	return longest
+}
+
 // bySimilarity finds the line of the file most similar to the longest line of
 // old.
 func (t *text) bySimilarity(old []Line) (start int, ok bool) {
 	const least, maxCompared = 0.5, 100_000 // lines
-	longest := 0
-	for i := range old {
-		if len(lettersAndDigits(old[i].Text)) > len(lettersAndDigits(old[longest].Text)) {
-			longest = i
-		}
-	}
+	longest := longestOf(old)
 	want := pairsOf(old[longest].Text)
 	best := least
 	for i := range t.lines[:min(len(t.lines), maxCompared)] {

@@ -1,35 +1,51 @@
 package applypatch
 
 import (
+	"slices"
 	"strings"
-
-	"toolgate/internal/lazyregexp"
 )
 
-// Parse parses a patch of either format, which it detects from the text. It
-// strips a Markdown fence or a shell heredoc around the patch. Every error is a
-// [*SyntaxError].
-func Parse(text string) (*Patch, error) {
-	lines := strings.Split(text, "\n")
-	lines, first := unwrap(lines)
+// Parse parses a patch of either format, which it detects from the text. A text that
+// is plainly meant as a patch but is none is rewritten first; [Patch.Notes] says how.
+// Every error is a [*SyntaxError].
+func Parse(text string) (*Patch, error) { return parseSource(newSource(text)) }
+
+// parse parses s as it is.
+func (s source) parse() (*Patch, error) {
+	lines, first := trimBlank(s.lines, s.first)
 	for i, line := range lines {
 		switch {
-		case isMarker(line, beginMarker) && (i == 0 || strings.HasPrefix(line, "***")):
-			// Below the first line, an indented marker may be a quote.
-			return parseCodex(withoutCR(lines[i:]), first+i)
+		case i == 0 && isMarker(line, beginMarker):
+			return parseCodex(withoutCR(lines), first)
 		case startsDiff(lines[i:]):
 			return parseUnified(lines[i:], first+i)
-		case strings.HasPrefix(line, "***"):
-			// A header without Begin Patch: Codex's format was intended.
-			return nil, noPatch(first + i)
+		case strings.HasPrefix(line, "***") || heredoc.MatchString(line) || command.MatchString(line):
+			// A header without Begin Patch, so Codex's format was intended, or a
+			// command, which may say where the patch is to be applied.
+			return nil, noPatch(first+i, s)
 		}
 	}
-	return nil, noPatch(0)
+	return nil, noPatch(0, s)
 }
 
-func noPatch(line int) error {
-	const format = "the first line must be '%s', or the text a unified diff; begin with one of them"
-	return syntaxError(line, format, beginMarker)
+// noPatch returns the error for a text that is no patch, with the form to write.
+func noPatch(line int, s source) error {
+	const form = "'" + beginMarker + "', then '*** Update File: PATH', '@@', lines that begin with " +
+		"' ' (context), '-' (removed) or '+' (added), and at last '" + endMarker + "'"
+	text := s.text()
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	switch {
+	case len(s.lines) < 3 && has(`\n`):
+		return syntaxError(line, `it holds literal \n in place of line breaks; send real ones: %s`, form)
+	case has("old_string", "old_str", "SEARCH", "<<<<<<<", "ORIGINAL"):
+		return syntaxError(line, "replacements of strings are no patch; write %s", form)
+	case has("\n***************\n"):
+		return syntaxError(line, "context diffs are not read; write a unified diff, or %s", form)
+	}
+	return syntaxError(line, "it is neither in Codex's format nor a unified diff ('--- a/PATH', '+++ b/PATH'); write %s",
+		form)
 }
 
 // startsDiff reports whether a unified diff begins at the first of lines.
@@ -60,35 +76,6 @@ func (r *lineReader) text(i int) string {
 
 func (r *lineReader) errorf(format string, args ...any) error {
 	return syntaxError(r.number(), format, args...)
-}
-
-var (
-	fence   = lazyregexp.New("^(```+|~~~+)[ \t]*[\\w+-]*$")
-	heredoc = lazyregexp.New(`^(?:(?:apply_patch|applypatch|cat)\s*)?<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))` +
-		`(?:\s*\|\s*(?:apply_patch|applypatch))?$`)
-)
-
-// unwrap strips blank lines, Markdown fences and heredocs. It returns the
-// remaining lines and the line number of the first one.
-func unwrap(lines []string) ([]string, int) {
-	first := 1
-	for {
-		lines, first = trimBlank(lines, first)
-		if len(lines) < 2 {
-			return lines, first
-		}
-		head, last := strings.TrimSpace(lines[0]), strings.TrimSpace(lines[len(lines)-1])
-		closing := ""
-		if m := fence.FindStringSubmatch(head); m != nil {
-			closing = m[1]
-		} else if m := heredoc.FindStringSubmatch(head); m != nil {
-			closing = m[1] + m[2] + m[3]
-		}
-		if closing == "" || last != closing {
-			return lines, first
-		}
-		lines, first = lines[1:len(lines)-1], first+1
-	}
 }
 
 // trimBlank removes blank lines at both ends. A last line of a single space is

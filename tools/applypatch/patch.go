@@ -3,6 +3,7 @@ package applypatch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -11,6 +12,13 @@ import (
 type Patch struct {
 	Format Format
 	Ops    []FileOp
+
+	// Notes say how the text was rewritten before it could be parsed, for the
+	// model. They are empty for a text that was parsed as it is.
+	Notes []string
+
+	source   source // the text as parsed
+	fallback *Patch // how to read it if this does not apply, or nil
 }
 
 // A Format is the format of a patch.
@@ -42,6 +50,13 @@ type FileOp struct {
 
 	// Copy is set for git's "copy from": the file at Path is kept.
 	Copy bool
+
+	// Unique is set if the text left something to guess: then each hunk must fit
+	// in one place only.
+	Unique bool
+
+	// Whole is set for an update whose '+' lines are the whole new file.
+	Whole bool
 
 	Line int // line number in the text of the patch, from 1
 }
@@ -82,7 +97,8 @@ type Line struct {
 const NoNewline = "none"
 
 // Paths returns the paths that the patch would create, change or delete, as
-// written and without duplicates.
+// written and without duplicates. If it may be read with other paths, because those do
+// not exist, they are among them.
 func (p *Patch) Paths() []string {
 	var paths []string
 	add := func(path string) {
@@ -95,6 +111,14 @@ func (p *Patch) Paths() []string {
 			add(op.Path)
 		}
 		add(op.MoveTo)
+	}
+	for _, q := range []*Patch{p.otherwise(), p.fallback} {
+		if q == nil {
+			continue
+		}
+		for _, path := range q.Paths() {
+			add(path)
+		}
 	}
 	return paths
 }
@@ -121,7 +145,12 @@ func (p *Patch) changes() map[string]string {
 			note(cmp.Or(op.MoveTo, op.Path), "make executable")
 		}
 	}
-	list := make(map[string]string, len(kinds))
+	list := map[string]string{}
+	for _, q := range []*Patch{p.otherwise(), p.fallback} {
+		if q != nil {
+			maps.Copy(list, q.changes())
+		}
+	}
 	for path, k := range kinds {
 		list[path] = strings.Join(k, ", ")
 	}

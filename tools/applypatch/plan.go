@@ -151,8 +151,8 @@ func (pl *plan) add(op *FileOp) error {
 			return err
 		}
 		if !bytes.Equal(f.after.data, data) {
-			return fmt.Errorf("%s: the file exists with other content; update it, or delete it first in the same patch",
-				op.Path)
+			return fmt.Errorf("%s: the file exists with other content; write '*** Update File: %s', "+
+				"or '*** Delete File: %s' above this", op.Path, op.Path, op.Path)
 		}
 	} else {
 		f.after, f.other = state{exists: true, data: data, read: true, mode: op.Exec.apply(0o666)}, true
@@ -210,7 +210,8 @@ func (pl *plan) update(op *FileOp) error {
 		if err := pl.checkMoved(op); err != nil {
 			return err
 		}
-		return pl.missing(op.Path, "there is no such file to update", "correct the path, or add the file")
+		return pl.missing(op.Path, "there is no such file to update",
+			"correct the path, or write '*** Add File: "+op.Path+"' with '+' lines")
 	}
 	if op.MoveTo != "" && !op.Copy {
 		if link, err := pl.open(op.Path, false); err == nil && link.after.link != "" {
@@ -376,11 +377,18 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", op.Path, err)
 	}
-	edited, places, bad := t.edit(op.Hunks)
+	if op.Whole {
+		whole, err := t.replaced(op)
+		if err != nil {
+			return nil, nil, err
+		}
+		op = whole
+	}
+	edited, places, hunks, notes, bad := t.fit(op)
 	if len(bad) > 0 {
 		var faults []string
 		for _, m := range bad[:min(len(bad), maxExplained)] {
-			faults = append(faults, t.explain(op.Path, &op.Hunks[m.hunk], m))
+			faults = append(faults, t.explain(op.Path, &hunks[m.hunk], m))
 		}
 		if more := bad[len(faults):]; len(more) > 0 {
 			faults = append(faults, fmt.Sprintf("%s: %d more hunks do not match, from hunk %d on",
@@ -388,6 +396,11 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 		}
 		applied := !slices.ContainsFunc(bad, func(m mismatch) bool { return !m.applied })
 		return nil, nil, &PatchError{Faults: faults, Mismatched: true, Applied: applied}
+	}
+	if note, err := t.appended(op); err != nil {
+		return nil, nil, err
+	} else if note != "" {
+		notes = append(notes, note)
 	}
 	for _, p := range places {
 		if len(p.others) > 0 {

@@ -48,10 +48,14 @@ func (op *FileOp) printCodex(b *strings.Builder) {
 	}
 	for i := range op.Hunks {
 		h := &op.Hunks[i]
-		if op.Kind != Add {
+		if op.Kind != Add && !op.Whole {
 			h.printContext(b)
 		}
 		for _, l := range h.Lines {
+			if op.Whole {
+				fmt.Fprintln(b, l.Text)
+				continue
+			}
 			fmt.Fprintf(b, "%c%s\n", l.Op, l.Text)
 		}
 		if h.EndOfFile {

@@ -11,6 +11,8 @@ package applypatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -111,7 +113,7 @@ func describe(in input) (policy.Action, error) {
 	if err != nil {
 		return policy.Action{}, err
 	}
-	return policy.Action{Writes: p.Paths(), Changes: p.changes(), Preview: in.Input}, nil
+	return policy.Action{Writes: p.Paths(), Changes: p.changes(), Preview: p.source.text()}, nil
 }
 
 // apply runs in the worker, inside the sandbox.
@@ -129,7 +131,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	pl, err := makePlan(p, at)
+	p, pl, err := p.plan(at)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +139,23 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	lines := slices.Concat([]string{pl.summary.String()}, notes, pl.notes, more)
+	lines := slices.Concat([]string{pl.summary.String()}, notes, p.Notes, pl.notes, more)
 	return tools.Text(strings.Join(lines, "\n")), nil
+}
+
+// plan returns the plan of p, or else of its fallback, and which of them it is.
+func (p *Patch) plan(at *resolver) (*Patch, *plan, error) {
+	p, err := p.located()
+	if err != nil {
+		return nil, nil, err
+	}
+	pl, err := makePlan(p, at)
+	_, faulty := errors.AsType[*PatchError](err)
+	switch {
+	case faulty && p.fallback != nil:
+		return p.fallback.plan(at)
+	case faulty && len(p.Notes) > 0:
+		return nil, nil, fmt.Errorf("%w\n%s", err, strings.Join(p.Notes, "\n"))
+	}
+	return p, pl, err
 }

@@ -54,7 +54,19 @@ func parseUnified(lines []string, first int) (*Patch, error) {
 // hunk is an error, because it would be lost.
 func (p *unifiedParser) skipBetween() error {
 	line := p.line()
-	if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "+") {
+	above := ""
+	if p.next > 0 {
+		above = p.lines[p.next-1]
+	}
+	switch {
+	case isFileHeader(line):
+		return p.errorf("%q stands below a unified diff; write all files in one form: "+
+			"'*** Update File: PATH', or '--- a/PATH' and '+++ b/PATH'", short(line))
+	case !strings.HasPrefix(line, "@@") && !strings.HasPrefix(line, "+"):
+	case strings.TrimSpace(above) != "" && len(p.ops) > 0:
+		return p.errorf("%q belongs to no hunk, because the line above it, %q, has no ' ', '-' or '+' before it",
+			short(line), short(above))
+	default:
 		return p.errorf("%q belongs to no file; begin each file with '--- a/PATH' and '+++ b/PATH'", short(line))
 	}
 	p.next++
@@ -73,6 +85,7 @@ func (p *unifiedParser) file() (FileOp, error) {
 			return op, err
 		}
 		op.Hunks = append(op.Hunks, hunk)
+		op.Unique = op.Unique || hunk.OldStart == 0 && hunk.NewStart == 0
 	}
 	return op, h.fill(&op)
 }
@@ -204,7 +217,8 @@ func headerNames(lines []string) (oldName, newName string) {
 // prefixes are the pairs of prefixes that git writes before the names of a file.
 var prefixes = [][2]string{{"a/", "b/"}, {"i/", "w/"}, {"c/", "i/"}, {"c/", "w/"}, {"o/", "w/"}, {"b/", "a/"}}
 
-// withoutPrefixes strips git's prefixes if both names have theirs.
+// withoutPrefixes strips git's prefixes if both names have theirs, or if only one does
+// and they are the same else.
 func withoutPrefixes(oldName, newName string) (string, string) {
 	for _, pre := range prefixes {
 		o, okOld := strings.CutPrefix(oldName, pre[0])
@@ -212,6 +226,12 @@ func withoutPrefixes(oldName, newName string) (string, string) {
 		if (okOld || oldName == devNull) && (okNew || newName == devNull) {
 			return o, n
 		}
+	}
+	if newName == "b/"+oldName {
+		return oldName, oldName
+	}
+	if oldName == "a/"+newName {
+		return newName, newName
 	}
 	return oldName, newName
 }
@@ -292,7 +312,11 @@ func (p *unifiedParser) hunk() (Hunk, error) {
 	p.next++
 	var left lineCounts
 	var body []string
-	if m != nil {
+	if m == nil {
+		if text := strings.Trim(strings.TrimPrefix(head, "@@"), " "); strings.Trim(text, "@. …") != "" {
+			h.Context = []string{text}
+		}
+	} else {
 		h.OldStart, h.NewStart = number(m[1], 0), number(m[3], 0)
 		left = lineCounts{number(m[2], 1), number(m[4], 1)}
 		body = p.counted(left)
