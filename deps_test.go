@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"aggregator", "policy", "policy/rules", "policy/shell", "sandbox", "server", "tools",
 		"internal/app", "internal/approvals", "internal/atomicfile", "internal/audit", "internal/clients", "internal/config",
-		"internal/console", "internal/fileowner", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/netproxy", "internal/oauth", "internal/printable", "internal/programs",
+		"internal/console", "internal/fileowner", "internal/gate", "internal/httpauth", "internal/lazyregexp", "internal/limits", "internal/netproxy", "internal/oauth", "internal/printable", "internal/programs",
 		goSDK, "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/rogpeppe/go-internal/diff", "github.com/pelletier/go-toml/v2",
 	},
 	"toolgate": {"internal/cli", "sandbox"},

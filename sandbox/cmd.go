@@ -30,6 +30,10 @@ type Cmd struct {
 	// as unix.RLIMIT_NOFILE. A limit is never raised. Linux only.
 	Rlimits map[int]uint64
 
+	// Cgroup is the folder of the control group (version 2) to start in, or nil. Linux
+	// only. The caller closes it.
+	Cgroup *os.File
+
 	plan  Plan
 	notes atomic.Pointer[[]string] // see Notes
 	inner *exec.Cmd

@@ -96,6 +96,9 @@ func NewSpawner(p Plan) (*Spawner, error) {
 	return &Spawner{}, nil
 }
 
+// NewSpawnerIn is NewSpawner on this system.
+func NewSpawnerIn(p Plan, _ *os.File) (*Spawner, error) { return NewSpawner(p) }
+
 // Start is cmd.Start.
 func (s *Spawner) Start(cmd *exec.Cmd) error { return cmd.Start() }
 

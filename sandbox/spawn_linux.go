@@ -22,6 +22,7 @@ import (
 type Spawner struct {
 	plan    Plan
 	ruleset int // descriptor of the commands' Landlock ruleset, -1 for none
+	cgroup  *os.File
 
 	plain, watched []bpfInstr // see filters
 
@@ -36,11 +37,15 @@ type spawnJob struct {
 
 // NewSpawner returns a Spawner for commands confined to p, which is the plan of
 // this process or a narrower one. The Spawner lasts as long as the process.
-func NewSpawner(p Plan) (*Spawner, error) {
+func NewSpawner(p Plan) (*Spawner, error) { return NewSpawnerIn(p, nil) }
+
+// NewSpawnerIn is [NewSpawner] for commands in another control group than this process:
+// cgroup is the group's file cgroup.threads, open for writing, or nil.
+func NewSpawnerIn(p Plan, cgroup *os.File) (*Spawner, error) {
 	if p.Digest == "" {
 		return nil, errors.New("sandbox: plan was not made by NewPlan")
 	}
-	s := &Spawner{plan: p, ruleset: -1, jobs: make(chan spawnJob), spare: make(chan *watcher, 1)}
+	s := &Spawner{plan: p, ruleset: -1, cgroup: cgroup, jobs: make(chan spawnJob), spare: make(chan *watcher, 1)}
 	if !p.confined() {
 		return s, nil
 	}
@@ -176,6 +181,11 @@ func (s *Spawner) restrictWatched() (listener int, err error) {
 // restrict confines this thread to the plan with filter, and keeps it from reaching
 // the process it belongs to.
 func (s *Spawner) restrict(filter []bpfInstr, flags uintptr) (fd int, err error) {
+	if s.cgroup != nil {
+		if _, err := s.cgroup.WriteString("0"); err != nil { // this thread
+			return -1, err
+		}
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return -1, fmt.Errorf("no_new_privs: %w", err)
 	}

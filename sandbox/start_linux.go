@@ -138,6 +138,9 @@ func (c *Cmd) setupInner(config, report *os.File) {
 	c.setStdio()
 	c.inner.ExtraFiles = append([]*os.File{config, report}, c.ExtraFiles...)
 	c.inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.Cgroup != nil {
+		c.inner.SysProcAttr.UseCgroupFD, c.inner.SysProcAttr.CgroupFD = true, int(c.Cgroup.Fd())
+	}
 }
 
 // useLevel makes the first process start at the level of cfg's plan. It returns

@@ -19,6 +19,7 @@ import (
 	"toolgate/aggregator/schema"
 	"toolgate/internal/console"
 	"toolgate/internal/gate"
+	"toolgate/internal/limits"
 	"toolgate/policy"
 	"toolgate/server"
 )
@@ -56,6 +57,7 @@ func (o *Options) Open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits.Delegated() // before a process is started
 	offered, err := s.builtins()
 	if err != nil {
 		return nil, err

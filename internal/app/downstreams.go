@@ -228,12 +228,16 @@ func (s *Settings) launchServer(name string, server config.MCPServer, f policy.P
 		cmd.Rlimits = s.Limits().Rlimits()
 	}
 	// Nobody is asked about hosts, because it is unknown which call a connection belongs to.
+	group := s.Group(cmd, f, false)
 	proc, err := s.start(cmd, plan, nil, s.Log.With("downstream", name))
-	if err == nil && f.Mode != policy.DangerFullAccess {
-		wait, end := proc.Wait, s.WatchLimits(cmd, f)
-		proc.Wait = func() error { return end(wait()) }
+	if err != nil {
+		return nil, group.End(err)
 	}
-	return proc, err
+	if f.Mode != policy.DangerFullAccess {
+		wait, end := proc.Wait, s.WatchLimits(cmd, f, group)
+		proc.Wait = func() error { return end(group.End(wait())) }
+	}
+	return proc, nil
 }
 
 // serverProgram returns the path of a server's program. A program that commands can write starts

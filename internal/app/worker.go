@@ -39,6 +39,7 @@ type workerSettings struct {
 	Within  []string     `json:"within,omitempty"`  // [policy.Profile.Within]
 	Hidden  []string     `json:"hidden,omitempty"`  // with Within
 	Tools   ToolSettings `json:"tools"`
+	Grouped bool         `json:"grouped,omitempty"` // descriptors 3 to 5 are the worker's [limits.Group.Files]
 }
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
@@ -78,11 +79,13 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	if f.Mode == policy.DangerFullAccess {
 		settings.Tools.Shell.Folders = a.Policy.WritableRoots
 	}
+	cmd := plan.Command(a.Self, "worker")
+	group := a.Group(cmd, f, true)
+	settings.Grouped = group != nil
 	value, err := json.Marshal(bytestring.Escape(settings))
 	if err != nil {
-		return nil, err
+		return nil, group.End(err)
 	}
-	cmd := plan.Command(a.Self, "worker")
 	cmd.Rlimits = a.Limits().Rlimits()
 	cmd.AllowRescan = true
 	cmd.Dir = a.Policy.Workspace
@@ -90,8 +93,10 @@ func (a *App) launch(f policy.Profile) (*aggregator.Process, error) {
 	cmd.Env = append(environ, workerEnv+"="+string(value))
 	proc, err := a.start(cmd, plan, a.Gate, a.Log)
 	if err != nil {
-		return nil, err
+		return nil, group.End(err)
 	}
+	wait := proc.Wait
+	proc.Wait = func() error { return group.End(wait()) }
 	proc.Rescan = cmd.Rescan
 	return proc, nil
 }
@@ -126,10 +131,44 @@ func (a *App) snapshot(
 // Limits returns the limits of a sandbox.
 func (s *Settings) Limits() limits.Limits { return limits.Limits(s.Config.Limits) }
 
-// WatchLimits kills cmd, which has been started and is confined to f, when it exceeds the
-// limits. The caller calls end with the error of its Wait, and gets the reason instead.
-func (s *Settings) WatchLimits(cmd *sandbox.Cmd, f policy.Profile) (end func(error) error) {
-	return limits.NewWatcher(s.Limits(), f.WritableRoots).Watch(cmd.Pid(), cmd.Kill)
+// Delegated returns the control group in which the kernel holds what is confined to f to the
+// limits, or an error if they are only watched.
+func Delegated(f policy.Profile) (limits.Delegation, error) {
+	d, err := limits.Delegated()
+	inRoot := func(root string) bool { return policy.Below(d.Dir, root) }
+	switch {
+	case f.Mode == policy.DangerFullAccess:
+		err = errors.New("nothing is confined")
+	case err == nil && slices.ContainsFunc(f.WritableRoots, inRoot):
+		err = errors.New("commands can write toolgate's control group")
+	}
+	return d, err
+}
+
+// Group has cmd, which will be confined to f, start in a control group of its own, and
+// returns the group, which the caller ends. It is nil where limits are only watched. Worker
+// tells that cmd is one.
+func (s *Settings) Group(cmd *sandbox.Cmd, f policy.Profile, worker bool) *limits.Group {
+	if _, err := Delegated(f); err != nil {
+		return nil
+	}
+	group, err := s.Limits().NewGroup(worker)
+	if err != nil {
+		s.Log.Warn("limits are only watched", "err", err)
+		return nil
+	}
+	cmd.Cgroup = group.Dir
+	if worker {
+		cmd.ExtraFiles = group.Files[:]
+	}
+	return group
+}
+
+// WatchLimits kills cmd, which has been started, perhaps in group, and is confined to f,
+// when it exceeds the limits. The caller calls end with the error of its Wait, and gets the
+// reason instead.
+func (s *Settings) WatchLimits(cmd *sandbox.Cmd, f policy.Profile, group *limits.Group) (end func(error) error) {
+	return limits.NewWatcher(s.Limits(), f.WritableRoots, group).Watch(cmd.Pid(), cmd.Kill)
 }
 
 // outsideEnv returns the environment of a worker whose commands run outside the sandbox
@@ -271,11 +310,18 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 	settings = bytestring.Unescape(settings)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var start shell.StartFunc
+	var group *limits.Group
+	var threads *os.File
+	if settings.Grouped {
+		threads = os.NewFile(3, "cgroup.threads")
+		files := [3]*os.File{threads, os.NewFile(4, "pids.events"), os.NewFile(5, "memory.events")}
+		group = limits.GroupFrom(settings.Tools.Shell.Limits, files)
+	}
 	if plan, ok := sandbox.Current(); ok {
 		if settings.Private != "" {
 			plan = plan.Without(settings.Private)
 		}
-		spawner, err := sandbox.NewSpawner(plan)
+		spawner, err := sandbox.NewSpawnerIn(plan, threads)
 		if err != nil {
 			return fmt.Errorf("preparing to start commands: %w", err)
 		}
@@ -288,6 +334,7 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 		}
 	}
 	recoverPatches(ctx, settings, log)
+	settings.Tools.Shell.Group = group
 	offered := Catalog(settings.Tools, start)
 	if settings.Within != nil {
 		for i, t := range offered {

@@ -203,7 +203,7 @@ func TestLinkedOrdersAreProtected(t *testing.T) {
 				s, err := p.Load()
 				require.NoError(t, err)
 				before := l.state(base)
-				cmd, err := p.startSandboxed(s, sys, []string{"/bin/sh", "-c", l.attack + "\necho fine > beside"})
+				cmd, _, err := p.startSandboxed(s, sys, []string{"/bin/sh", "-c", l.attack + "\necho fine > beside"})
 				if l.refuse != "" {
 					require.ErrorContains(t, err, l.refuse)
 					return

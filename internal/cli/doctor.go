@@ -31,6 +31,7 @@ type diagnosis struct {
 	Unenforced []string       `json:"unenforced,omitempty"` // what the policy asks for and this level leaves out
 	Notes      []string       `json:"notes,omitempty"`      // what the sandbox cannot do for the files as they are
 	System     sandbox.System `json:"system"`
+	Limits     string         `json:"limits"` // who holds sandboxes to them
 
 	Mode      string   `json:"sandbox_mode"`
 	Profile   string   `json:"permission_profile,omitempty"` // "" when the mode alone is in force
@@ -107,6 +108,7 @@ func diagnose(ctx context.Context, a *app.App) diagnosis {
 		Config:    filepath.Join(a.ConfigDir, "config.toml"),
 		State:     a.StateDir,
 		Found:     map[string]string{},
+		Limits:    limitWords(prof),
 		Problems:  []string{},
 		Clients:   []checkedClient{},
 		At:        detectSurroundings(runtime.GOOS, "/"),
@@ -182,6 +184,7 @@ func (p *program) printDiagnosis(d diagnosis) {
 	each("not used", d.Why)
 	each("not enforced", d.Unenforced)
 	each("note", d.Notes)
+	out("limits           %s", d.Limits)
 	if d.Profile != "" {
 		out("profile          %s", d.Profile)
 	}
@@ -217,6 +220,21 @@ func (p *program) printDiagnosis(d diagnosis) {
 	for _, problem := range d.Problems {
 		out("problem: %s", problem)
 	}
+}
+
+// limitWords says who holds sandboxes to the limits, and how the kernel can.
+func limitWords(f policy.Profile) string {
+	d, err := app.Delegated(f)
+	switch {
+	case runtime.GOOS != "linux":
+		return "only of output"
+	case err != nil:
+		return fmt.Sprintf("watched, because %v; the kernel enforces them if the client starts toolgate with "+
+			"systemd-run --user --scope -p Delegate=yes toolgate …", err)
+	case len(d.Controllers) < 2:
+		return d.Controllers[0] + " enforced by the kernel, others watched"
+	}
+	return "processes and memory enforced by the kernel, others watched"
 }
 
 func (p *program) doctorCommand() *cobra.Command {

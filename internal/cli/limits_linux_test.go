@@ -6,9 +6,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"toolgate/internal/testkit"
 )
 
 const smallLimits = "\n[limits]\nmemory = 300_000_000\nprocesses = 300\n"
@@ -17,7 +20,24 @@ const smallLimits = "\n[limits]\nmemory = 300_000_000\nprocesses = 300\n"
 // and another caller, and the gate itself, answer meanwhile.
 func TestOtherCallersAreAnsweredWhileOneHogs(t *testing.T) {
 	needSandbox(t)
-	s := startWeb(t, "approval_wait = 0\n"+smallLimits)
+	t.Run("watched", func(t *testing.T) { hog(t, nil) })
+	t.Run("in a control group", func(t *testing.T) {
+		group := testkit.Cgroup(t, os.Geteuid())
+		hog(t, &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())})
+		met, err := filepath.Glob(group.Name() + "/toolgate-*/commands/pids.events")
+		require.NoError(t, err)
+		counts := ""
+		for _, name := range met {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			counts += string(text)
+		}
+		require.Regexp(t, "max [1-9]", counts) // it was the kernel
+	})
+}
+
+func hog(t *testing.T, attr *syscall.SysProcAttr) {
+	s := startWebAs(t, attr, "approval_wait = 0\n"+smallLimits)
 	alices, bobs := t.TempDir(), t.TempDir()
 	alice := strings.TrimSpace(s.run("http", "token", "add", "alice", "--workspace", alices))
 	bob := strings.TrimSpace(s.run("http", "token", "add", "bob", "--workspace", bobs))

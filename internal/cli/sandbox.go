@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolgate/internal/app"
+	"toolgate/internal/limits"
 	"toolgate/internal/netproxy"
 	"toolgate/policy"
 	"toolgate/sandbox"
@@ -35,15 +36,16 @@ func (p *program) sandboxed(argv []string) error {
 	if err != nil {
 		return err
 	}
+	limits.Delegated() // before a process is started
 	removeTmp, err := s.MakePrivateTmp()
 	if err != nil {
 		return err
 	}
 	defer removeTmp()
 	// Probing takes as long as setting a sandbox up, so assume first and probe on failure.
-	cmd, err := p.startSandboxed(s, sandbox.Guess(), argv)
+	cmd, group, err := p.startSandboxed(s, sandbox.Guess(), argv)
 	if errors.Is(err, sandbox.ErrUnsupported) {
-		cmd, err = p.startSandboxed(s, sandbox.Probe(), argv)
+		cmd, group, err = p.startSandboxed(s, sandbox.Probe(), argv)
 	}
 	if err != nil {
 		return err
@@ -60,8 +62,8 @@ func (p *program) sandboxed(argv []string) error {
 			}
 		}()
 	}
-	end := s.WatchLimits(cmd, s.Policy.Profile())
-	err = end(cmd.WaitEnded())
+	end := s.WatchLimits(cmd, s.Policy.Profile(), group)
+	err = end(group.End(cmd.WaitEnded()))
 	if code := sandbox.ExitCode(err); code > 0 {
 		return exitStatus(code)
 	}
@@ -69,10 +71,12 @@ func (p *program) sandboxed(argv []string) error {
 }
 
 // startSandboxed starts argv as the system sys can confine it.
-func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []string) (*sandbox.Cmd, error) {
+func (p *program) startSandboxed(
+	s *app.Settings, sys sandbox.System, argv []string,
+) (*sandbox.Cmd, *limits.Group, error) {
 	plan, err := s.PlanOn(sys, s.Policy.Profile())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cmd := plan.Command(argv...)
 	cmd.Dir = s.Policy.Workspace
@@ -82,5 +86,9 @@ func (p *program) startSandboxed(s *app.Settings, sys sandbox.System, argv []str
 	if f := s.Policy.Profile(); f.Network == policy.NetworkHosts {
 		cmd.Env = append(slices.Clip(cmd.Env), netproxy.Environ("", f.Hosts)...)
 	}
-	return cmd, cmd.Start()
+	group := s.Group(cmd, s.Policy.Profile(), false)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, group.End(err)
+	}
+	return cmd, group, nil
 }

@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +61,12 @@ var servingAt = regexp.MustCompile(`serving MCP at (https?://[^/]+)/mcp`)
 // of its own, with a config.
 func startWeb(t testing.TB, config string, args ...string) *webServer {
 	t.Helper()
+	return startWebAs(t, nil, config, args...)
+}
+
+// startWebAs is startWeb for a process with attr.
+func startWebAs(t testing.TB, attr *syscall.SysProcAttr, config string, args ...string) *webServer {
+	t.Helper()
 	s := &webServer{t: t, home: filepath.Join(t.TempDir(), "home"), ws: t.TempDir(), log: &lineBuffer{lines: make(chan string, 1000)}}
 	require.NoError(t, os.MkdirAll(s.home, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(config), 0o600))
@@ -68,7 +75,7 @@ func startWeb(t testing.TB, config string, args ...string) *webServer {
 	}
 	args = append(args[:1:1], append([]string{"--http", "127.0.0.1:0"}, args[1:]...)...)
 	s.cmd = exec.Command(ownBinary(t), args...)
-	s.cmd.Dir = s.ws
+	s.cmd.Dir, s.cmd.SysProcAttr = s.ws, attr
 	s.cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(s.home), "TOOLGATE_HOME="+s.home, "TOOLGATE_HTTP_TOKEN="+webToken)
 	stderr, err := s.cmd.StderrPipe()
 	require.NoError(t, err)

@@ -1,12 +1,13 @@
 // Package limits finds out when processes use more of the machine than they may.
 //
-//	w := limits.NewWatcher(l, writableFolders)
+//	w := limits.NewWatcher(l, writableFolders, nil)
 //	if over := w.Check(pid); over != nil {
 //		// end what runs below pid, and report over
 //	}
 //
 // It measures by reading /proc, so it exists on Linux only, and it notices an excess
-// a moment late. What it does not measure is listed in docs/sandbox.md.
+// a moment late. What it does not measure is listed in docs/sandbox.md. In a [Group], the
+// kernel measures and limits processes and memory.
 package limits
 
 import (
@@ -65,6 +66,14 @@ func OutputExcess(most int64) *Excess {
 	return &Excess{"output", "it printed more than " + size(most)}
 }
 
+func (l Limits) processesExcess() *Excess {
+	return &Excess{"processes", fmt.Sprintf("it had more than %d processes and threads", l.Processes)}
+}
+
+func (l Limits) memoryExcess() *Excess {
+	return &Excess{"memory", fmt.Sprintf("it used more than %s of memory", size(l.Memory))}
+}
+
 // size returns n bytes in words.
 func size(n int64) string {
 	if n < 1<<30 {
@@ -77,6 +86,7 @@ func size(n int64) string {
 type Watcher struct {
 	limits Limits
 	disks  []disk
+	group  *Group
 }
 
 // A disk is a file system that must not fill up.
@@ -87,9 +97,9 @@ type disk struct {
 
 // NewWatcher returns a Watcher for l and for the file systems of folders. On each of
 // them l.Disk bytes stay free, but at most a twentieth of its size, and at most half
-// of what is free now.
-func NewWatcher(l Limits, folders []string) *Watcher {
-	w := &Watcher{limits: l.WithDefaults()}
+// of what is free now. Group is the group of the processes or nil.
+func NewWatcher(l Limits, folders []string, group *Group) *Watcher {
+	w := &Watcher{limits: l.WithDefaults(), group: group}
 	seen := map[any]bool{}
 	for _, folder := range folders {
 		if s, err := statDisk(folder); w.limits.Disk > 0 && err == nil && !seen[s.id] {
@@ -106,14 +116,22 @@ type diskState struct {
 	size, free int64
 }
 
-// Check returns the limit that all descendants of pid exceed together, or nil.
+// Check returns the limit that all descendants of pid exceed together, or nil. In a group,
+// a limit of processes that was met is exceeded, but not one of memory: the kernel ends
+// the largest process. See [Group.Met].
 func (w *Watcher) Check(pid int) *Excess {
-	u := measure(pid)
+	if w.group != nil && w.group.pids.grew() {
+		return w.limits.processesExcess()
+	}
+	var u usage
+	if !w.group.measures() {
+		u = measure(pid)
+	}
 	switch l := w.limits; {
 	case l.Processes > 0 && u.tasks > l.Processes:
-		return &Excess{"processes", fmt.Sprintf("it had more than %d processes and threads", l.Processes)}
+		return l.processesExcess()
 	case l.Memory > 0 && u.memory > l.Memory && sum(u.pids, proportional) > l.Memory:
-		return &Excess{"memory", fmt.Sprintf("it used more than %s of memory", size(l.Memory))}
+		return l.memoryExcess()
 	}
 	for _, d := range w.disks {
 		if s, err := statDisk(d.folder); err == nil && s.free < d.keep {
@@ -149,7 +167,7 @@ func sum(pids []int, of func(pid int) int64) (total int64) {
 }
 
 // Watch checks the descendants of pid once a second until end is called, and calls stop
-// at the first excess, which end returns instead of err.
+// at the first excess or limit met, which end returns instead of err.
 func (w *Watcher) Watch(pid int, stop func() error) (end func(err error) error) {
 	done := make(chan struct{})
 	var over *Excess
@@ -161,7 +179,7 @@ func (w *Watcher) Watch(pid int, stop func() error) (end func(err error) error) 
 				return
 			case <-time.After(time.Second):
 			}
-			if over = w.Check(pid); over != nil {
+			if over = cmp.Or(w.Check(pid), w.group.Met()); over != nil {
 				stop()
 			}
 		}

@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			key := ""
-			if over := limits.NewWatcher(tt.limits, []string{t.TempDir()}).Check(os.Getpid()); over != nil {
+			if over := limits.NewWatcher(tt.limits, []string{t.TempDir()}, nil).Check(os.Getpid()); over != nil {
 				key = over.Key
 			}
 			require.Equal(t, tt.want, key)
@@ -76,11 +76,11 @@ func TestCheck(t *testing.T) {
 	}
 	t.Run("watch", func(t *testing.T) {
 		stopped := make(chan struct{})
-		end := limits.NewWatcher(limits.Limits{Processes: 4}, nil).Watch(os.Getpid(), func() error { close(stopped); return nil })
+		end := limits.NewWatcher(limits.Limits{Processes: 4}, nil, nil).Watch(os.Getpid(), func() error { close(stopped); return nil })
 		<-stopped
 		require.EqualError(t, end(errors.New("killed")),
 			"stopped: it had more than 4 processes and threads; the user can raise processes in [limits] of toolgate's config")
-		end = limits.NewWatcher(limits.Limits{}, nil).Watch(os.Getpid(), func() error { panic("no limit is exceeded") })
+		end = limits.NewWatcher(limits.Limits{}, nil, nil).Watch(os.Getpid(), func() error { panic("no limit is exceeded") })
 		require.EqualError(t, end(errors.New("killed")), "killed")
 	})
 }

@@ -16,3 +16,17 @@ func written(int) int64 { return 0 }
 func totalMemory() int64 { return 0 }
 
 func statDisk(string) (diskState, error) { return diskState{}, errors.ErrUnsupported }
+
+func number([]byte, string) (int64, bool) { return 0, false }
+
+// A Delegation is the control group of this process.
+type Delegation struct {
+	Dir         string
+	Controllers []string
+}
+
+// Delegated returns an error: there are no control groups.
+func Delegated() (Delegation, error) { return Delegation{}, errors.ErrUnsupported }
+
+// NewGroup returns an error.
+func (Limits) NewGroup(bool) (*Group, error) { return nil, errors.ErrUnsupported }

@@ -21,7 +21,7 @@ func (g *guard) add(p *process) {
 
 func (g *guard) watch() {
 	h := g.host
-	watcher := limits.NewWatcher(h.limits(), h.folders())
+	watcher := limits.NewWatcher(h.limits(), h.folders(), h.options.Group)
 	for {
 		select {
 		case <-h.closed:

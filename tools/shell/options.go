@@ -27,6 +27,9 @@ type Options struct {
 	// Limits are the limits of all commands together and of each process.
 	Limits limits.Limits `json:"limits"`
 
+	// Group is the worker's group, nil if the limits are only watched.
+	Group *limits.Group `json:"-"`
+
 	// Folders are those whose file systems must not fill up; by default the working
 	// folder and the one for temporary files.
 	Folders []string `json:"folders,omitempty"`

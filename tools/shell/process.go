@@ -220,6 +220,9 @@ func (h *host) watch(p *process, r *os.File) {
 	if p.timedOut.Load() {
 		p.code = timeoutExit
 	}
+	if over := h.options.Group.Met(); over != nil && p.code != 0 { // faster than the guard
+		p.over.CompareAndSwap(nil, over)
+	}
 	if r.SetReadDeadline(time.Now().Add(pipeGrace)) != nil {
 		// Pipes have no deadlines on this system.
 		time.AfterFunc(pipeGrace, func() { h.finish(p, r) })
