@@ -64,32 +64,22 @@ var values = map[string]map[string]string{
 	"output_mode": {"files_with_matches": "files", "count_matches": "count"}, // Claude Code
 }
 
-// risky are the words in the name of an unknown argument that could keep a call that
-// changes something from harm: a place, a time, a mode, or what is done in part. Such
-// an argument is not passed over.
-var risky = strings.Fields(`
-	path paths file files filename dir directory folder cwd root workdir workspace location place target dest
-	destination source src from to into output out host hostname server machine remote url uri container image pod
-	namespace env environment variables user group branch base revision commit line lines position offset range
-	start end begin before after at
-	timeout time ms sec secs second seconds minute minutes deadline duration wait delay ttl expire expires limit
-	max maximum min minimum
-	dry simulate simulation preview test check verify validate plan whatif noop confirm confirmation ask prompt
-	approval approve approved require requires required safe safety strict sandbox sandboxed isolate isolated network
-	offline readonly read write only permission permissions allow allowed deny backup undo revert reverse force
-	overwrite append create exists missing exclude include ignore skip no not without except expected expect if when
-	unless hash sha checksum version etag match case count number times mode once
-	args arguments argv params stdin input script cmd command shell interpreter login language encoding content
-	contents text code patch diff old new find replace search pattern strip fuzz`)
+// harmless are arguments of other tools that a tool that changes something may pass over:
+// they tell a person something, or what holds here anyway. Leaving out any other could do
+// harm, since it may name a place, a limit or a mode such as dry_run.
+var harmless = strings.Fields(`
+	description explanation explain reason reasoning rationale purpose justification intent goal title summary
+	comment comments note notes thought thoughts thinking instruction instructions tool_summary tool_action
+	is_background run_in_background background stream verbose`)
 
 // Canonical returns args with the names and types of the tool's schema, for the policy,
 // the approval, the record and the worker: an alias becomes the name of the argument, a
 // number or boolean in a string becomes one, as do an array and an object, and 10.0 becomes
 // 10. The result is args itself if there is nothing to do.
 //
-// An argument that the tool does not have is left out, and notes says so to the model,
-// unless the tool changes something and leaving it out could do harm: that is an error, and
-// so are two names for one argument with different values. Canonical does not validate
+// An argument that the tool does not have is left out, and notes says so to the model. If
+// the tool changes something and leaving it out could do harm, that is an error, and so are
+// two names for one argument with different values. Canonical does not validate
 // anything else: see [Tool.Describe].
 func (t Tool) Canonical(args json.RawMessage) (canonical json.RawMessage, notes []string, err error) {
 	given, err := rawjson.Parse(args)
@@ -137,9 +127,6 @@ func (c *canonicalizer) take(given string, value json.RawMessage) error {
 		return nil
 	case name == "":
 		c.unknown = append(c.unknown, given)
-		if !c.tool.def.ReadOnly && (rawjson.Kind(value) == '{' || rawjson.Kind(value) == '[') {
-			return c.refuse(given) // as good as part of what is done
-		}
 		return nil
 	}
 	if meant, ok := values[name][rawjson.Text(value)]; ok {
@@ -207,8 +194,7 @@ func (c *canonicalizer) refuseUnknown() error {
 		return nil
 	}
 	for _, name := range c.unknown {
-		isRisky := func(word string) bool { return slices.Contains(risky, word) }
-		if slices.ContainsFunc(Words(name), isRisky) || c.hint([]string{name}) != "" {
+		if !slices.Contains(harmless, strings.Join(Words(name), "_")) {
 			return c.refuse(name)
 		}
 	}

@@ -118,8 +118,8 @@ var canonicalTests = []struct {
 		note: `look has no argument "limits", which was ignored; did you mean "limit"?`},
 	{tool: lookTool, in: `{"fle_path":"a"}`,
 		want: `error: unknown argument "fle_path"; the arguments are file_path, limit, case, output_mode; did you mean "file_path"?`},
-	{tool: runTool, in: `{"command":["a"],"description":"runs a","foo":1}`, want: `{"command":["a"]}`,
-		note: `run has no argument "description", "foo", which was ignored`},
+	{tool: runTool, in: `{"command":["a"],"description":"runs a","verbose":1}`, want: `{"command":["a"]}`,
+		note: `run has no argument "description", "verbose", which was ignored`},
 }
 
 const runArguments = `; the arguments are command, workdir, timeout_ms, login, share, keys, sizes, nested`

@@ -299,9 +299,9 @@ names and types below. Arguments of other servers' tools are passed on as they a
   Two names for one argument with different values are an error.
 - Numbers, booleans, arrays and objects in strings, and whole numbers such as ` + "`10.0`" + `. A string is split into
   program and arguments only if it is a JSON array of strings.
-- An unknown argument is ignored, and the result says so. For a tool that changes something it is an error instead
-  if leaving it out could do harm: if its name speaks of a place, a time, a limit, a mode such as ` + "`dry_run`" + ` or what is
-  done, if it is a list or an object, or if it looks like a misspelled argument.
+- An unknown argument is ignored, and the result says so. For a tool that changes something it is an error instead,
+  since it may name a place, a limit or a mode such as ` + "`dry_run`" + `; only ` + "`description`, `explanation`" + ` and similar
+  ones, which tell a person something, are ignored.
 `
 
 func writeTool(b *bytes.Buffer, tool *mcp.Tool, off bool) {
