@@ -115,6 +115,7 @@ func (o *Options) Open() (*App, error) {
 			a.Workers.Warm(context.Background(), caller, s.Policy.Profile())
 		},
 	})
+	a.recover()
 	return a, nil
 }
 

@@ -106,6 +106,7 @@ func (o *Options) ServeHTTP(ctx context.Context, over HTTPOptions) error {
 	if err := o.checkCallers(s.Config.HTTP); err != nil {
 		return err
 	}
+	o.recoverCallers(s.Config.HTTP)
 	own, err := o.defaultToken(secret, s.StateDir)
 	if err != nil {
 		return err

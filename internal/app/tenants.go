@@ -358,6 +358,25 @@ func (o *Options) forCaller(c httpauth.Caller, v config.Overrides, h config.HTTP
 	return &q
 }
 
+// recoverCallers recovers the unfinished patches in the workspaces of all callers, before any of
+// them connects. Errors show when the caller does.
+func (o *Options) recoverCallers(c config.HTTP) {
+	of := map[string]config.Overrides{"token:default": {}, "http.oauth": c.OAuth.Overrides}
+	for name, t := range c.Tokens {
+		of["token:"+name] = t.Overrides
+	}
+	for name, v := range of {
+		q := o.forCaller(httpauth.Caller{Name: name}, v, c)
+		q.AnswersFirst = true // no downstream server starts
+		if s, err := q.Load(); err != nil || !s.unfinishedPatches() {
+			continue
+		}
+		if a, err := q.Open(); err == nil { // this recovers them
+			a.Close()
+		}
+	}
+}
+
 // checkCallers validates the settings of all callers before any of them connects.
 func (o *Options) checkCallers(c config.HTTP) error {
 	check := func(what string, v config.Overrides) error {

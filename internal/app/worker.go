@@ -259,12 +259,37 @@ const patchLock = "lock"
 
 // privateDir returns the folder for the workers of this workspace and makes it if it does not exist.
 func (a *App) privateDir() (string, error) {
-	sum := sha256.Sum256([]byte(a.Policy.Workspace))
-	dir := filepath.Join(a.WorkDir, hex.EncodeToString(sum[:8]))
+	dir := a.privateName()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	return filepath.EvalSymlinks(dir)
+}
+
+func (s *Settings) privateName() string {
+	sum := sha256.Sum256([]byte(s.Policy.Workspace))
+	return filepath.Join(s.WorkDir, hex.EncodeToString(sum[:8]))
+}
+
+// unfinishedPatches reports whether a worker of this workspace has left a patch unfinished, or is
+// about to finish it.
+func (s *Settings) unfinishedPatches() bool {
+	sessions, _ := os.ReadDir(s.privateName())
+	return slices.ContainsFunc(sessions, func(d os.DirEntry) bool {
+		return d.IsDir() && applypatch.Unfinished(filepath.Join(s.privateName(), d.Name()))
+	})
+}
+
+// recover has a worker recover unfinished patches, which it does as it starts. The gate itself
+// does not write to the workspace.
+func (a *App) recover() {
+	const most = 30 * time.Second // another process may hold the lock
+	if !a.unfinishedPatches() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	a.Workers.Warm(ctx, a.caller, a.Policy.Profile())
 }
 
 // keepSessions is how long the files that a session's patches replaced are kept.

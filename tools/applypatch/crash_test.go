@@ -175,6 +175,19 @@ func child() int {
 			fmt.Println(res.Content[0].(*mcp.TextContent).Text)
 			return 1
 		}
+	case "many":
+		args, _ := json.Marshal(patchArgs{manyFiles})
+		die := dieAt(n)
+		tool := applypatch.NewFaulty(applypatch.Options{StateDir: state}, func(op, path string) error {
+			if op == "rename" && strings.HasSuffix(path, ".txt") {
+				return die(op, path)
+			}
+			return nil
+		})[0]
+		if res := tool.Run(context.Background(), args); res.IsError {
+			fmt.Println(res.Content[0].(*mcp.TextContent).Text)
+			return 1
+		}
 	case "undo":
 		tool := applypatch.NewFaulty(applypatch.Options{StateDir: state}, dieAt(n))[1]
 		if res := tool.Run(context.Background(), nil); res.IsError {
@@ -243,6 +256,45 @@ func TestKilledAtEveryChange(t *testing.T) {
 			require.Greater(t, sawOld, 20, "too few places to die: the faults are not asked for")
 			require.Greater(t, sawNew, 1)
 		})
+	}
+}
+
+// manyFiles is a patch of 200 files; files are those before and after it.
+var manyFiles, filesBefore, filesAfter = func() (patch string, before, after map[string]string) {
+	var b strings.Builder
+	before, after = map[string]string{}, map[string]string{}
+	b.WriteString("*** Begin Patch\n")
+	for i := range 200 {
+		name := fmt.Sprintf("f%03d.txt", i)
+		fmt.Fprintf(&b, "*** Update File: %s\n@@\n one\n-two\n+TWO\n", name)
+		before[name], after[name] = "one\ntwo\n", "one\nTWO\n"
+	}
+	return b.String() + "*** End Patch\n", before, after
+}()
+
+// A process that is killed between the first and the last rename of a patch of 200 files leaves
+// wholly old or wholly new ones after the next start, and nothing else. APPLY_PATCH_ROUNDS is
+// the number of deaths.
+func TestKilledBetweenRenames(t *testing.T) {
+	deaths := rounds(t, 5)
+	for i := range deaths {
+		dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+		layFiles(t, dir, filesBefore)
+		at := 1 + i*(len(filesBefore)-1)/deaths // before the second rename, …, the last one
+		require.False(t, runChild(t, "many", dir, state, at))
+		changed := 0
+		for name, data := range tree(t, dir) {
+			if data == filesAfter[name] {
+				changed++
+			}
+		}
+		require.Equal(t, at, changed)
+		notes, err := applypatch.Recover(t.Context(), applypatch.Options{StateDir: state})
+		require.NoError(t, err)
+		require.Empty(t, notes)
+		require.Equal(t, filesBefore, tree(t, dir))
+		requireNothingPending(t, state)
+		require.NoError(t, os.RemoveAll(dir))
 	}
 }
 

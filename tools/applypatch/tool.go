@@ -107,6 +107,13 @@ func Recover(ctx context.Context, o Options) (notes []string, err error) {
 	return notes, nil
 }
 
+// Unfinished reports whether a process has left a patch in stateDir unfinished, or is still
+// applying it. It only reads the names of the files there.
+func Unfinished(stateDir string) bool {
+	_, pending, err := newStore(stateDir, &disk{}).ids()
+	return err != nil || len(pending) > 0
+}
+
 // describe runs in the gate. It parses the patch and reads no file.
 func describe(in input) (policy.Action, error) {
 	p, err := Parse(in.Input)
