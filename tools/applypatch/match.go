@@ -53,18 +53,30 @@ func (t *text) placeAll(hunks []Hunk) ([]place, []mismatch) {
 	m := &matcher{text: t}
 	var bad []mismatch
 	for i := range hunks {
-		p, miss := m.place(&hunks[i])
-		if at, ok := m.applied(&hunks[i], p, miss); ok {
-			miss = &mismatch{why: "is already applied: its new lines are at line " + fmt.Sprint(at+1), applied: true}
-		}
-		if miss != nil {
+		if miss := m.placeNext(&hunks[i]); miss != nil {
 			miss.hunk = i
 			bad = append(bad, *miss)
-			continue
 		}
-		m.take(p)
 	}
 	return m.taken, bad
+}
+
+// fitsAll reports whether all hunks have places.
+func (t *text) fitsAll(hunks []Hunk) bool {
+	m := &matcher{text: t}
+	return !slices.ContainsFunc(t.withoutBOM(hunks), func(h Hunk) bool { return m.placeNext(&h) != nil })
+}
+
+// placeNext takes the place of the next hunk.
+func (m *matcher) placeNext(h *Hunk) *mismatch {
+	p, miss := m.place(h)
+	if at, ok := m.applied(h, p, miss); ok {
+		return &mismatch{why: "is already applied: its new lines are at line " + fmt.Sprint(at+1), applied: true}
+	}
+	if miss == nil {
+		m.take(p)
+	}
+	return miss
 }
 
 func (m *matcher) take(p place) {

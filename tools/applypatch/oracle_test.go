@@ -177,7 +177,11 @@ func (g *codexGenerator) padded(line string) string {
 func (g *codexGenerator) update(name string) {
 	g.header("*** Update File: " + name)
 	if g.one(8) {
-		g.WriteString("*** Move to: " + []string{"moved.txt", "new/moved.txt", "b.txt"}[g.IntN(3)] + "\n")
+		to := []string{"moved.txt", "new/moved.txt", "b.txt"}[g.IntN(3)]
+		if to == name {
+			to = "a.txt"
+		}
+		g.WriteString("*** Move to: " + to + "\n")
 	}
 	lines, hunks := g.files[name], 0
 	for at := g.IntN(1 + len(lines)/2); at < len(lines) || hunks == 0; at += 1 + g.IntN(12) {

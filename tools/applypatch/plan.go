@@ -267,26 +267,27 @@ func (pl *plan) repeatable() []string {
 		if f.other || len(f.edits) == 0 {
 			continue
 		}
-		data, ok := f.after.data, true
-		for _, op := range f.edits {
-			t, err := parseText(data)
-			if err != nil {
-				break
-			}
-			edited, _, bad := t.edit(op.Hunks)
-			if ok = len(bad) == 0; !ok {
-				break
-			}
-			if data, err = edited.bytes(); err != nil {
-				break
-			}
-		}
+		data, ok := editAgain(f.edits, f.after.data)
 		if ok && !bytes.Equal(data, f.after.data) {
 			faults = append(faults, fmt.Sprintf("%s: once applied, the patch would fit again, at line %d: "+
 				"its place is ambiguous; add lines of context", f.written, firstDifference(data, f.after.data)))
 		}
 	}
 	return faults
+}
+
+// editAgain returns data with the hunks of ops applied, if all of them fit.
+func editAgain(ops []*FileOp, data []byte) (out []byte, ok bool) {
+	for _, op := range ops {
+		t, err := parseText(data)
+		if err != nil || !t.fitsAll(op.Hunks) {
+			return nil, false
+		}
+		if data, _, err = applyHunks(op, data); err != nil {
+			return nil, false
+		}
+	}
+	return data, true
 }
 
 // firstDifference returns the number of the first line that differs.
