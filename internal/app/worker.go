@@ -311,7 +311,8 @@ func recoverPatches(ctx context.Context, settings workerSettings, log *slog.Logg
 			continue // the lock
 		}
 		dir := filepath.Join(settings.Private, s.Name())
-		notes, err := applypatch.Recover(ctx, applypatch.Options{StateDir: dir, LockFile: settings.Tools.Patch.LockFile})
+		o := applypatch.Options{StateDir: dir, LockFile: settings.Tools.Patch.LockFile}
+		notes, err := applypatch.Recover(ctx, o)
 		for _, n := range notes {
 			log.Warn("unfinished patch", "note", n)
 		}
