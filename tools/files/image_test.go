@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/color"
@@ -122,6 +123,29 @@ func TestImageDetail(t *testing.T) {
 }
 
 // A rotated photo is upright after scaling.
+// read_file shows an image as view_image does, alone and between texts.
+func TestReadImage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	data := encodePNG(t, picture(3, 2, true, true))
+	require.NoError(t, os.WriteFile("i", data, 0o644))
+	require.NoError(t, os.WriteFile("f", []byte("text"), 0o644))
+	shown := call(t, "view_image", `{"path":"i"}`)
+	require.Equal(t, shown, call(t, "read_file", `{"file_path":"i"}`))
+	res := call(t, "read_file", `{"file_path":"f","more":[{"file_path":"i"},{}]}`)
+	require.Equal(t, []mcp.Content{
+		&mcp.TextContent{Text: "==> f <==\nL1: text\n==> i <==\n" + text(shown) + "\n"},
+		&mcp.ImageContent{Data: data, MIMEType: "image/png"},
+		&mcp.TextContent{Text: "==> f <==\nL1: text"},
+	}, res.Content)
+	require.False(t, res.IsError)
+	require.True(t, call(t, "read_file", `{"file_path":"x","more":[{"file_path":"y"}]}`).IsError)
+	a, err := catalog["read_file"].Describe(json.RawMessage(`{"file_path":"x","more":[{"file_path":"/y"},{},{"file_path":"x"}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "/y"}, a.Reads)
+	many := strings.Repeat(`{},`, 20)
+	require.Contains(t, text(call(t, "read_file", `{"file_path":"x","more":[`+many[:len(many)-1]+`]}`)), "more has 20 parts; read up to 19 in a call")
+}
+
 func TestOrientation(t *testing.T) {
 	t.Chdir(t.TempDir())
 	img := picture(2200, 1100, false, false)

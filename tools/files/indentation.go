@@ -97,7 +97,7 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 	for len(block) > 0 && block[len(block)-1].blank() {
 		block = block[:len(block)-1]
 	}
-	out := page{first: first}
+	out := page{first: first, room: maxOutput}
 	for _, l := range block {
 		if !out.add(l.line) {
 			const format = "cut after line %d, the block goes on to line %d; continue with offset %d in mode slice"
@@ -114,11 +114,22 @@ func readBlock(src *source, opt blockOptions) (*mcp.CallToolResult, error) {
 func (i *indentation) UnmarshalJSON(b []byte) error {
 	type plain indentation // without this method
 	*i = indentation{}
-	err := rawjson.UnmarshalKnown(b, (*plain)(i))
+	return unmarshalKnown(b, (*plain)(i), "indentation",
+		"anchor_line, max_levels, include_siblings, include_header, max_lines")
+}
+
+func (p *readPart) UnmarshalJSON(b []byte) error {
+	type plain readPart // without this method
+	*p = readPart{}
+	return unmarshalKnown(b, (*plain)(p), "more", "file_path, offset, limit, tail")
+}
+
+// unmarshalKnown decodes an argument that is an object with the named fields.
+func unmarshalKnown(b []byte, v any, argument, fields string) error {
+	err := rawjson.UnmarshalKnown(b, v)
 	if err != nil && strings.Contains(err.Error(), "unknown field") {
 		what := strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown argument", 1)
-		return fmt.Errorf("indentation has an %s; "+
-			"its arguments are anchor_line, max_levels, include_siblings, include_header, max_lines", what)
+		return fmt.Errorf("%s has an %s; its arguments are %s", argument, what, fields)
 	}
 	return err
 }

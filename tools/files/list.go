@@ -21,7 +21,7 @@ import (
 type listInput struct {
 	Path   string `json:"dir_path"`
 	Offset *int   `json:"offset,omitempty" jsonschema:"default 1"`
-	Limit  *int   `json:"limit,omitempty" jsonschema:"default 25"`
+	Limit  *int   `json:"limit,omitempty" jsonschema:"default all that fit"`
 	Depth  *int   `json:"depth,omitempty" jsonschema:"default 2"`
 
 	Sizes     bool `json:"sizes,omitempty"`
@@ -29,7 +29,7 @@ type listInput struct {
 }
 
 const (
-	defaultEntries = 25
+	defaultEntries = maxOutput // more than fit
 	defaultDepth   = 2
 )
 

@@ -37,9 +37,9 @@ func TestEncodings(t *testing.T) {
 		{"blank", "\n\n", "L1: \nL2: "},
 		{"500", strings.Repeat("x", 500) + "\n", "L1: " + strings.Repeat("x", 500)},
 		{"500 crlf", strings.Repeat("x", 500) + "\r\n", "L1: " + strings.Repeat("x", 500)},
-		{"501", strings.Repeat("x", 501), "L1: " + strings.Repeat("x", 500) + " … (line cut, it has 501 bytes)"},
-		{"long", strings.Repeat("é", 500_000) + "\ny", "L1: " + strings.Repeat("é", 250) + " … (line cut, it has 1000000 bytes)\nL2: y"},
-		{"character at the cut", strings.Repeat("x", 499) + "é", "L1: " + strings.Repeat("x", 499) + " … (line cut, it has 501 bytes)"},
+		{"501", strings.Repeat("x", 501), "L1: " + strings.Repeat("x", 500) + " … (line cut, it has 501 bytes; column 501 goes on)"},
+		{"long", strings.Repeat("é", 500_000) + "\ny", "L1: " + strings.Repeat("é", 250) + " … (line cut, it has 1000000 bytes; column 501 goes on)\nL2: y"},
+		{"character at the cut", strings.Repeat("x", 499) + "é", "L1: " + strings.Repeat("x", 499) + " … (line cut, it has 501 bytes; column 500 goes on)"},
 		{"svg", "<svg xmlns='x'/>", "L1: <svg xmlns='x'/>"},
 	} {
 		require.NoError(t, os.WriteFile("f", []byte(test.content), 0o644))
@@ -57,9 +57,9 @@ func TestNoText(t *testing.T) {
 		{"a\x00b", "read_file: f: is a binary file (application/octet-stream, 3 bytes); use a command such as file, strings or xxd to look into it"},
 		{"PK\x03\x04\x00", "read_file: f: is a binary file (application/zip, 5 bytes); use a command such as file, strings or xxd to look into it"},
 		{"SQLite format 3\x00", "read_file: f: is a binary file (SQLite database, 16 bytes); use a command such as file, strings or xxd to look into it"},
-		{"\xff\xd8\xff\xe0 no NUL", "read_file: f: is an image (image/jpeg, 11 bytes); use view_image"},
-		{png, "read_file: f: is an image (image/png, 10 bytes); use view_image"},
-		{"GIF89a" + "\x01\x00\x01\x00", "read_file: f: is an image (image/gif, 10 bytes); use view_image"},
+		{"\xff\xd8\xff\xe0 no NUL", "read_file: f: is damaged image/jpeg or of a kind that cannot be read (unexpected EOF); make a new one, or convert it to PNG"},
+		{png, "read_file: f: is damaged image/png or of a kind that cannot be read (unexpected EOF); make a new one, or convert it to PNG"},
+		{"GIF89a" + "\x01\x00\x01\x00", "read_file: f: is damaged image/gif or of a kind that cannot be read (gif: reading header: unexpected EOF); make a new one, or convert it to PNG"},
 		{"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", "read_file: f: is a binary file (application/pdf, 22 bytes); use a command such as file, strings or xxd to look into it"},
 	} {
 		require.NoError(t, os.WriteFile("f", []byte(test.content), 0o644))
@@ -99,6 +99,44 @@ func TestPages(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, seen+1, next)
 	}
+}
+
+// Page by page, a long line is read to its end.
+func TestColumns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, long := range map[string]string{
+		"ascii": strings.Repeat("0123456789", 20_000), "wide": strings.Repeat("é日x", 30_000), "end": strings.Repeat("y", 39_800),
+	} {
+		require.NoError(t, os.WriteFile("f", []byte("first\n"+long+"\r\nlast"), 0o644))
+		var got strings.Builder
+		for column, pages := 1, 1; ; pages++ {
+			require.Less(t, pages, 10)
+			res := call(t, "read_file", fmt.Sprintf(`{"file_path":"f","offset":2,"column":%d}`, column))
+			require.False(t, res.IsError, text(res))
+			require.LessOrEqual(t, len(text(res)), 40_000)
+			body, note, _ := strings.Cut(text(res), "\n\nNote: ")
+			got.WriteString(strings.TrimPrefix(body, "L2: "))
+			_, next, more := strings.Cut(note, "continue with column ")
+			require.Contains(t, note, fmt.Sprintf("of %d of the line shown", len(long)))
+			if !more {
+				break
+			}
+			_, err := fmt.Sscanf(next, "%d", &column)
+			require.NoError(t, err)
+		}
+		require.True(t, long == got.String(), name)
+	}
+	for args, want := range map[string]string{
+		`{"file_path":"f","column":7}`:            "read_file: f: column 7 is past the end of line 1, which has 5 bytes",
+		`{"file_path":"f","offset":4,"column":1}`: "read_file: f: offset 4 is past the end, there are 3 lines; use a number from 1 to 3",
+		`{"file_path":"f","column":0}`:            "read_file: column is 0; it counts from 1",
+		`{"file_path":"f","tail":1,"column":1}`:   "read_file: tail does not go with offset, column or indentation; leave one out",
+	} {
+		res := call(t, "read_file", args)
+		require.Equal(t, want, text(res))
+		require.True(t, res.IsError)
+	}
+	require.Equal(t, "L3: ast\n\nNote: bytes 2-4 of 4 of the line shown.", text(call(t, "read_file", `{"file_path":"f","offset":3,"column":2}`)))
 }
 
 func TestStopped(t *testing.T) {

@@ -25,6 +25,7 @@ type source struct {
 	ctx  context.Context // of the call that the source serves
 	r    *bufio.Reader
 
+	rendered string            // for the model, if r is not the file itself
 	encoding string            // for the model; "" for plain UTF-8
 	perLine  *encoding.Decoder // for encodings with the line endings of ASCII
 	invalid  int               // lines that are not valid in the encoding
@@ -103,6 +104,9 @@ func mostlyUTF8(b []byte) bool {
 // notes returns notes for the model about the encoding of the file.
 func (s *source) notes() []string {
 	var notes []string
+	if s.rendered != "" {
+		notes = append(notes, s.rendered)
+	}
 	if s.encoding != "" {
 		notes = append(notes, "read as "+s.encoding)
 	}
@@ -185,16 +189,60 @@ func (s *source) line(start []byte, length int64, end string) line {
 			length--
 		}
 	}
-	if s.perLine != nil {
-		if decoded, err := s.perLine.Bytes(start); err == nil {
-			start = decoded
-		}
-	}
-	text := tools.Cut(string(start), maxColumn)
+	all := s.decoded(start)
+	text := tools.Cut(all, maxColumn)
 	if !utf8.ValidString(text) {
 		s.invalid++
 	}
-	return line{text: text, length: length, cut: !whole || len(text) < len(start)}
+	l := line{text: text, length: length, cut: !whole || len(text) < len(all)}
+	if l.shown = len(text); s.perLine != nil {
+		l.shown = utf8.RuneCountInString(text) // a byte each
+	}
+	return l
+}
+
+// decoded returns the characters of part of a line.
+func (s *source) decoded(part []byte) string {
+	if s.perLine != nil {
+		if decoded, err := s.perLine.Bytes(part); err == nil {
+			part = decoded
+		}
+	}
+	return string(part)
+}
+
+// columns returns up to n bytes of the next line from column on, which counts from 1,
+// up to the end of a character, and the length of the line in bytes. After the last line
+// it returns io.EOF.
+func (s *source) columns(column int64, n int) (text []byte, length int64, err error) {
+	var end []byte // the last bytes of the line
+	for {
+		piece, err := s.r.ReadSlice('\n')
+		skip := min(max(column-1-length, 0), int64(len(piece)))
+		if room := n - len(text); room > 0 {
+			rest := piece[skip:]
+			text = append(text, rest[:min(room, len(rest))]...)
+		}
+		length += int64(len(piece))
+		end = append(end, piece[max(0, len(piece)-2):]...)
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err != nil && (err != io.EOF || length == 0) {
+			return nil, 0, s.fault(err)
+		}
+		break
+	}
+	ending := len(end) - len(bytes.TrimSuffix(bytes.TrimSuffix(end, []byte("\n")), []byte("\r")))
+	if !bytes.HasSuffix(end, []byte("\n")) {
+		ending = 0
+	}
+	length -= int64(ending)
+	text = text[:max(0, min(int64(len(text)), length-column+1))]
+	if s.perLine == nil && int64(len(text)) < length-column+1 {
+		text = tools.WholeRunes(text)
+	}
+	return text, length, nil
 }
 
 func (s *source) more() (bool, error) {

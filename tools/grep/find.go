@@ -28,7 +28,7 @@ type findInput struct {
 var FindFiles = tools.New(tools.Def{
 	Name:        "find_files",
 	Title:       "Find files",
-	Description: "Lists files by a glob of their path, the newest first; no ignored files, hidden ones only by name.",
+	Description: "Lists files by a glob, the newest first; no ignored ones, hidden ones only by name.",
 	ReadOnly:    true,
 	Idempotent:  true,
 }, describeFind, find)
