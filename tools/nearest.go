@@ -74,7 +74,8 @@ type nearest struct {
 
 // add adds path if it can be opened and is of the right kind.
 func (n *nearest) add(path string) {
-	if path == "" || path == "." || path == n.path || len(n.found) == maxNear || slices.Contains(n.found, path) || !n.opens(path) {
+	known := slices.Contains([]string{"", ".", n.path}, path) || slices.Contains(n.found, path)
+	if known || len(n.found) == maxNear || !n.opens(path) {
 		return
 	}
 	n.found = append(n.found, path)

@@ -37,7 +37,9 @@ func Within(t Tool, roots, hidden []string) Tool {
 		}
 		res, err := run(ctx, call, args)
 		if m, ok := errors.AsType[*Missing](err); ok {
-			m.Near = slices.DeleteFunc(m.Near, func(near string) bool { return checkWithin(near, roots, hidden) != nil })
+			m.Near = slices.DeleteFunc(m.Near, func(near string) bool {
+				return checkWithin(near, roots, hidden) != nil
+			})
 		}
 		return res, err
 	}

@@ -204,6 +204,10 @@ func (t *text) replace(r replacement) (*text, int, error) {
 	if t.bom {
 		old, with = strings.TrimPrefix(old, byteOrderMark), strings.TrimPrefix(with, byteOrderMark)
 	}
+	unended, ended := strings.CutSuffix(old, "\n")
+	if ended && unended != "" && !strings.Contains(whole, old) && strings.HasSuffix(whole, unended) {
+		old, with = unended, strings.TrimSuffix(with, "\n") // the file has no last line end, and keeps none
+	}
 	found := allOf(whole, old, r.All)
 	lineOf := func(at int) int { return sort.SearchInts(starts, at+1) - 1 }
 	switch {
@@ -264,7 +268,7 @@ func lineFeeds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 // apart all that do not.
 func allOf(s, old string, apart bool) []int {
 	var found []int
-	for from := 0; apart || len(found) < maxFound; {
+	for from := 0; old != "" && (apart || len(found) < maxFound); {
 		n := strings.Index(s[from:], old)
 		if n < 0 {
 			break
@@ -332,6 +336,9 @@ func (t *text) missing(old, with, whole string, lineOf func(int) int) error {
 		}
 	}
 	var lines []Line
+	if old == "" {
+		return errors.New("old_string is only a byte order mark; give text of the file")
+	}
 	for l := range strings.Lines(old) {
 		lines = append(lines, Line{Text: strings.TrimSuffix(l, "\n")})
 	}

@@ -41,12 +41,20 @@ func TestEditFile(t *testing.T) {
 		{"remove the last line end", "a\nb\n", editArgs{Old: "b\n", New: "c"}, "a\nc", done},
 		{"remove the last line", "a\nb", editArgs{Old: "b", New: ""}, "a\n", done},
 		{"add at the end", "a\nb\n", editArgs{Old: "b\n", New: "b\nc\n"}, "a\nb\nc\n", done},
+		{"a line end that the file has not", "a\nb", editArgs{Old: "b\n", New: "c\n"}, "a\nc", done},
+		{"a line end that only other places have not", "b\nb", editArgs{Old: "\nb\n", New: "c\n"}, "bc", done},
+		{"a line end that the file has not, twice", "bb", editArgs{Old: "b\n", New: "c\n"}, "",
+			"edit_file: f: old_string is there 2 times, at lines 1 and 1; add lines around it, or set replace_all" + there},
+		{"only a line end that the file has not", "a", editArgs{Old: "\n", New: "x"}, "",
+			"edit_file: f: old_string is not in the file; nothing like it is in the file" + there},
 		{"CRLF", "a\r\nb\r\nc\r\n", editArgs{Old: "b\nc\n", New: "B\nX\nc\n"}, "a\r\nB\r\nX\r\nc\r\n", done},
 		{"CRLF asked", "a\r\nb\r\n", editArgs{Old: "a\r\nb", New: "a\r\nx\r\nb"}, "a\r\nx\r\nb\r\n", done},
 		{"CRLF where there is none", "a\nb\n", editArgs{Old: "a\r\nb", New: "a\r\nx"}, "a\nx\n", done},
 		{"mixed ends", "a\nb\r\nc\nd", editArgs{Old: "b\nc", New: "B\nC"}, "a\nB\r\nC\nd", done},
 		{"lone CR", "a\rb\r", editArgs{Old: "b\n", New: "B\nc\n"}, "a\rB\rc\r", done},
 		{"byte order mark", "\uFEFFa\nb\n", editArgs{Old: "a\n", New: "x\n"}, "\uFEFFx\nb\n", done},
+		{"only a byte order mark", "\uFEFFa\n", editArgs{Old: "\uFEFF", New: "x"}, "",
+			"edit_file: f: old_string is only a byte order mark; give text of the file" + there},
 		{"UTF-16", "\xff\xfea\x00\n\x00b\x00", editArgs{Old: "b", New: "é"}, "\xff\xfea\x00\n\x00\xe9\x00", done},
 		{"UTF-16 broken", "\xff\xfea\x00\x00\xd8", editArgs{Old: "a", New: "b"}, "",
 			"edit_file: f: line 1 holds half a character; replace the line as a whole, without it" + there},
@@ -166,6 +174,9 @@ func FuzzEditFile(f *testing.F) {
 		want := strings.Replace(plain(before), plain(old), plain(with), n)
 		if old == "" {
 			want = plain(with)
+		}
+		if !strings.Contains(plain(before), plain(old)) || !strings.Contains(want, plain(old2)) {
+			return // the last line end was left out
 		}
 		want = strings.ReplaceAll(want, plain(old2), plain(with2))
 		require.Equal(t, want, plain(after), "%q %s", before, out)

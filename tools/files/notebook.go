@@ -116,8 +116,12 @@ func (o notebookOutput) write(b *strings.Builder) {
 // writeData writes the output in one type: plain text as it is.
 func (o notebookOutput) writeData(b *strings.Builder, mime string) {
 	text := string(o.Data[mime])
-	switch _, plain := o.Data["text/plain"]; {
-	case mime == "text/plain", !plain && (mime == "text/markdown" || mime == "text/latex" || mime == "application/json"):
+	readable := []string{"text/plain"}
+	if _, plain := o.Data["text/plain"]; !plain {
+		readable = []string{"text/markdown", "text/latex", "application/json"}
+	}
+	switch {
+	case slices.Contains(readable, mime):
 		fmt.Fprintf(b, "# output (%s)\n", mime)
 		writeText(b, text)
 	default:

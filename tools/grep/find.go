@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/internal/ignore"
+	"toolgate/internal/lazyregexp"
 	"toolgate/policy"
 	"toolgate/tools"
 )
@@ -76,7 +77,7 @@ func checkFind(in findInput) (findQuery, error) {
 		pattern = "/" + rest
 	}
 	for part := range strings.SplitSeq(pattern, "/") {
-		q.hidden = q.hidden || strings.HasPrefix(part, ".") || strings.Contains(part, "{.") || strings.Contains(part, ",.")
+		q.hidden = q.hidden || hiddenName.MatchString(part)
 		q.git = q.git || part == ".git"
 	}
 	if q.globs, err = ignore.ParseGlob(pattern); err != nil {
@@ -84,6 +85,9 @@ func checkFind(in findInput) (findQuery, error) {
 	}
 	return q, nil
 }
+
+// hiddenName matches a part of a glob that names hidden files, such as .* or {.a,b}.
+var hiddenName = lazyregexp.New(`(?:^|\{|,)\.`)
 
 // splitGlob splits a glob after the folders at its start that are plain names. base is
 // "" if there are none.

@@ -60,7 +60,8 @@ func (p *program) classify() {
 				sets = append(sets, in)
 			}
 		case syntax.InstEmptyWidth:
-			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary | emptyNoWordBefore | emptyNoWordAfter
+			const boundary = syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary |
+				emptyNoWordBefore | emptyNoWordAfter
 			words = words || syntax.EmptyOp(in.Arg)&boundary != 0
 		}
 	}

@@ -20,18 +20,21 @@ var fileTypes = map[string]string{
 	"json": "{*.json,composer.lock,*.sarif}", "kotlin": "*.{kt,kts}", "lua": "*.lua",
 	"make": "{[Gg][Nn][Uu]makefile,[Mm]akefile,*.{mk,mak}}", "md": "*.{markdown,md,mdown,mdwn,mkd,mkdn,mdx}",
 	"php": "*.{php,php3,php4,php5,php7,php8,pht,phtml}", "proto": "*.proto", "ps": "*.{cdxml,ps1,ps1xml,psd1,psm1}",
-	"py": "*.{py,pyi}", "r": "*.{R,r,Rmd,Rnw}", "rst": "*.rst", "ruby": "{*.{gemspec,rb,rbw},Gemfile,Rakefile,config.ru}",
+	"py": "*.{py,pyi}", "r": "*.{R,r,Rmd,Rnw}", "rst": "*.rst",
+	"ruby": "{*.{gemspec,rb,rbw},Gemfile,Rakefile,config.ru}",
 	"rust": "*.rs", "scala": "*.{scala,sbt}", "sh": "{*.{bash,csh,ksh,sh,tcsh,zsh},.bashrc,.profile,.zshrc}",
-	"sql": "*.{sql,psql}", "svelte": "*.svelte", "swift": "*.swift", "tf": "*.{tf,tfvars}", "toml": "{*.toml,Cargo.lock}",
-	"ts": "*.{ts,tsx,cts,mts}", "txt": "*.txt", "vue": "*.vue", "xml": "*.{xml,xsd,xsl,xslt,svg,rng}",
+	"sql": "*.{sql,psql}", "svelte": "*.svelte", "swift": "*.swift", "tf": "*.{tf,tfvars}",
+	"toml": "{*.toml,Cargo.lock}",
+	"ts":   "*.{ts,tsx,cts,mts}", "txt": "*.txt", "vue": "*.vue", "xml": "*.{xml,xsd,xsl,xslt,svg,rng}",
 	"yaml": "*.{yaml,yml}", "zig": "*.zig",
 }
 
 // typeAliases are further names of types.
 var typeAliases = map[string]string{
 	"c++": "cpp", "csharp": "cs", "bash": "sh", "shell": "sh", "dockerfile": "docker", "golang": "go", "hs": "haskell",
-	"javascript": "js", "jsx": "js", "kt": "kotlin", "makefile": "make", "markdown": "md", "powershell": "ps", "protobuf": "proto",
-	"python": "py", "rb": "ruby", "rs": "rust", "terraform": "tf", "tsx": "ts", "typescript": "ts", "yml": "yaml",
+	"javascript": "js", "jsx": "js", "kt": "kotlin", "makefile": "make", "markdown": "md", "powershell": "ps",
+	"protobuf": "proto",
+	"python":   "py", "rb": "ruby", "rs": "rust", "terraform": "tf", "tsx": "ts", "typescript": "ts", "yml": "yaml",
 }
 
 // fileType returns the names of files of the type.
@@ -43,7 +46,8 @@ func fileType(name string) (*ignore.List, error) {
 	glob, ok := fileTypes[plain]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(fileTypes)), ", ")
-		return nil, fmt.Errorf("type %q is unknown; use include with a glob such as *.%s, or one of %s", name, plain, known)
+		const format = "type %q is unknown; use include with a glob such as *.%s, or one of %s"
+		return nil, fmt.Errorf(format, name, plain, known)
 	}
 	return ignore.ParseGlob(glob)
 }
