@@ -170,3 +170,39 @@ func TestStrictReadingWins(t *testing.T) {
 		require.Equal(t, map[string]string{"a/a.txt": "b\n", "a.txt": "a\n"}, tree(t, "."))
 	})
 }
+
+// The errors that models met most often say what to write.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	const form = "write '*** Begin Patch', then '*** Update File: PATH', '@@', lines that begin with ' ' (context), " +
+		"'-' (removed) or '+' (added), and at last '*** End Patch'"
+	const update = "*** Begin Patch\n*** Update File: "
+	t.Chdir(t.TempDir())
+	write(t, "web/app.js", "import { api } from \"./api.js\";\n\nexport function load(id) {\n  return api.get(id);\n}\n\nfunction g() {\n}\n")
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	for name, tc := range map[string]struct{ patch, want string }{
+		"text after the end": {update + "web/app.js\n@@\n-a\n+b\n*** End Patch\n@@\n-c\n+d\n",
+			`invalid patch: line 7: text after '*** End Patch': "@@"; leave it out, and put each file's changes above that line`},
+		"literal line breaks": {`*** Begin Patch\n*** Update File: web/app.js\n@@\n-\d\n+\w\n*** End Patch`,
+			`invalid patch: line 1: it holds literal \n in place of line breaks; send real ones: ` + strings.TrimPrefix(form, "write ")},
+		"search": {"<<<<<<< SEARCH\n  return api.get(id);\n=======\n  return 1;\n>>>>>>> REPLACE\n",
+			"invalid patch: replacements of strings are no patch; " + form},
+		"old_string": {`{"old_string": "api", "new_string": "API"}`,
+			"invalid patch: replacements of strings are no patch; " + form},
+		"folder too many":    {update + "src/web/app.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
+		"no such file":       {update + "c.js\n@@\n-a\n+b\n*** End Patch\n", "correct the path, or write '*** Add File: c.js' with '+' lines"},
+		"one letter":         {update + "web/apps.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
+		"lost its slash":     {update + strings.TrimPrefix(filepath.ToSlash(wd), "/") + "/web/app.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
+		"unsigned line":      {"--- a/web/app.js\n+++ b/web/app.js\n@@ -3,3 +3,3 @@\nsome text\n\n+x\n\nand more\n\n\n+  return 1;\n", "web/app.js: hunk 1"},
+		"line without end":   {update + "web/app.js\n@@\n-export function\n+x\n*** End Patch\n", "most like it is line 3 (- the patch, + the file):\n    -export function\n    +export function load(id) {"},
+		"whole file as plus": {update + "web/app.js\n@@\n" + "+" + strings.ReplaceAll(strings.TrimSpace(read(t, "web/app.js")), "\n", "\n+") + "\n*** End Patch\n", "the '+' lines repeat 6 of the 6 lines of the file and would go to its end; put '-' before lines to replace and ' ' before lines to keep, or write '*** Delete File: web/app.js' and then '*** Add File: web/app.js'"},
+		"two places":         {"*** Update File: web/app.js\n@@ line 3\n-}\n+};\n*** End Patch\n", "is ambiguous: its lines are there 2 times, at lines 5 and 8; add lines of context"},
+		"diff, then codex":   {"--- a/web/app.js\n+++ b/web/app.js\n@@ -5,1 +5,1 @@\n-}\n+};\n*** Delete File: x\n", `"*** Delete File: x" stands below a unified diff; write all files in one form: '*** Update File: PATH', or '--- a/PATH' and '+++ b/PATH'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := tree(t, ".")
+			require.Contains(t, mustFail(t, applypatch.Tool, patchArgs{tc.patch}), tc.want)
+			require.Equal(t, before, tree(t, "."))
+		})
+	}
+}
