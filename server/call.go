@@ -177,6 +177,14 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 	if err != nil {
 		return s.invalid(tool, c, err), nil
 	}
+	action, err := s.describe(tool, c.Arguments)
+	if err == nil && s.opts.Redirect != nil {
+		to, args, ok := s.opts.Redirect(action)
+		if _, offered := s.tools[to]; ok && offered {
+			tool, c.Arguments = to, args
+			action, err = s.describe(tool, args)
+		}
+	}
 	c.Describe = func(args json.RawMessage) (policy.Action, error) {
 		// A hook's arguments have been through no transport.
 		if err := rawjson.Unique(args); err != nil {
@@ -184,7 +192,6 @@ func (s *Server) call(ctx context.Context, tool string, c gate.Call) (Reply, err
 		}
 		return s.describe(tool, args)
 	}
-	action, err := s.describe(tool, c.Arguments)
 	if err != nil {
 		return s.invalid(tool, c, err), nil
 	}

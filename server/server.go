@@ -20,6 +20,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
+	"toolgate/policy"
 	"toolgate/tools"
 )
 
@@ -32,6 +33,10 @@ type Options struct {
 	Downstreams  *aggregator.Downstreams // nil: none
 	Schemas      schema.Profile          // of downstream tools; "": by the client's name
 	Log          *slog.Logger            // nil: nothing is logged
+
+	// Redirect, if set, returns the tool of the Catalog that a call of another one is
+	// a call of, and its arguments: a command that only applies a patch is a patch.
+	Redirect func(policy.Action) (tool string, args json.RawMessage, ok bool)
 
 	// AskTimeout is how long a person may take over a question; zero means
 	// five minutes. Then the answer is no.

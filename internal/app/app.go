@@ -9,6 +9,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"toolgate/internal/limits"
 	"toolgate/policy"
 	"toolgate/server"
+	"toolgate/tools/applypatch"
 )
 
 // An App is a composed gate with its server and backends. The caller closes it.
@@ -101,11 +103,15 @@ func (o *Options) Open() (*App, error) {
 		Instructions: words,
 		Catalog:      builtin,
 		Outside:      a.outside,
-		TempDir:      os.TempDir(),
-		Gate:         g,
-		Downstreams:  a.Downstreams,
-		Schemas:      schemas,
-		Log:          s.Log,
+		Redirect: func(a policy.Action) (string, json.RawMessage, bool) {
+			args, ok := applypatch.FromCommand(a)
+			return "apply_patch", args, ok
+		},
+		TempDir:     os.TempDir(),
+		Gate:        g,
+		Downstreams: a.Downstreams,
+		Schemas:     schemas,
+		Log:         s.Log,
 		Answered: func() {
 			go a.Downstreams.Tools() // the client asks for them next; ends with that
 			time.AfterFunc(afterGreeting, a.Downstreams.Begin)

@@ -533,3 +533,50 @@ func TestRecoveryThatFails(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", read(t, "plain.txt"))
 	require.Equal(t, "two\n", read(t, "unrelated.txt"))
 }
+
+// A command that only applies a patch is a patch; what does anything else is none.
+func TestFromCommand(t *testing.T) {
+	const patch = "*** Begin Patch\n*** Add File: a.txt\n+$a\n*** End Patch\n"
+	const diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-$a\n+b\n"
+	for _, tc := range []struct {
+		dir   string
+		argv  []string
+		wants string // the path that it writes, "" for a command
+	}{
+		{"", []string{"apply_patch", patch}, "a.txt"},
+		{"sub", []string{"applypatch", patch}, "sub/a.txt"},
+		{"it's", []string{"applypatch", patch}, ""},
+		{"", []string{"apply_patch", patch, "x"}, ""},
+		{"", []string{"cat", patch}, ""},
+		{"", []string{"bash", "-lc", "apply_patch <<'EOF'\n" + patch + "EOF"}, "a.txt"},
+		{"", []string{"sh", "-c", "\napply_patch <<EOF\n" + patch + "EOF\n"}, "a.txt"},
+		{"sub", []string{"bash", "-c", "cd deep && apply_patch << \"X\"\n" + patch + "X\n"}, "sub/deep/a.txt"},
+		{"sub", []string{"bash", "-c", "cd '/x y' && apply_patch <<'X'\n" + patch + "X\n"}, "/x y/a.txt"},
+		{"", []string{"bash", "-c", "cd $HOME && apply_patch <<'X'\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "cd a; apply_patch <<'X'\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "rm b && apply_patch <<'X'\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "apply_patch <<'X' && rm b\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "apply_patch <<'X'\n" + patch + "X\nrm b\n"}, ""},
+		{"", []string{"bash", "-c", "apply_patch <<'X'\n" + patch + "X\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "cat <<'X' | apply_patch\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "cat <<'X'\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "<<'X'\n" + patch + "X\n"}, ""},
+		{"", []string{"bash", "-c", "patch -p1 <<'X'\n" + diff + "X\n"}, ""},
+		{"", []string{"bash", "-c", "git apply -p1 --whitespace=nowarn - <<'X'\n" + diff + "X\n"}, "a.txt"},
+		{"", []string{"bash", "-c", "git apply <<X\n" + diff + "X\n"}, ""},
+		{"", []string{"bash", "-c", "cd sub && git apply <<'X'\n" + diff + "X\n"}, ""},
+		{"sub", []string{"bash", "-c", "git apply <<'X'\n" + diff + "X\n"}, ""},
+		{"", []string{"bash", "-c", "git apply <<'X'\ndiff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+x\nX\n"}, ""},
+		{"", []string{"bash", "-c", "git apply --check <<'X'\n" + diff + "X\n"}, ""},
+		{"", []string{"bash", "-c", "git apply -R <<'X'\n" + diff + "X\n"}, ""},
+		{"", []string{"bash", "-c", patch}, ""},
+	} {
+		args, ok := applypatch.FromCommand(policy.Action{Command: tc.argv, Dir: tc.dir})
+		require.Equal(t, tc.wants != "", ok, "%q", tc.argv)
+		if ok {
+			a, err := applypatch.Tool.Describe(args)
+			require.NoError(t, err, "%q", tc.argv)
+			require.Equal(t, []string{tc.wants}, a.Writes, "%q", tc.argv)
+		}
+	}
+}

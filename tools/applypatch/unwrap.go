@@ -124,7 +124,7 @@ var (
 	heredoc = lazyregexp.New(`^(?:cd\s+(?:'([^']+)'|"([^"$\x60\\]+)"|([^\s'"$\x60\\;&|<>()*?~]+))\s*&&\s*)?` +
 		`(?:(apply_patch|applypatch|cat|patch -p1|` +
 		`git apply(?: -| -v| --verbose| -p1| --recount| --whitespace=\w+)*)\s*)?` +
-		`<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(?:\s*\|\s*(?:apply_patch|applypatch|git apply))?\s*$`)
+		`<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(\s*\|\s*(?:apply_patch|applypatch|git apply))?\s*$`)
 	shellCall = lazyregexp.New(
 		`^(?:\$ )?(?:(?:bash|sh|zsh) -l?c|(?:cd\s+\S+\s*&&\s*)?(?:apply_patch|applypatch))\s+(['"])`)
 )
@@ -164,6 +164,7 @@ type script struct {
 	dir     string // of a cd before it
 	program string // that reads it
 	quoted  bool   // the shell expands nothing in it
+	piped   bool   // on to another program
 	body    []string
 }
 
@@ -178,7 +179,7 @@ func parseHeredoc(text string) (h script, ok bool) {
 	if end != len(lines)-1 {
 		return h, false
 	}
-	return script{m[1] + m[2] + m[3], m[4], m[7] == "", lines[1:end]}, true
+	return script{m[1] + m[2] + m[3], m[4], m[7] == "", m[8] != "", lines[1:end]}, true
 }
 
 // unquoteShell returns the text of a shell word in the given quotes. Quotes in it that
@@ -242,8 +243,8 @@ func fromFence(s source) (source, bool) {
 		return s, false
 	}
 	namesBlock := func(i int) bool {
-		return searchPath(s.lines[i]) != "" && fence.MatchString(strings.Join(s.lines[i+1:min(i+2, len(s.lines))], "")) &&
-			hasBlock(s.lines[i:])
+		next := strings.Join(s.lines[i+1:min(i+2, len(s.lines))], "")
+		return searchPath(s.lines[i]) != "" && fence.MatchString(next) && hasBlock(s.lines[i:])
 	}
 	return s.edit(func(i int, line string) string {
 		if keep[i] || namesBlock(i) {
