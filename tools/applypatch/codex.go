@@ -150,8 +150,9 @@ func (p *codexParser) updateBody(op *FileOp) error {
 		op.Hunks = append(op.Hunks, h)
 	}
 	if len(op.Hunks) == 0 && op.MoveTo == "" {
-		return syntaxError(op.Line, "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines, "+
-			"or '*** Move to: PATH'", op.Path)
+		const format = "the update of %s has no lines; give it at least one hunk of ' ', '-' and '+' lines, " +
+			"or '*** Move to: PATH'"
+		return syntaxError(op.Line, format, op.Path)
 	}
 	return nil
 }

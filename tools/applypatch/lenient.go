@@ -246,12 +246,17 @@ func putMarkers(s source) (source, bool) {
 		return s, false
 	}
 	var lines []string
-	for _, line := range given {
-		if t := strings.TrimRight(line, " \t\r"); t != beginMarker && t != endMarker {
+	for i, line := range given {
+		t := strings.TrimRight(line, " \t\r")
+		if t != beginMarker && t != endMarker {
 			lines = append(lines, line)
 			continue
 		}
 		lines, _ = trimBlank(lines, 0) // above the marker
+		next, _ := trimBlank(given[i+1:], 0)
+		if t == endMarker && len(next) > 0 && !strings.HasPrefix(next[0], "***") {
+			return s, false // what is below belongs to no file
+		}
 	}
 	if given[0] != beginMarker {
 		first--

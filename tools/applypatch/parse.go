@@ -44,8 +44,8 @@ func noPatch(line int, s source) error {
 	case has("\n***************\n"):
 		return syntaxError(line, "context diffs are not read; write a unified diff, or %s", form)
 	}
-	return syntaxError(line, "it is neither in Codex's format nor a unified diff ('--- a/PATH', '+++ b/PATH'); write %s",
-		form)
+	const format = "it is neither in Codex's format nor a unified diff ('--- a/PATH', '+++ b/PATH'); write %s"
+	return syntaxError(line, format, form)
 }
 
 // startsDiff reports whether a unified diff begins at the first of lines.
