@@ -130,7 +130,7 @@ func (w *Watcher) Check(pid int) *Excess {
 	switch l := w.limits; {
 	case l.Processes > 0 && u.tasks > l.Processes:
 		return l.processesExcess()
-	case l.Memory > 0 && u.memory > l.Memory && sum(u.pids, proportional) > l.Memory:
+	case l.Memory > 0 && u.memory > l.Memory && memoryOf(u.pids) > l.Memory:
 		return l.memoryExcess()
 	}
 	for _, d := range w.disks {
@@ -154,9 +154,22 @@ func (e *Excess) Share(pids []int) int64 {
 	case "processes":
 		return int64(len(pids))
 	case "memory":
-		return sum(pids, proportional)
+		return memoryOf(pids)
 	}
 	return sum(pids, written)
+}
+
+// mostMeasured is the largest number of processes among which shared memory is divided.
+const mostMeasured = 256
+
+// memoryOf returns the memory of pids in bytes. Of more than mostMeasured, the memory of files does not
+// count, and what they share since a fork counts for each: to divide it, the kernel has the reader wait
+// for each process, which takes seconds in a fork bomb.
+func memoryOf(pids []int) int64 {
+	if len(pids) > mostMeasured {
+		return sum(pids, anonymous)
+	}
+	return sum(pids, proportional)
 }
 
 func sum(pids []int, of func(pid int) int64) (total int64) {

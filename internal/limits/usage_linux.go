@@ -107,6 +107,13 @@ func proportional(pid int) int64 {
 	return memory
 }
 
+// anonymous returns the memory of pid in bytes that belongs to no file. What it shares since a fork
+// counts in full.
+func anonymous(pid int) int64 {
+	n, _ := number(read(pid, "status"), "RssAnon:")
+	return n << 10
+}
+
 // written returns the bytes that pid has written to disks.
 func written(pid int) int64 {
 	n, _ := number(read(pid, "io"), "write_bytes:")

@@ -93,3 +93,16 @@ func TestHogs(t *testing.T) {
 		})
 	}
 }
+
+// TestForkBomb: processes are ended that use more memory than they may while they fork.
+func TestForkBomb(t *testing.T) {
+	for name, system := range levels(t) {
+		t.Run(name, func(t *testing.T) {
+			c := startConfined(t, system, t.TempDir(), shell.Options{Limits: limits.Limits{Processes: 3000, Memory: 500 << 20}})
+			text := textOf(c.call("shell", map[string]any{
+				"command": []string{"bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"}, "timeout_ms": 60000,
+			}))
+			require.Contains(t, text, "The command was ended: it ")
+		})
+	}
+}

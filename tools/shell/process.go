@@ -255,6 +255,9 @@ func (h *host) finish(p *process, r *os.File) {
 		if len(members) == 0 {
 			return
 		}
+		for i := range members[:min(len(members), mostIdentified)] {
+			members[i].identify()
+		}
 		p.leftovers = slices.DeleteFunc(members, func(m member) bool { return m.exiting })
 		h.ending.Go(func() { // ends when nothing is left
 			tracker.end(p, h.closed)

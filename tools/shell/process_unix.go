@@ -23,7 +23,16 @@ func setProcessGroup(cmd *exec.Cmd) {
 func systemFolder() string { return "" }
 
 func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
-func kill(m member)      { unix.Kill(m.pid, unix.SIGKILL) }
+
+// kill kills m and, at once, its whole process group: one by one, what starts processes faster than
+// they are killed would never end. Commands have sessions, and so groups, of their own.
+func kill(m member) {
+	own, _ := unix.Getpgid(0)
+	if group, err := unix.Getpgid(m.pid); err == nil && group > 1 && group != own {
+		unix.Kill(-group, unix.SIGKILL)
+	}
+	unix.Kill(m.pid, unix.SIGKILL)
+}
 
 // readNow reads what is available from a non-blocking descriptor.
 func readNow(fd uintptr, buf []byte) int {

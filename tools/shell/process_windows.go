@@ -30,6 +30,8 @@ func adopt() {}
 
 func (f *processTracker) reap() {}
 
+func (m *member) identify() {}
+
 // terminate does nothing: Windows has no signal that asks any program to end.
 func terminate(member) {}
 

@@ -40,6 +40,10 @@ type member struct {
 	exiting bool // it is about to exit by itself
 }
 
+// mostIdentified is the number of processes that a command left running of which more than the id is
+// found out.
+const mostIdentified = 100
+
 func (f *processTracker) add(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

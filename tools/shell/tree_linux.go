@@ -16,7 +16,8 @@ import (
 // process that a command started is lost.
 var adopt = sync.OnceFunc(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// members returns the live processes of p, including p itself.
+// members returns the live processes of p, including p itself. It reads no file whose reader waits
+// for the process itself, as for its command line: in a fork bomb, that takes seconds for each.
 func (f *processTracker) members(p *process) []member {
 	if noChildren() {
 		return nil
@@ -46,12 +47,17 @@ func (f *processTracker) members(p *process) []member {
 	}
 	members := make([]member, 0, len(pids))
 	for _, pid := range pids {
-		// A process without a command line is about to exit, or is in the middle of exec. Its
-		// environment is unreadable too, so its owner is a guess.
-		exiting := len(procFile(pid, "cmdline")) == 0
-		members = append(members, member{pid, string(bytes.TrimSpace(procFile(pid, "comm"))), exiting})
+		members = append(members, member{pid: pid})
 	}
 	return members
+}
+
+// identify fills in what m is.
+func (m *member) identify() {
+	m.name = string(bytes.TrimSpace(procFile(m.pid, "comm")))
+	// A process without a command line is about to exit, or is in the middle of exec. Its
+	// environment is unreadable too, so its owner is a guess.
+	m.exiting = len(procFile(m.pid, "cmdline")) == 0
 }
 
 // reap reaps adopted processes that have ended, so that they do not accumulate in
@@ -102,12 +108,11 @@ func isStray(pid int) bool {
 // owns reports whether the stray pid belongs to p. alone means that no other
 // command is running, so that unmarked processes belong to p.
 func owns(p *process, pid int, alone bool) bool {
-	id := commandIDOf(pid)
-	if id == "" {
-		sid, _ := unix.Getsid(pid)
-		return alone || sid == p.pid()
+	if sid, _ := unix.Getsid(pid); sid == p.pid() {
+		return true
 	}
-	return id == p.id
+	id := commandIDOf(pid)
+	return id == p.id || id == "" && alone
 }
 
 func commandIDOf(pid int) string {
