@@ -123,11 +123,15 @@ func (w *Watcher) Check(pid int) *Excess {
 	if w.group != nil && w.group.pids.grew() {
 		return w.limits.processesExcess()
 	}
+	l := w.limits
 	var u usage
 	if !w.group.measures() {
-		u = measure(pid)
+		if l.Processes > 0 && listed(pid) > l.Processes {
+			return l.processesExcess()
+		}
+		u = measure(pid, l.Processes)
 	}
-	switch l := w.limits; {
+	switch {
 	case l.Processes > 0 && u.tasks > l.Processes:
 		return l.processesExcess()
 	case l.Memory > 0 && u.memory > l.Memory && memoryOf(u.pids) > l.Memory:

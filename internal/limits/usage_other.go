@@ -7,7 +7,9 @@ import "errors"
 // Rlimits returns nil.
 func (Limits) Rlimits() map[int]uint64 { return nil }
 
-func measure(int) usage { return usage{} }
+func listed(int) int64 { return 0 }
+
+func measure(int, int64) usage { return usage{} }
 
 func proportional(int) int64 { return 0 }
 
