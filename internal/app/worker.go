@@ -39,7 +39,7 @@ type workerSettings struct {
 	Within  []string     `json:"within,omitempty"`  // [policy.Profile.Within]
 	Hidden  []string     `json:"hidden,omitempty"`  // with Within
 	Tools   ToolSettings `json:"tools"`
-	Grouped bool         `json:"grouped,omitempty"` // descriptors 3 to 5 are the worker's [limits.Group.Files]
+	Grouped bool         `json:"grouped,omitempty"` // descriptors 3 to 5 are [limits.Group.Files]
 }
 
 // launch starts a worker confined to f. It is an [aggregator.LaunchFunc].
@@ -336,12 +336,10 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 	settings = bytestring.Unescape(settings)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var start shell.StartFunc
-	var group *limits.Group
 	var threads *os.File
 	if settings.Grouped {
-		threads = os.NewFile(3, "cgroup.threads")
-		files := [3]*os.File{threads, os.NewFile(4, "pids.events"), os.NewFile(5, "memory.events")}
-		group = limits.GroupFrom(settings.Tools.Shell.Limits, files)
+		settings.Tools.Shell.Group = limits.GroupFrom(settings.Tools.Shell.Limits, 3)
+		threads = settings.Tools.Shell.Group.Files[0]
 	}
 	if plan, ok := sandbox.Current(); ok {
 		if settings.Private != "" {
@@ -360,7 +358,6 @@ func RunWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) e
 		}
 	}
 	recoverPatches(ctx, settings, log)
-	settings.Tools.Shell.Group = group
 	offered := Catalog(settings.Tools, start)
 	if settings.Within != nil {
 		for i, t := range offered {

@@ -35,7 +35,7 @@ func TestLimitsByControlGroup(t *testing.T) {
 			args []string
 			want string
 		}{
-			{[]string{"doctor"}, "processes.* enforced by the kernel, others watched\n"},
+			{[]string{"doctor"}, "limits +pids.* by control group, others watched\n"},
 			{[]string{"sandbox", "--", "bash", "-c", "exit 7"}, "^$"},
 			{[]string{"sandbox", "--", "bash", "-c", bomb},
 				`stopped: it had more than 300 processes and threads; the user can raise processes in \[limits\]`},
@@ -47,7 +47,7 @@ func TestLimitsByControlGroup(t *testing.T) {
 			{[]string{"sandbox", "--", "tail", "/dev/zero"}, `stopped: it used more than 286.1 MiB of memory;`},
 			{inWorker("tail /dev/zero"), `The command was ended: it used more than 286.1 MiB of memory;`},
 		} {
-			t.Run(fmt.Sprint(uid, tt.args), func(t *testing.T) {
+			t.Run(fmt.Sprint(uid, tt.want), func(t *testing.T) {
 				group := testkit.Cgroup(t, uid)
 				require.NoError(t, os.MkdirAll(group.Name()+"/toolgate-99/commands", 0o755)) // a killed process left it
 				require.NoError(t, os.Chown(group.Name()+"/toolgate-99", uid, uid))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -184,7 +185,9 @@ func (p *program) printDiagnosis(d diagnosis) {
 	each("not used", d.Why)
 	each("not enforced", d.Unenforced)
 	each("note", d.Notes)
-	out("limits           %s", d.Limits)
+	if runtime.GOOS == "linux" {
+		out("limits           %s", d.Limits)
+	}
 	if d.Profile != "" {
 		out("profile          %s", d.Profile)
 	}
@@ -222,19 +225,14 @@ func (p *program) printDiagnosis(d diagnosis) {
 	}
 }
 
-// limitWords says who holds sandboxes to the limits, and how the kernel can.
+// limitWords says how sandboxes are held to the limits.
 func limitWords(f policy.Profile) string {
 	d, err := app.Delegated(f)
-	switch {
-	case runtime.GOOS != "linux":
-		return "only of output"
-	case err != nil:
-		return fmt.Sprintf("watched, because %v; the kernel enforces them if the client starts toolgate with "+
-			"systemd-run --user --scope -p Delegate=yes toolgate …", err)
-	case len(d.Controllers) < 2:
-		return d.Controllers[0] + " enforced by the kernel, others watched"
+	if err == nil {
+		return strings.Join(d.Controllers, " and ") + " by control group, others watched"
 	}
-	return "processes and memory enforced by the kernel, others watched"
+	return fmt.Sprintf("watched: %v; to use control groups, start toolgate with "+
+		"systemd-run --user --scope -p Delegate=yes toolgate …", err)
 }
 
 func (p *program) doctorCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,9 +23,9 @@ func TestOtherCallersAreAnsweredWhileOneHogs(t *testing.T) {
 	needSandbox(t)
 	t.Run("watched", func(t *testing.T) { hog(t, nil) })
 	t.Run("in a control group", func(t *testing.T) {
-		group := testkit.Cgroup(t, os.Geteuid())
-		hog(t, &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())})
-		met, err := filepath.Glob(group.Name() + "/toolgate-*/commands/pids.events")
+		attr := inCgroup(t)
+		hog(t, attr)
+		met, err := filepath.Glob(fmt.Sprintf("/proc/self/fd/%d/toolgate-*/commands/pids.events", attr.CgroupFD))
 		require.NoError(t, err)
 		counts := ""
 		for _, name := range met {
@@ -34,6 +35,11 @@ func TestOtherCallersAreAnsweredWhileOneHogs(t *testing.T) {
 		}
 		require.Regexp(t, "max [1-9]", counts) // it was the kernel
 	})
+}
+
+// inCgroup has a process start in a control group that is delegated to it.
+func inCgroup(t *testing.T) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(testkit.Cgroup(t, os.Geteuid()).Fd())}
 }
 
 func hog(t *testing.T, attr *syscall.SysProcAttr) {
@@ -47,7 +53,7 @@ func hog(t *testing.T, attr *syscall.SysProcAttr) {
 	})
 	a, b := s.session(alice), s.session(bob)
 	for _, hog := range []struct{ script, want string }{
-		{"echo > begun; while :; do sleep 1000 & done", "it had more than 300 processes and threads"},
+		{"echo > begun; exec 9< <(sleep 1000); while :; do read <&9 & done", "it had more than 300 processes and threads"},
 		{"echo > begun; tail /dev/zero", "it used more than 286.1 MiB of memory"},
 	} {
 		var text string
@@ -75,10 +81,19 @@ func hog(t *testing.T, attr *syscall.SysProcAttr) {
 // TestAServerThatHogsIsEnded: the call says why.
 func TestAServerThatHogsIsEnded(t *testing.T) {
 	needSandbox(t)
-	p := newProbed(t, smallLimits)
-	out, err := p.command("call", "mcp__probe__try", `{"allocate":2000000000}`).CombinedOutput()
-	require.Error(t, err)
-	require.Contains(t, string(out), "it used more than 286.1 MiB of memory; the user can raise memory in [limits]")
+	for name, attr := range map[string]func(*testing.T) *syscall.SysProcAttr{
+		"watched":            func(*testing.T) *syscall.SysProcAttr { return nil },
+		"in a control group": inCgroup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProbed(t, smallLimits)
+			cmd := p.command("call", "mcp__probe__try", `{"allocate":2000000000}`)
+			cmd.SysProcAttr = attr(t)
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(out), "it used more than 286.1 MiB of memory; the user can raise memory in [limits]")
+		})
+	}
 }
 
 // TestSandboxCommandHasLimits: it ends, and says why.

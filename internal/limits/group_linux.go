@@ -1,92 +1,56 @@
 package limits
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
-// A Delegation is the control group of this process, which it may divide.
-type Delegation struct {
-	Dir         string
-	Controllers []string // "pids", "memory": those that it has
-}
-
-// Delegated returns the group of this process if the kernel can hold sandboxes in it to
-// limits, and else an error that says why not. The first call moves this process into a
-// child group, because a group that limits its children has no processes itself
-// ("no internal processes", cgroups(7)), and removes what a killed process left there.
-// Call it before any process is started.
-var Delegated = sync.OnceValues(func() (Delegation, error) {
-	d := Delegation{}
-	dir, err := ownGroup()
-	if err != nil {
-		return d, err
-	}
-	if _, err := os.Stat(dir + "/cgroup.type"); err != nil {
-		return d, errors.New("toolgate is in the root group")
-	}
-	has := strings.Fields(readText(dir + "/cgroup.controllers"))
-	for _, c := range []string{"pids", "memory"} {
-		if slices.Contains(has, c) {
-			d.Controllers = append(d.Controllers, c)
+// Delegated returns the group of this process if it can hold sandboxes to limits, or an
+// error that says why not. The first call moves this process into a child group, because
+// a group that limits its children has no processes itself (cgroups(7), "no internal
+// processes"), and removes what a killed process left there. Call it before any process is
+// started.
+var Delegated = sync.OnceValues(func() (d Delegation, err error) {
+	_, path, ok := strings.Cut("\n"+readText("/proc/self/cgroup"), "\n0::")
+	for line := range strings.Lines(readText("/proc/self/mounts")) {
+		if f := strings.Fields(line); ok && f[2] == "cgroup2" {
+			d.Dir = filepath.Join(f[1], strings.TrimSpace(path))
 		}
 	}
-	if len(d.Controllers) == 0 {
-		return d, errors.New("toolgate's group has neither pids nor memory")
+	has := strings.Fields(readText(d.Dir + "/cgroup.controllers"))
+	lacks := func(c string) bool { return !slices.Contains(has, c) }
+	d.Controllers = slices.DeleteFunc([]string{"pids", "memory"}, lacks)
+	switch {
+	case len(d.Controllers) == 0:
+		return d, errors.New("toolgate has no control group, version 2, for processes or memory")
+	case readText(d.Dir+"/cgroup.type") == "":
+		return d, errors.New("toolgate is in the root control group")
+	case strings.Count(readText(d.Dir+"/cgroup.procs"), "\n") != 1:
+		return d, errors.New("toolgate is not alone in its control group")
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0); errno == unix.ENOSYS {
-		return d, errors.New("processes cannot be started in another group here")
-	}
-	if len(strings.Fields(readText(dir+"/cgroup.procs"))) != 1 {
-		return d, errors.New("toolgate is not alone in its group")
-	}
-	leaf := dir + "/toolgate"
-	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return d, fmt.Errorf("toolgate's group is not delegated to it: %w", err)
-	}
-	err = setGroup(leaf, "cgroup.procs", "0")
-	if err == nil {
-		err = setGroup(dir, "cgroup.subtree_control", "+"+strings.Join(d.Controllers, " +"))
+	leaf := d.Dir + "/toolgate"
+	os.Mkdir(leaf, 0o755) // or it is there
+	if err = setGroup(leaf, "cgroup.procs", "0"); err == nil {
+		err = setGroup(d.Dir, "cgroup.subtree_control", "+"+strings.Join(d.Controllers, " +"))
 	}
 	if err != nil {
-		setGroup(dir, "cgroup.procs", "0")
+		setGroup(d.Dir, "cgroup.procs", "0")
 		os.Remove(leaf)
-		return d, fmt.Errorf("toolgate's group is not delegated to it: %w", err)
+		return d, fmt.Errorf("toolgate's control group is not delegated to it: %w", err)
 	}
-	left, _ := filepath.Glob(dir + "/toolgate-*")
-	for _, path := range left {
-		removeGroup(path)
+	left, _ := filepath.Glob(d.Dir + "/toolgate-*")
+	for _, dir := range left {
+		removeGroup(dir)
 	}
-	d.Dir = dir
 	return d, nil
 })
-
-// ownGroup returns the folder of the group that this process is in.
-func ownGroup() (string, error) {
-	_, path, ok := strings.Cut("\n"+readText("/proc/self/cgroup"), "\n0::")
-	path, _, _ = strings.Cut(path, "\n")
-	for line := range strings.Lines(readText("/proc/self/mountinfo")) {
-		// id parent device root folder … - type …, see proc_pid_mountinfo(5)
-		f := strings.Fields(line)
-		i := slices.Index(f, "-")
-		if !ok || i < 5 || len(f) <= i+1 || f[i+1] != "cgroup2" {
-			continue
-		}
-		if rel, err := filepath.Rel(f[3], path); err == nil && filepath.IsLocal(rel) {
-			return filepath.Join(f[4], rel), nil
-		}
-	}
-	return "", errors.New("there are no control groups, version 2")
-}
 
 func readText(path string) string {
 	text, _ := os.ReadFile(path)
@@ -103,54 +67,46 @@ var groups atomic.Int64 // that were made
 // NewGroup returns a group with the limits of l, or nil and an error if there is none. The
 // caller calls End.
 //
-// If it is a worker's, the limit of processes is that of a part of it, for its commands
-// alone: a Go program that cannot start a thread crashes. A thread that writes "0" to
-// cgroup.threads moves itself there, with all that it starts from then on.
+// In a worker's group, only the commands have the limit of processes: a Go program that
+// cannot start a thread crashes. They are in a "threaded" part of the group, because only
+// that can have some of the threads of a process.
 func (l Limits) NewGroup(worker bool) (g *Group, err error) {
 	d, err := Delegated()
 	if err != nil {
 		return nil, err
 	}
-	l = l.WithDefaults()
+	g = &Group{limits: l.WithDefaults()}
 	dir := fmt.Sprintf("%s/toolgate-%d", d.Dir, groups.Add(1))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			removeGroup(dir)
-		}
-	}()
-	threads, pids, memory := os.DevNull, os.DevNull, os.DevNull
-	if slices.Contains(d.Controllers, "pids") && l.Processes > 0 {
-		commands := dir
+	err = os.Mkdir(dir, 0o755)
+	set := func(dir, file, text string) { err = cmp.Or(err, setGroup(dir, file, text)) }
+	names := [...]string{os.DevNull, pids: os.DevNull, memory: os.DevNull}
+	if most := g.limits.Processes; most > 0 && slices.Contains(d.Controllers, "pids") {
+		limited := dir
 		if worker {
-			commands = filepath.Join(dir, commandsGroup)
-			threads = commands + "/cgroup.threads"
-			err = errors.Join(os.Mkdir(commands, 0o755), setGroup(commands, "cgroup.type", "threaded"),
-				setGroup(dir, "cgroup.subtree_control", "+pids"))
+			limited = filepath.Join(dir, commandsGroup)
+			err = cmp.Or(err, os.Mkdir(limited, 0o755))
+			set(limited, "cgroup.type", "threaded")
+			set(dir, "cgroup.subtree_control", "+pids")
+			names[0] = limited + "/cgroup.threads"
 		}
-		err = errors.Join(err, setGroup(commands, "pids.max", fmt.Sprint(l.Processes)))
-		pids = commands + "/pids.events"
+		set(limited, "pids.max", fmt.Sprint(most))
+		names[pids] = limited + "/pids.events"
 	}
-	if slices.Contains(d.Controllers, "memory") && l.Memory > 0 {
+	if most := g.limits.Memory; most > 0 && slices.Contains(d.Controllers, "memory") {
 		setGroup(dir, "memory.swap.max", "0") // there only with swap
-		err = errors.Join(err, setGroup(dir, "memory.max", fmt.Sprint(l.Memory)))
-		memory = dir + "/memory.events"
+		set(dir, "memory.max", fmt.Sprint(most))
+		names[memory] = dir + "/memory.events"
 	}
+	open := func(name string, flag int) *os.File {
+		f, e := os.OpenFile(name, flag, 0)
+		err = cmp.Or(err, e)
+		return f
+	}
+	g.Dir = open(dir, os.O_RDONLY)
+	g.Files = [3]*os.File{open(names[0], os.O_WRONLY), open(names[pids], os.O_RDONLY), open(names[memory], os.O_RDONLY)}
 	if err != nil {
+		removeGroup(dir)
 		return nil, err
 	}
-	var files [4]*os.File
-	for i, open := range []struct {
-		path string
-		flag int
-	}{{threads, os.O_WRONLY}, {pids, os.O_RDONLY}, {memory, os.O_RDONLY}, {dir, os.O_RDONLY}} {
-		if files[i], err = os.OpenFile(open.path, open.flag, 0); err != nil {
-			return nil, err
-		}
-	}
-	g = GroupFrom(l, [3]*os.File(files[:]))
-	g.Dir = files[3]
 	return g, nil
 }

@@ -120,12 +120,14 @@ type diskState struct {
 // a limit of processes that was met is exceeded, but not one of memory: the kernel ends
 // the largest process. See [Group.Met].
 func (w *Watcher) Check(pid int) *Excess {
-	if w.group != nil && w.group.pids.grew() {
+	if w.group.grew(pids) {
 		return w.limits.processesExcess()
 	}
 	l := w.limits
+	_, byPids := w.group.count(pids)
+	_, byMemory := w.group.count(memory)
 	var u usage
-	if !w.group.measures() {
+	if !byPids || !byMemory {
 		if l.Processes > 0 && listed(pid) > l.Processes {
 			return l.processesExcess()
 		}

@@ -23,12 +23,6 @@ func statDisk(string) (diskState, error) { return diskState{}, errors.ErrUnsuppo
 
 func number([]byte, string) (int64, bool) { return 0, false }
 
-// A Delegation is the control group of this process.
-type Delegation struct {
-	Dir         string
-	Controllers []string
-}
-
 // Delegated returns an error: there are no control groups.
 func Delegated() (Delegation, error) { return Delegation{}, errors.ErrUnsupported }
 

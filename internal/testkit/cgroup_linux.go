@@ -67,9 +67,11 @@ func Cgroup(t testing.TB, uid int) *os.File {
 // removeCgroup kills all in the group dir and removes it, with all below it.
 func removeCgroup(dir string) {
 	os.WriteFile(dir+"/cgroup.kill", []byte("1"), 0)
-	groups, _ := filepath.Glob(dir + "/*/")
-	for _, below := range groups {
-		removeCgroup(below)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeCgroup(filepath.Join(dir, e.Name()))
+		}
 	}
 	for err := os.Remove(dir); err != nil && !os.IsNotExist(err); err = os.Remove(dir) {
 		runtime.Gosched() // the kernel ends what it killed
