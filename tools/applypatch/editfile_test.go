@@ -109,6 +109,7 @@ func TestEditFile(t *testing.T) {
 			if isError {
 				return
 			}
+			require.Contains(t, must(t, set[2], map[string]any{}), "diff --git a/f b/f\n")
 			must(t, set[1], map[string]any{})
 			if c.before == "-" {
 				require.NoFileExists(t, "f")
