@@ -71,8 +71,10 @@ func TestPeers(t *testing.T) {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
-			if o := tryInPeer(t, h, peer{}, a); !o.escaped && a.alone == "" {
-				t.Skipf("it does not work unconfined: %s", o.errno)
+			if a.alone == "" {
+				if o := tryInPeer(t, h, peer{}, a); !o.escaped {
+					t.Skipf("it does not work unconfined: %s", o.errno)
+				}
 			}
 			cells := ""
 			for _, p := range peerList {
