@@ -18,13 +18,13 @@ type folderState struct {
 	path     string
 	file     fileID
 	ctime    unix.Timespec // cannot be set by a process
+	read     time.Time     // before its names were read
 	nameHash uint64        // hash of the entries that the search looks at
 	deeper   bool
 }
 
 // A snapshot holds the state of the folders that a search has read.
 type snapshot struct {
-	started time.Time
 	folders []folderState
 }
 
@@ -50,7 +50,7 @@ func (l *snapshot) changes(s *search) scanChange {
 			return moved
 		}
 		sec, nsec := d.ctime.Unix()
-		if st.Ctim == d.ctime && l.started.Sub(time.Unix(sec, nsec)) > tick {
+		if st.Ctim == d.ctime && d.read.Sub(time.Unix(sec, nsec)) > tick {
 			continue
 		}
 		if _, names, _ := s.read(d.path, d.deeper, nil); names != d.nameHash {
@@ -61,9 +61,10 @@ func (l *snapshot) changes(s *search) scanChange {
 	return min(scanChange(changed), moved)
 }
 
-// How often a search is repeated when folders were moved, or only files changed.
+// How often a search is repeated when folders were moved, or only files changed. The first takes some
+// three seconds: other programs that write hundreds of files a second look like it for a while.
 const (
-	maxMovedRetries    = 9
+	maxMovedRetries    = 40
 	maxModifiedRetries = 2
 )
 
@@ -121,6 +122,8 @@ func (l *snapshot) add(fd int, path string, deeper bool) *folderState {
 	if l == nil || unix.Fstat(fd, &st) != nil {
 		return &folderState{}
 	}
-	l.folders = append(l.folders, folderState{path: path, file: idOf(st), ctime: st.Ctim, deeper: deeper})
+	l.folders = append(l.folders, folderState{
+		path: path, file: idOf(st), ctime: st.Ctim, read: time.Now(), deeper: deeper,
+	})
 	return &l.folders[len(l.folders)-1]
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,7 +76,7 @@ func newSearch(roots []string, patterns []pattern) *search {
 func searchRoots(
 	roots, shared []string, patterns []pattern, prescanned *scanResult,
 ) ([]mountOverride, []string, scanChange) {
-	seen := &snapshot{started: time.Now()}
+	seen := &snapshot{}
 	s := newSearch(roots, patterns)
 	s.eachRoot(func(root string) {
 		switch {
