@@ -25,6 +25,7 @@ type Group struct {
 	Files [3]*os.File
 
 	limits Limits
+	worker bool            // it only limits the memory of the worker itself
 	last   [3]atomic.Int64 // what the files counted
 }
 
@@ -71,6 +72,9 @@ func (g *Group) Met() *Excess {
 func (g *Group) End(err error) error {
 	if g == nil {
 		return err
+	}
+	if g.worker {
+		g.grew(pids) // a command met it, which ends no worker
 	}
 	if over := g.Met(); err != nil && over != nil {
 		err = fmt.Errorf("stopped: %w", over)

@@ -75,7 +75,7 @@ func (l Limits) NewGroup(worker bool) (g *Group, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g = &Group{limits: l.WithDefaults()}
+	g = &Group{limits: l.WithDefaults(), worker: worker}
 	dir := fmt.Sprintf("%s/toolgate-%d", d.Dir, groups.Add(1))
 	err = os.Mkdir(dir, 0o755)
 	set := func(dir, file, text string) { err = cmp.Or(err, setGroup(dir, file, text)) }

@@ -42,8 +42,7 @@ func Cgroup(t testing.TB, uid int) *os.File {
 			continue
 		}
 		if !slices.Contains(strings.Fields(string(used)), c) && err == nil {
-			err = os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+c), 0)
-			t.Cleanup(func() { os.WriteFile(root+"/cgroup.subtree_control", []byte("-"+c), 0) })
+			err = os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+c), 0) // stays: other tests use it
 		}
 	}
 	dir := fmt.Sprintf("%s/test-%d-%d", root, os.Getpid(), cgroups.Add(1))
