@@ -131,25 +131,11 @@ func (a *App) snapshot(
 // Limits returns the limits of a sandbox.
 func (s *Settings) Limits() limits.Limits { return limits.Limits(s.Config.Limits) }
 
-// Delegated returns the control group in which the kernel holds what is confined to f to the
-// limits, or an error if they are only watched.
-func Delegated(f policy.Profile) (limits.Delegation, error) {
-	d, err := limits.Delegated()
-	inRoot := func(root string) bool { return policy.Below(d.Dir, root) }
-	switch {
-	case f.Mode == policy.DangerFullAccess:
-		err = errors.New("nothing is confined")
-	case err == nil && slices.ContainsFunc(f.WritableRoots, inRoot):
-		err = errors.New("commands can write toolgate's control group")
-	}
-	return d, err
-}
-
 // Group has cmd, which will be confined to f, start in a control group of its own, and
 // returns the group, which the caller ends. It is nil where limits are only watched. Worker
 // tells that cmd is one.
 func (s *Settings) Group(cmd *sandbox.Cmd, f policy.Profile, worker bool) *limits.Group {
-	if _, err := Delegated(f); err != nil {
+	if _, err := limits.Delegated(); err != nil || f.Mode == policy.DangerFullAccess {
 		return nil
 	}
 	group, err := s.Limits().NewGroup(worker)

@@ -18,6 +18,7 @@ import (
 	"toolgate/aggregator"
 	"toolgate/internal/app"
 	"toolgate/internal/gate"
+	"toolgate/internal/limits"
 	"toolgate/internal/printable"
 	"toolgate/policy"
 	"toolgate/policy/rules"
@@ -227,8 +228,11 @@ func (p *program) printDiagnosis(d diagnosis) {
 
 // limitWords says how sandboxes are held to the limits.
 func limitWords(f policy.Profile) string {
-	d, err := app.Delegated(f)
-	if err == nil {
+	d, err := limits.Delegated()
+	switch {
+	case f.Mode == policy.DangerFullAccess:
+		return "watched, because nothing is confined"
+	case err == nil:
 		return strings.Join(d.Controllers, " and ") + " by control group, others watched"
 	}
 	return fmt.Sprintf("watched: %v; to use control groups, start toolgate with "+
