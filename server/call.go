@@ -126,7 +126,7 @@ var verbs = map[string][]string{
 func (e *UnknownToolError) nearest() string {
 	name := strings.ToLower(e.Name)
 	name = name[strings.LastIndex(name, "__")+1:] // of a client's prefix
-	near := tools.Nearest(strings.Trim(name, "_"), e.Known)
+	near := tools.NearestNames(strings.Trim(name, "_"), e.Known)
 	if len(near) == 0 {
 		near = e.related(tools.Words(e.Name))
 	}

@@ -209,7 +209,7 @@ func (c *canonicalizer) refuse(names ...string) error {
 // hint returns a question about the first of names that may be misspelled, "" if none is.
 func (c *canonicalizer) hint(names []string) string {
 	for _, name := range names {
-		if near := Nearest(strings.Join(Words(name), "_"), c.tool.published().PropertyOrder); len(near) > 0 {
+		if near := NearestNames(strings.Join(Words(name), "_"), c.tool.published().PropertyOrder); len(near) > 0 {
 			return fmt.Sprintf("; did you mean %q?", near[0])
 		}
 	}
@@ -327,9 +327,9 @@ func whole(v json.RawMessage) json.RawMessage {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// Nearest returns the names that name is most probably a misspelling of, in lexical order:
+// NearestNames returns the names that name is most probably a misspelling of, in lexical order:
 // those with the least difference, which is at most a third of the letters.
-func Nearest(name string, names []string) (near []string) {
+func NearestNames(name string, names []string) (near []string) {
 	least := math.MaxInt
 	for _, n := range names {
 		d := distance(name, n)
