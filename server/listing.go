@@ -11,6 +11,7 @@ import (
 	"toolgate/aggregator/schema"
 	"toolgate/internal/gate"
 	"toolgate/policy"
+	"toolgate/tools"
 )
 
 // A Listed is one tool as clients see it.
@@ -22,11 +23,15 @@ type Listed struct {
 
 // Listing returns what tools/list answers, sorted by name: our own tools and
 // those of the downstream servers.
-func (s *Server) Listing() ([]Listed, error) { return s.listing(s.opts.Schemas) }
+func (s *Server) Listing() ([]Listed, error) { return s.listing(s.opts.Schemas, "") }
 
-func (s *Server) listing(schemas schema.Profile) ([]Listed, error) {
+// listing is [Server.Listing] for the client that calls itself client.
+func (s *Server) listing(schemas schema.Profile, client string) ([]Listed, error) {
 	var list []Listed
 	own := slices.Collect(maps.Values(s.tools))
+	own = slices.DeleteFunc(own, func(t tools.Tool) bool {
+		return s.opts.Listed != nil && !s.opts.Listed(t.Name(), client)
+	})
 	if s.servesResourceTools() {
 		own = append(own, resourceTools...)
 	}
@@ -51,7 +56,11 @@ func (r *request) listTools() (json.RawMessage, error) {
 	if schemas == "" {
 		schemas = schema.ProfileFor(r.agent)
 	}
-	list, err := r.conn.s.listing(schemas)
+	client := r.agent
+	if r.stateless {
+		client = "" // the tools must not depend on the connection (specification 2026-07-28)
+	}
+	list, err := r.conn.s.listing(schemas, client)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,10 @@ type Options struct {
 	// a call of, and its arguments: a command that only applies a patch is a patch.
 	Redirect func(policy.Action) (tool string, args json.RawMessage, ok bool)
 
+	// Listed, if set, reports whether a tool of Catalog is listed for the client that
+	// calls itself client. Whatever is in Catalog can be called.
+	Listed func(tool, client string) bool
+
 	// AskTimeout is how long a person may take over a question; zero means
 	// five minutes. Then the answer is no.
 	AskTimeout time.Duration

@@ -132,7 +132,7 @@ func (c *canonicalizer) take(given string, value json.RawMessage) error {
 	if meant, ok := values[name][rawjson.Text(value)]; ok {
 		c.changed, value = true, rawjson.Quote(meant)
 	}
-	if schema := c.tool.published().Properties[name]; schema != nil {
+	if schema := c.tool.accepted()[name]; schema != nil {
 		fitted := fit(schema, value)
 		c.changed = c.changed || len(fitted) != len(value) || string(fitted) != string(value)
 		value = fitted

@@ -3,6 +3,7 @@ package tools_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
@@ -31,9 +32,16 @@ type runInput struct {
 	Share     *float64 `json:"share,omitempty"`
 	Keys      []string `json:"keys,omitempty"`
 	Sizes     []int    `json:"sizes,omitempty"`
+	Rows      int      `json:"rows,omitempty"`
 	Nested    struct {
 		Depth int `json:"depth,omitempty"`
 	} `json:"nested,omitzero"`
+}
+
+// withoutRows does not publish rows.
+func withoutRows(s *jsonschema.Schema) {
+	delete(s.Properties, "rows")
+	s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return name == "rows" })
 }
 
 type lookInput struct {
@@ -44,7 +52,7 @@ type lookInput struct {
 }
 
 var (
-	runTool = tools.New(tools.Def{Name: "run", Description: "Runs."},
+	runTool = tools.New(tools.Def{Name: "run", Description: "Runs.", EditSchema: withoutRows},
 		func(runInput) (policy.Action, error) { return policy.Action{}, nil },
 		func(context.Context, runInput) (*mcp.CallToolResult, error) { return tools.Text(""), nil })
 	lookTool = tools.New(tools.Def{Name: "look", Description: "Looks.", ReadOnly: true},
@@ -95,6 +103,7 @@ var canonicalTests = []struct {
 		want: `{"command":["a"],"timeout_ms":123456789012345678}`},
 	{tool: runTool, in: `{"command":["a"],"login":"True","share":"0.5"}`,
 		want: `{"command":["a"],"login":true,"share":0.5}`},
+	{tool: runTool, in: `{"command":["a"],"rows":"30.0"}`, want: `{"command":["a"],"rows":30}`},
 	{tool: runTool, in: `{"command":["a"],"login":"yes"}`, want: `{"command":["a"],"login":"yes"}`},
 	{tool: runTool, in: `{"command":["a"],"sizes":["1",2.0],"nested":{"depth":"3"}}`,
 		want: `{"command":["a"],"sizes":[1,2],"nested":{"depth":3}}`},

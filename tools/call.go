@@ -39,13 +39,23 @@ func NewWithCall[In any](
 ) Tool {
 	fields := fieldsOf(reflect.TypeFor[In]())
 	// Lazily, because most processes of this binary publish no tools.
-	schema := sync.OnceValue(func() *jsonschema.Schema { return schemaFor[In](def, fields) })
+	schemas := sync.OnceValues(func() (*jsonschema.Schema, map[string]*jsonschema.Schema) {
+		return schemaFor[In](def, fields)
+	})
+	schema := func() *jsonschema.Schema {
+		s, _ := schemas()
+		return s
+	}
 	published := func() string { return strings.Join(schema().PropertyOrder, ", ") }
 	return Tool{
 		def:       def,
 		fields:    fields,
 		published: schema,
-		schema:    sync.OnceValue(func() json.RawMessage { return encode(schema()) }),
+		accepted: func() map[string]*jsonschema.Schema {
+			_, all := schemas()
+			return all
+		},
+		schema: sync.OnceValue(func() json.RawMessage { return encode(schema()) }),
 		describe: func(args json.RawMessage) (policy.Action, error) {
 			var in In
 			if err := decode(args, &in, fields, published); err != nil {

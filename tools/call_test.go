@@ -52,8 +52,7 @@ func TestArguments(t *testing.T) {
 			"colour": {"type": "string", "description": "which one", "enum": ["red", "green"]},
 			"why": {"type": "string", "description": "the reason"}
 		},
-		"required": ["colour"],
-		"additionalProperties": false
+		"required": ["colour"]
 	}`, string(schema))
 
 	a, err := tool.Describe(json.RawMessage(`{"colour":"red","why":"mood"}`))

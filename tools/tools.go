@@ -49,9 +49,10 @@ type Def struct {
 // A Tool is one built-in tool. Make one with [New].
 type Tool struct {
 	def       Def
-	fields    []field                   // of the arguments
-	published func() *jsonschema.Schema // computed on first use
-	schema    func() json.RawMessage    // the same as JSON
+	fields    []field                              // of the arguments
+	published func() *jsonschema.Schema            // computed on first use
+	accepted  func() map[string]*jsonschema.Schema // of all arguments, published or not
+	schema    func() json.RawMessage               // the same as JSON
 	describe  func(json.RawMessage) (policy.Action, error)
 	run       func(context.Context, *Call, json.RawMessage) (*mcp.CallToolResult, error)
 	end       func() // may be nil
@@ -262,8 +263,10 @@ func fieldsOf(t reflect.Type) []field {
 
 // schemaFor returns the input schema of In in a form that every client accepts: an
 // object with properties and required, where each property has one type and a
-// description. It has no unions and no boolean schemas. It panics if In has none.
-func schemaFor[In any](def Def, fields []field) *jsonschema.Schema {
+// description. It has no unions and no boolean schemas, and does not forbid other
+// properties: [Tool.Canonical] takes some. all has the properties before Def.EditSchema.
+// schemaFor panics if In has no schema.
+func schemaFor[In any](def Def, fields []field) (s *jsonschema.Schema, all map[string]*jsonschema.Schema) {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
 		panic(fmt.Sprintf("tools.New: %s: %v", def.Name, err))
@@ -274,11 +277,11 @@ func schemaFor[In any](def Def, fields []field) *jsonschema.Schema {
 			a.EditSchema(s.Properties[f.name])
 		}
 	}
+	all = maps.Clone(s.Properties)
 	if def.EditSchema != nil {
 		def.EditSchema(s)
 	}
-	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
-	return s
+	return s, all
 }
 
 // encode returns the schema as it is published.

@@ -111,6 +111,7 @@ func (o *Options) Open() (*App, error) {
 		Gate:        g,
 		Downstreams: a.Downstreams,
 		Schemas:     schemas,
+		Listed:      offered.Listed,
 		Log:         s.Log,
 		Answered: func() {
 			go a.Downstreams.Tools() // the client asks for them next; ends with that

@@ -42,6 +42,18 @@ func Catalog(o ToolSettings, start shell.StartFunc) []tools.Tool {
 	})
 }
 
+// notForGPT are the tools that are not listed for clients that drive GPT models, which were
+// trained on apply_patch. They can be called all the same.
+var notForGPT = []string{"edit_file"}
+
+// Listed reports whether an offered tool is listed for the client that calls itself client.
+// All are if client is "". One that o enables is listed for every client.
+func (o ToolSettings) Listed(tool, client string) bool {
+	is := func(name string) bool { return strings.Contains(strings.ToLower(client), name) }
+	drivesGPT := is("codex") || is("openai") || is("chatgpt")
+	return !drivesGPT || !slices.Contains(notForGPT, tool) || slices.Contains(o.Enabled, tool)
+}
+
 // toolNames returns the names of all built-in tools, offered or not.
 func toolNames() []string {
 	var names []string

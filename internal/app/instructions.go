@@ -54,6 +54,6 @@ func Instructions(s *Settings) string {
 		}
 	}
 	b.WriteString("Prefer grep_files and read_file to shell commands for looking at files, " +
-		"and apply_patch for changing them.\n")
+		"and apply_patch or edit_file for changing them.\n")
 	return b.String()
 }

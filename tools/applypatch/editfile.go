@@ -17,16 +17,16 @@ import (
 )
 
 type editInput struct {
-	Path string `json:"file_path"`
+	Path string `json:"file_path" jsonschema:"file to change"`
 	replacement
 	Edits []replacement `json:"edits,omitempty" jsonschema:"several, in order: all or none"`
 }
 
 // A replacement replaces text of a file.
 type replacement struct {
-	Old *string `json:"old_string,omitempty"`
-	New *string `json:"new_string,omitempty"`
-	All bool    `json:"replace_all,omitempty"`
+	Old *string `json:"old_string,omitempty" jsonschema:"text to replace, exactly as in the file"`
+	New *string `json:"new_string,omitempty" jsonschema:"text in its place"`
+	All bool    `json:"replace_all,omitempty" jsonschema:"wherever it is"`
 }
 
 // editFile returns edit_file.
@@ -39,6 +39,9 @@ func (s *session) editFile() tools.Tool {
 		Destructive: true,
 		EditSchema: func(s *jsonschema.Schema) {
 			s.Properties["edits"].Items.Required = []string{"old_string", "new_string"}
+			for _, p := range s.Properties["edits"].Items.Properties {
+				p.Description = "" // the same as above
+			}
 		},
 	}, describeEdit, s.edit)
 }

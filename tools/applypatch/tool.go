@@ -40,7 +40,7 @@ const description = `Changes files by a patch: all of it or nothing.
 	"'*** End of File' ties a hunk to the end. Unified diffs work too."
 
 type input struct {
-	Input string `json:"input"`
+	Input string `json:"input" jsonschema:"the patch"`
 }
 
 // Options configures the tools.

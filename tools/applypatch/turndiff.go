@@ -18,11 +18,11 @@ import (
 	"toolgate/tools"
 )
 
-const diffDescription = "Shows, as a unified diff, how the files that apply_patch and edit_file changed " +
-	"in this session differ from before. Changes of other tools to other files are not in it."
+const diffDescription = "Shows as a unified diff how the files that apply_patch and edit_file changed " +
+	"in this session differ from before."
 
 type diffInput struct {
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" jsonschema:"only this file or folder"`
 }
 
 // describeDiff names no path: the argument only selects among the files that

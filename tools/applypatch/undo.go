@@ -14,11 +14,11 @@ import (
 	"toolgate/tools"
 )
 
-const undoDescription = "Takes a patch of this session back, all of it or nothing: the last one, or that with id. " +
-	"Can be undone itself. Refused, with a diff, when a file was changed since."
+const undoDescription = "Takes back the last change by apply_patch or edit_file in this session, or that with id. " +
+	"Can be undone itself. Refused, with a diff, if a file was changed since."
 
 type undoInput struct {
-	ID int `json:"id,omitempty"`
+	ID int `json:"id,omitempty" jsonschema:"number of the step"`
 }
 
 // describeUndo cannot name the paths: only the worker has the record of them.

@@ -21,7 +21,7 @@ import (
 )
 
 type imageInput struct {
-	Path   string `json:"path"`
+	Path   string `json:"path" jsonschema:"of the image"`
 	Detail string `json:"detail,omitempty" jsonschema:"high (default), or original: larger, for small print"`
 }
 

@@ -19,12 +19,12 @@ import (
 )
 
 type listInput struct {
-	Path   string `json:"dir_path"`
+	Path   string `json:"dir_path" jsonschema:"folder to list"`
 	Offset *int   `json:"offset,omitempty" jsonschema:"default 1"`
 	Limit  *int   `json:"limit,omitempty" jsonschema:"default all that fit"`
 	Depth  *int   `json:"depth,omitempty" jsonschema:"default 2"`
 
-	Sizes     bool `json:"sizes,omitempty"`
+	Sizes     bool `json:"sizes,omitempty" jsonschema:"of files too"`
 	GitIgnore bool `json:"gitignore,omitempty" jsonschema:"leave out ignored files and .git"`
 }
 

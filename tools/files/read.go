@@ -22,14 +22,14 @@ import (
 )
 
 type readInput struct {
-	Path        string       `json:"file_path"`
+	Path        string       `json:"file_path" jsonschema:"file to read"`
 	Offset      *int         `json:"offset,omitempty" jsonschema:"default 1"`
 	Limit       *int         `json:"limit,omitempty" jsonschema:"default 2000"`
 	Tail        *int         `json:"tail,omitempty" jsonschema:"the last lines"`
 	Column      *int64       `json:"column,omitempty" jsonschema:"first byte of a long line"`
 	More        []readPart   `json:"more,omitempty" jsonschema:"other parts or files"`
 	Mode        string       `json:"mode,omitempty" jsonschema:"slice (default), or indentation: the block of code around a line"`
-	Indentation *indentation `json:"indentation,omitempty"`
+	Indentation *indentation `json:"indentation,omitempty" jsonschema:"with that mode"`
 }
 
 // A readPart is a further part to read.

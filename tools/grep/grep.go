@@ -40,8 +40,8 @@ type input struct {
 	Offset    *int       `json:"offset,omitempty" jsonschema:"default 1"`
 	Output    outputMode `json:"output_mode,omitempty" jsonschema:"files (default), content or count"`
 	Context   int        `json:"context,omitempty" jsonschema:"lines around each match of content, marked -"`
-	Before    *int       `json:"before,omitempty"`
-	After     *int       `json:"after,omitempty"`
+	Before    *int       `json:"before,omitempty" jsonschema:"only before"`
+	After     *int       `json:"after,omitempty" jsonschema:"only after"`
 	Matching  bool       `json:"only_matching,omitempty" jsonschema:"matches, not their lines"`
 	Case      letterCase `json:"case,omitempty" jsonschema:"sensitive (default), insensitive, or smart"`
 	Multiline bool       `json:"multiline,omitempty" jsonschema:"match over line ends"`

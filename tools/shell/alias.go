@@ -30,7 +30,7 @@ func (h *host) aliases() []tools.Tool {
 type scriptInput struct {
 	Command   string `json:"command" jsonschema:"shell script to run"`
 	Workdir   string `json:"workdir,omitempty" jsonschema:"default the workspace; better than cd"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this time"`
 	Login     bool   `json:"login,omitempty" jsonschema:"read the user's profile"`
 	escalation
 }

@@ -140,7 +140,7 @@ func (a *additional) policy() *policy.Additional {
 type escalation struct {
 	SandboxPermissions permissions `json:"sandbox_permissions,omitempty" jsonschema:"require_escalated: outside the sandbox, after asking the user"`
 	Additional         *additional `json:"additional_permissions,omitempty"`
-	Justification      string      `json:"justification,omitempty" jsonschema:"tells the user why, in one sentence"`
+	Justification      string      `json:"justification,omitempty" jsonschema:"tells the user why"`
 	PrefixRule         []string    `json:"prefix_rule,omitempty" jsonschema:"start of the command to allow for good: [\"git\", \"pull\"]"`
 }
 
@@ -169,13 +169,13 @@ func (e escalation) action(argv []string, dir string) (policy.Action, error) {
 }
 
 // publishes returns def without the arguments by which a call requests permissions
-// that are withheld.
+// that are withheld, and those that few calls need: all are accepted. As in Codex by
+// default, additional permissions are among the latter, unless a call cannot escalate.
 func (o Options) publishes(def tools.Def) tools.Def {
-	escalates, adds := !o.withholds(policy.RequireEscalated), !o.withholds(policy.WithAdditional)
-	if escalates && adds {
-		return def
-	}
+	escalates := !o.withholds(policy.RequireEscalated)
+	adds := !escalates && !o.withholds(policy.WithAdditional)
 	def.EditSchema = func(s *jsonschema.Schema) {
+		unpublish(s, "rows", "cols")
 		permissions := s.Properties["sandbox_permissions"]
 		permissions.Enum = slices.DeleteFunc(permissions.Enum, func(p any) bool {
 			return p == string(policy.RequireEscalated) && !escalates || p == string(policy.WithAdditional) && !adds
@@ -191,13 +191,18 @@ func (o Options) publishes(def tools.Def) tools.Def {
 		if !adds && !escalates {
 			without = append(without, "sandbox_permissions", "justification")
 		}
-		for _, name := range without {
-			delete(s.Properties, name)
-		}
-		gone := func(name string) bool { return slices.Contains(without, name) }
-		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, gone)
+		unpublish(s, without...)
 	}
 	return def
+}
+
+// unpublish removes arguments from a schema.
+func unpublish(s *jsonschema.Schema, names ...string) {
+	for _, name := range names {
+		delete(s.Properties, name)
+	}
+	gone := func(name string) bool { return slices.Contains(names, name) }
+	s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, gone)
 }
 
 var errPatch = errors.New("apply_patch is a tool of its own, not a program; call it with the patch as input")

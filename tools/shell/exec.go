@@ -15,7 +15,7 @@ var execDef = tools.Def{
 	Name:  "exec_command",
 	Title: "Run a command in a session",
 	Description: "Runs a shell script and returns its output, or, when it still runs after yield_time_ms, " +
-		"the output so far and a session ID for write_stdin: for servers, watchers, REPLs and everything long.",
+		"the output so far and a session ID for write_stdin: for servers, watchers, REPLs and terminals.",
 	Destructive: true,
 	OpenWorld:   true,
 }
@@ -27,10 +27,10 @@ type execInput struct {
 	Rows            int    `json:"rows,omitempty"`
 	Cols            int    `json:"cols,omitempty"`
 	WaitFor         string `json:"wait_for,omitempty" jsonschema:"answer once a line matches this regular expression"`
-	YieldTimeMS     *int64 `json:"yield_time_ms,omitempty" jsonschema:"default 10000, with wait_for 25000"`
-	TimeoutMS       int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this, also as a session"`
-	MaxOutputTokens *int   `json:"max_output_tokens,omitempty"`
-	Shell           string `json:"shell,omitempty" jsonschema:"default bash"`
+	YieldTimeMS     *int64 `json:"yield_time_ms,omitempty" jsonschema:"answer after this time; default 10000, with wait_for 25000"`
+	TimeoutMS       int64  `json:"timeout_ms,omitempty" jsonschema:"end it after this time, also as a session"`
+	MaxOutputTokens *int   `json:"max_output_tokens,omitempty" jsonschema:"of the answer, default 10000"`
+	Shell           string `json:"shell,omitempty" jsonschema:"bash (default), sh, zsh, pwsh, cmd"`
 	Login           bool   `json:"login,omitempty" jsonschema:"read the user's profile"`
 	escalation
 }

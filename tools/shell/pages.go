@@ -72,7 +72,7 @@ var readDef = tools.Def{
 }
 
 type readInput struct {
-	SessionID int64 `json:"session_id"`
+	SessionID int64 `json:"session_id" jsonschema:"from an answer"`
 	Offset    int64 `json:"offset,omitempty" jsonschema:"in bytes; negative: from the end"`
 	Limit     int64 `json:"limit,omitempty" jsonschema:"in bytes"`
 }

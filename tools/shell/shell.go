@@ -133,14 +133,15 @@ func (h *host) spool() (*spool, error) {
 }
 
 // commandNotes is the part of the descriptions that applies to every command.
-const commandNotes = "Stdin is empty. What it leaves running ends with it. " +
-	"One that takes long, without timeout_ms, becomes a session: go on with write_stdin."
+const commandNotes = "Stdin is empty; what it leaves running ends with it. " +
+	"Without timeout_ms, a long one becomes a session: go on with write_stdin."
 
 var shellDef = tools.Def{
 	Name:  "shell",
 	Title: "Run a command",
 	Description: "Runs a program and returns its exit code and output. " +
-		`For pipes, redirections and several commands: ["bash", "-c", "..."]. ` + commandNotes,
+		`For pipes, redirections and several commands: ["bash", "-c", "..."]; ` +
+		"for servers, REPLs and terminals: exec_command. " + commandNotes,
 	Destructive: true,
 	OpenWorld:   true,
 }
@@ -148,7 +149,7 @@ var shellDef = tools.Def{
 type shellInput struct {
 	Command   commandArgument `json:"command" jsonschema:"program and arguments"`
 	Workdir   string          `json:"workdir,omitempty" jsonschema:"default the workspace; better than cd"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty" jsonschema:"end it after this"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty" jsonschema:"end it after this time"`
 	escalation
 }
 

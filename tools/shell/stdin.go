@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolgate/policy"
@@ -21,15 +22,16 @@ var stdinDef = tools.Def{
 		"keys [\"ctrl-c\"] interrupts any session; other input needs one started with tty.",
 	Destructive: true,
 	OpenWorld:   true,
+	EditSchema:  func(s *jsonschema.Schema) { unpublish(s, "rows", "cols") },
 }
 
 type stdinInput struct {
-	SessionID       int64    `json:"session_id"`
+	SessionID       int64    `json:"session_id" jsonschema:"from the answer that opened it"`
 	Chars           string   `json:"chars,omitempty" jsonschema:"text to type; end a line with \\n"`
 	Keys            []string `json:"keys,omitempty" jsonschema:"keys to press after chars: enter, tab, escape, up, ctrl-c, alt-f, f1 ..."`
 	WaitFor         string   `json:"wait_for,omitempty" jsonschema:"answer once a new line matches this regular expression; exit: at the end"`
 	YieldTimeMS     *int64   `json:"yield_time_ms,omitempty" jsonschema:"default 250 after input, 5000 without, 25000 with wait_for"`
-	MaxOutputTokens *int     `json:"max_output_tokens,omitempty"`
+	MaxOutputTokens *int     `json:"max_output_tokens,omitempty" jsonschema:"of the answer, default 10000"`
 	Rows            int      `json:"rows,omitempty"`
 	Cols            int      `json:"cols,omitempty"`
 	Kill            bool     `json:"kill,omitempty" jsonschema:"end all of it"`
