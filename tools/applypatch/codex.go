@@ -118,8 +118,22 @@ body:
 	}
 	if len(h.Lines) > 0 {
 		op.Hunks = []Hunk{h}
+		if first := h.Lines[0].Text; first == "++ "+op.Path || first == "++ b/"+op.Path {
+			return syntaxError(h.Line, "leave out %q: '%s' names the file", "+"+first, fileHeaders[Add])
+		}
+		if len(h.Lines) > 1 && margin(texts(h.Lines)) == " " {
+			return syntaxError(h.Line, "every line of %s begins with a space; put '+' right before each line", op.Path)
+		}
 	}
 	return nil
+}
+
+func texts(lines []Line) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = l.Text
+	}
+	return out
 }
 
 func (p *codexParser) updateBody(op *FileOp) error {

@@ -46,12 +46,13 @@ func FromCommand(a policy.Action) (args json.RawMessage, ok bool) {
 // only. In a folder of a repository, git apply takes the paths from its top.
 func (h *script) applies(dir string) bool {
 	switch {
-	case h.piped:
+	case h.piped || h.open || !h.checked:
 		return false
 	case strings.HasPrefix(h.program, "git apply"):
 		// What apply_patch cannot do, such as links, git may.
-		_, err := Parse(strings.Join(h.body, "\n") + "\n")
-		return err == nil && dir == "" && h.dir == "" && (h.quoted || !strings.ContainsAny(strings.Join(h.body, ""), "$`\\"))
+		text := strings.Join(h.body, "\n") + "\n"
+		_, err := Parse(text)
+		return err == nil && dir == "" && h.dir == "" && (h.quoted || !strings.ContainsAny(text, "$`\\"))
 	}
 	return h.program == "apply_patch" || h.program == "applypatch"
 }

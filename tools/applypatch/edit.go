@@ -2,6 +2,7 @@ package applypatch
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -25,12 +26,101 @@ func (t *text) at(places []place) *text {
 	done := 0
 	for _, p := range places {
 		out.lines = append(out.lines, t.lines[done:p.start]...)
+		p.lines = t.reindented(p)
 		out.lines = append(out.lines, t.changed(p)...)
 		done = p.end()
 	}
 	out.lines = append(out.lines, t.lines[done:]...)
 	t.fixLineEnds(out)
 	return out
+}
+
+// reindented returns the lines of p, the new ones with the indentation of the file, if all
+// old lines, of which there are several, differ from the file's by the same indentation.
+func (t *text) reindented(p place) []Line {
+	more, less, ok := t.indentation(p)
+	if !ok || more == less {
+		return p.lines
+	}
+	lines := slices.Clone(p.lines)
+	for i := range lines {
+		l := &lines[i]
+		if l.Op != '+' || strings.TrimSpace(l.Text) == "" {
+			continue
+		}
+		rest, had := strings.CutPrefix(l.Text, less)
+		if !had {
+			return p.lines
+		}
+		l.Text = more + rest
+	}
+	return lines
+}
+
+// indentation returns what the lines of the file at p have before them that the old lines
+// of p have not, and the other way round. It reports false unless it is the same for all.
+func (t *text) indentation(p place) (more, less string, ok bool) {
+	const least = 2 // old lines that are not blank
+	n := 0
+	for i, l := range without(p.lines, '+') {
+		file := t.lines[p.start+i].text
+		if strings.TrimSpace(l.Text) == "" {
+			continue
+		}
+		file, text := strings.TrimRight(file, " \t"), strings.TrimRight(l.Text, " \t")
+		a, okMore := strings.CutSuffix(file, text)
+		b, okLess := strings.CutSuffix(text, file)
+		if !okMore && !okLess || strings.TrimSpace(a) != "" && okMore || strings.TrimSpace(b) != "" && okLess {
+			return "", "", false
+		}
+		if !okMore {
+			a = ""
+		}
+		if !okLess {
+			b = ""
+		}
+		if n > 0 && (a != more || b != less) {
+			return "", "", false
+		}
+		more, less = a, b
+		n++
+	}
+	return more, less, n >= least
+}
+
+// indentationNote returns a note if the new lines of p got the indentation of the file, or
+// an error if they have none where they need it.
+func (t *text) indentationNote(path string, p place) (string, error) {
+	if t.flattened(p) {
+		const format = "%s: the lines of a hunk at line %d lack the indentation of the file, and so would the new ones; " +
+			"copy it"
+		return "", fmt.Errorf(format, path, p.start+1)
+	}
+	more, less, ok := t.indentation(p)
+	if !ok || more == less || !slices.ContainsFunc(p.lines, func(l Line) bool { return l.Op == '+' }) {
+		return "", nil
+	}
+	const format = "note: %s: the file is indented in another way than the patch at line %d; so are the new lines"
+	return fmt.Sprintf(format, path, p.start+1), nil
+}
+
+// flattened reports whether no line of p has an indentation, though several old ones do
+// in the file.
+func (t *text) flattened(p place) bool {
+	lost, at := 0, p.start
+	for _, l := range p.lines {
+		if strings.TrimLeft(l.Text, " \t") != l.Text {
+			return false
+		}
+		if l.Op == '+' {
+			continue
+		}
+		if file := t.lines[at].text; strings.TrimSpace(l.Text) != "" && strings.TrimLeft(file, " \t") != file {
+			lost++
+		}
+		at++
+	}
+	return lost > 1 && slices.ContainsFunc(p.lines, func(l Line) bool { return l.Op == '+' })
 }
 
 // changed returns the lines that replace those at p.

@@ -2,6 +2,7 @@ package applypatch
 
 import (
 	"fmt"
+	"html"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ var hunkLeniencies = []hunkLeniency{
 	{"its --- and +++ lines were left out", withoutNames},
 	{"blank lines below its header were left out", withoutBlankHunks},
 	{"line numbers before its lines were removed", withoutNumbers},
+	{"HTML entities were decoded", withoutEntities},
 	{"an @@ line or '*** End of File' that does not fit was passed over", withoutAnchors},
 }
 
@@ -124,6 +126,23 @@ func withoutNumbers(_ *text, _ *FileOp, hunks []Hunk) ([]Hunk, bool) {
 	return out, true
 }
 
+// withoutEntities decodes all lines, of which an old one shows that they are encoded.
+func withoutEntities(_ *text, _ *FileOp, hunks []Hunk) ([]Hunk, bool) {
+	out := make([]Hunk, len(hunks))
+	changed := false
+	for i, h := range hunks {
+		h.Lines = slices.Clone(h.Lines)
+		for j := range h.Lines {
+			l := &h.Lines[j]
+			text := html.UnescapeString(l.Text)
+			changed = changed || l.Op != '+' && text != l.Text
+			l.Text = text
+		}
+		out[i] = h
+	}
+	return out, changed
+}
+
 // withoutAnchors drops the @@ lines and the End of File markers of the hunks that do not
 // fit with them.
 func withoutAnchors(t *text, _ *FileOp, hunks []Hunk) ([]Hunk, bool) {
@@ -151,6 +170,10 @@ func (t *text) resembles(context []string) bool {
 		if strings.Trim(want, "0123456789") == "" {
 			return false
 		}
+		if c = strings.TrimSpace(strings.TrimSuffix(c, "@@")); len(c) > 2 &&
+			slices.ContainsFunc(t.lines, func(l textLine) bool { return strings.Contains(l.text, c) }) {
+			return false
+		}
 		return len(want) < 4 || !slices.ContainsFunc(t.looseLines(), func(line string) bool {
 			return len(line) > 3 && (strings.Contains(line, want) || strings.Contains(want, line))
 		})
@@ -160,11 +183,12 @@ func (t *text) resembles(context []string) bool {
 var wordLine = lazyregexp.New(`(?i)^\s*(?:lines?\b|L)`)
 
 // otherPath returns what a path that does not exist probably means: it may have git's
-// prefix, or backslashes for slashes.
+// prefix, backslashes for slashes, or a line number or remark behind it.
 func otherPath(name string) string {
 	if !strings.Contains(name, "/") && filepath.Separator == '/' {
 		name = strings.ReplaceAll(name, `\`, "/")
 	}
+	name = pathSuffix.ReplaceAllString(name, "")
 	for _, prefix := range []string{"a/", "b/"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
 			return rest
@@ -172,6 +196,9 @@ func otherPath(name string) string {
 	}
 	return name
 }
+
+// pathSuffix is what some write behind a path: a line number, a colon, or a remark.
+var pathSuffix = lazyregexp.New(`(?::\d+(?:[:-]\d+)?|:| \([\w ,-]+\))$`)
 
 // otherwise returns p with other paths, or nil unless all of them can be others.
 func (p *Patch) otherwise() *Patch {
@@ -212,7 +239,8 @@ func (p *Patch) located() (*Patch, error) {
 		added[op.Path] = true
 	}
 	if found {
-		q.Notes = append(slices.Clone(p.Notes), "note: its paths were read without a/ and b/, with slashes")
+		const note = "note: its paths were read without a/ and b/, with slashes, and without remarks behind them"
+		q.Notes = append(slices.Clone(p.Notes), note)
 		return q, nil
 	}
 	for i, op := range p.Ops {

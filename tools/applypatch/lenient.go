@@ -1,6 +1,7 @@
 package applypatch
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ var leniencies = []leniency{
 	{"a byte order mark before it was dropped", false, true, withoutMark},
 	{"it was decoded from JSON", false, true, fromJSON},
 	{`its \n were read as line breaks`, false, true, fromEscapes},
+	{"terminal colors were removed", false, true, withoutColors},
+	{"the '>' before all lines were removed", false, true, withoutQuoteMarks},
 	{"the indentation of the whole patch was removed", false, true, dedentAll},
 	{"it was taken out of a shell command", false, true, fromShell},
 	{"the Markdown fence and the text around it were left out", false, true, fromFence},
@@ -47,6 +50,7 @@ var leniencies = []leniency{
 	{"the unified diff in it was applied", false, false, fromEnvelope},
 	{"quotes around paths were removed", false, false, unquotePaths},
 	{"SEARCH/REPLACE blocks were read as hunks", true, false, fromBlocks},
+	{"headers of a unified diff were put right", true, false, putDiffHeaders},
 	{"git's headers below '*** Update File' were left out", false, false, withoutGitLines},
 	{"lines of a new file without '+' were taken as they are", false, false, plusNewFiles},
 	{"lines below '*** Delete File' were compared with the file", false, false, dropDeleted},
@@ -145,7 +149,7 @@ var (
 	beginLike = lazyregexp.New(`(?i)^\*{0,4}[ \t]*begin[ _-]?patch[ \t]*[*:]*$`)
 	endLike   = lazyregexp.New(`(?i)^\*{0,4}[ \t]*end(?:[ _-]of)?[ _-]?patch[ \t]*[*:.]*$|^\*\*\* End$`)
 	eofLike   = lazyregexp.New(`(?i)^\*{2,4}[ \t]*(?:end[ _-]of[ _-]file|eof)[ \t]*[*:]*$`)
-	fileLike  = lazyregexp.New(`(?i)^(?:\*{3}[ \t]*(\w+)(?:[ \t]+file)?[ \t]*:|\*{2,4}[ \t]*(\w+)[ \t]+file[ \t]*:?)` +
+	fileLike  = lazyregexp.New(`(?i)^(?:\*{3}[ \t]*(\w+?)(?:[ \t]*file)?[ \t]*:|\*{2,4}[ \t]*(\w+)[ \t]+file[ \t]*:?)` +
 		`[ \t]*([^*:\s].*?)(?:[ \t]+\*+)?$`)
 	moveLike = lazyregexp.New(`(?i)^\*{2,4}[ \t]*(?:move[ds]?|rename[ds]?)(?:[ \t]+(?:file[ \t]+)?to)[ \t]*:` +
 		`[ \t]*(\S.*?)(?:[ \t]+\*+)?$`)
@@ -153,6 +157,7 @@ var (
 
 // verbs are the words that stand for the ones of the headers.
 var verbs = map[string]Kind{
+	"file":   Update,
 	"update": Update, "updated": Update, "modify": Update, "edit": Update, "change": Update, "patch": Update,
 	"rename": Update, "move": Update,
 	"add": Add, "added": Add, "create": Add, "new": Add,
@@ -181,13 +186,28 @@ func spelled(line string) string {
 	return ""
 }
 
+// spellHeaders also drops '***' alone and blank lines, where a header follows that must
+// follow another line at once.
 func spellHeaders(s source) (source, bool) {
-	return s.edit(func(i int, line string) string {
-		if to := spelled(line); to != "" {
-			return to
+	var out []string
+	for _, line := range s.lines {
+		to := cmp.Or(spelled(line), line)
+		for len(out) > 0 && strings.HasPrefix(to, "*** ") {
+			last := strings.TrimRight(out[len(out)-1], " \t\r")
+			if last != "***" && (last != "" || !strings.HasPrefix(to, moveHeader)) {
+				break
+			}
+			out = out[:len(out)-1]
 		}
-		return line
-	})
+		if file, ok := strings.CutPrefix(to, beginMarker+" *** "); ok {
+			out = append(out, beginMarker)
+			to = "*** " + file
+		}
+		out = append(out, to)
+	}
+	changed := !slices.Equal(out, s.lines)
+	s.lines = out
+	return s, changed
 }
 
 // isFileHeader reports whether line is the header of a file operation.
@@ -321,9 +341,9 @@ func barePath(p string) string {
 }
 
 var (
-	searchLine  = lazyregexp.New(`^(?:<{5,9}|-{5,9}) ?SEARCH\s*>?$`)
+	searchLine  = lazyregexp.New(`^(?:<{5,9}|-{5,9}) ?(?:SEARCH|ORIGINAL)\s*>?$`)
 	dividerLine = lazyregexp.New(`^={5,9}\s*$`)
-	replaceLine = lazyregexp.New(`^(?:>{5,9}|\+{5,9}) ?REPLACE\s*$`)
+	replaceLine = lazyregexp.New(`^(?:>{5,9}|\+{5,9}) ?(?:REPLACE|UPDATED)\s*$`)
 	pathLine    = lazyregexp.New("^(?:[#*]+ )?(?:(?i:file|path|filename): ?)?[\"'`*]*([\\w.@+/-]*[\\w+-])[\"'`*]*:?$")
 )
 
@@ -410,6 +430,39 @@ func signedLines(sign string, lines []string) []string {
 	return out
 }
 
+var diffHunk = lazyregexp.New(`^@@? -(\d+(?:,\d+)?) \+(\d+(?:,\d+)?)(?: @@?)?$`)
+
+// putDiffHeaders completes the headers of a unified diff: the names of a file that has
+// one only, or in the wrong order, and hunk headers with too few @.
+func putDiffHeaders(s source) (source, bool) {
+	if slices.ContainsFunc(s.lines, isFileHeader) {
+		return s, false
+	}
+	var out []string
+	at := func(i int) string { return strings.Join(s.lines[min(i, len(s.lines)):min(i+1, len(s.lines))], "") }
+	for i := 0; i < len(s.lines); i++ {
+		line, next := s.lines[i], at(i+1)
+		name, old := strings.CutPrefix(line, "--- ")
+		newName, swapped := strings.CutPrefix(line, "+++ ")
+		isHunk := func(line string) bool { return strings.HasPrefix(line, "@@") || diffHunk.MatchString(line) }
+		switch {
+		case old && isHunk(next):
+			_, bare := withoutPrefixes(name, "b/"+strings.TrimPrefix(name, "a/"))
+			out = append(out, "--- a/"+bare, "+++ b/"+bare)
+		case swapped && strings.HasPrefix(next, "--- ") && isHunk(at(i+2)):
+			out = append(out, next, "+++ "+newName)
+			i++
+		default:
+			out = append(out, diffHunk.ReplaceAllString(line, "@@ -$1 +$2 @@"))
+		}
+	}
+	if slices.Equal(out, s.lines) {
+		return s, false
+	}
+	s.lines = out
+	return s, true
+}
+
 // withoutGitLines drops "diff --git", "index" and mode lines, --- and +++ between
 // '*** Update File' and its first hunk.
 func withoutGitLines(s source) (source, bool) {
@@ -451,7 +504,8 @@ func plusNewFiles(s source) (source, bool) {
 		body = slices.Clone(body)
 		body = slices.DeleteFunc(body, func(line string) bool {
 			return hunkHeader.MatchString(line) || strings.TrimSpace(line) == "@@" || line == eofMarker ||
-				line == "--- "+devNull || strings.HasPrefix(line, "+++ b/")
+				line == "--- "+devNull || strings.HasPrefix(line, "+++ b/") ||
+				line == "+++"+strings.TrimPrefix(header, fileHeaders[Add])
 		})
 		has := func(prefix string) func(string) bool {
 			return func(line string) bool { return strings.HasPrefix(line, prefix) }
@@ -463,7 +517,7 @@ func plusNewFiles(s source) (source, bool) {
 			body = body[:len(body)-1]
 		}
 		if margin(body) == " " {
-			body = dedented(body, " ") // a sign, but the wrong one
+			body = dedented(body, " ") // a wrong sign
 		}
 		return signedLines("+", body)
 	})
@@ -477,11 +531,22 @@ func dedented(lines []string, margin string) []string {
 	return out
 }
 
+// once reports whether only one line is this header.
+func (s source) once(header string) bool {
+	n := 0
+	for _, line := range s.lines {
+		if strings.TrimSpace(line) == header {
+			n++
+		}
+	}
+	return n == 1
+}
+
 // dropDeleted takes the lines with '-' below '*** Delete File' for those of the file.
 func dropDeleted(s source) (source, bool) {
 	gone := map[string][]Line{}
 	next, ok := s.sections(func(header string, body []string) []string {
-		if !strings.HasPrefix(header, fileHeaders[Delete]) {
+		if !strings.HasPrefix(header, fileHeaders[Delete]) || !s.once(header) {
 			return body
 		}
 		var lines []Line
@@ -528,9 +593,13 @@ func (s source) sections(change func(header string, body []string) []string) (so
 	return s, true
 }
 
-// fromEllipsis reads a line of dots between two hunks as the beginning of the second.
+// fromEllipsis reads a line of dots between two hunks as the beginning of the second, and
+// drops an @@ below the last one.
 func fromEllipsis(s source) (source, bool) {
-	return s.edit(func(_ int, line string) string {
+	return s.edit(func(i int, line string) string {
+		if i+1 < len(s.lines) && line == "@@" && isHeader(s.lines[i+1]) {
+			return ""
+		}
 		if t := strings.TrimRight(line, " \r"); t == "..." || t == "…" || t == "@@ ..." || t == "@@ … @@" {
 			return "@@"
 		}
@@ -622,7 +691,7 @@ func wholeFiles(s source) (source, bool) {
 		marked := func(line string) bool { return line != "" && strings.Contains("+-@*\\`", line[:1]) }
 		unsigned := func(line string) bool { return lineOp(line) == 0 }
 		if !strings.HasPrefix(header, fileHeaders[Update]) || slices.ContainsFunc(body, marked) ||
-			!slices.ContainsFunc(body, unsigned) {
+			!slices.ContainsFunc(body, unsigned) || !s.once(header) {
 			return body
 		}
 		whole = append(whole, header)

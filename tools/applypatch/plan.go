@@ -404,6 +404,13 @@ func applyHunks(op *FileOp, data []byte) (out []byte, notes []string, err error)
 		notes = append(notes, note)
 	}
 	for _, p := range places {
+		note, err := t.indentationNote(op.Path, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
 		if len(p.others) > 0 {
 			const format = "note: %s: the lines of a hunk are %s; the change was made at line %d"
 			where := occurrences(append([]int{p.start}, p.others...))

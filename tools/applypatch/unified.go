@@ -313,7 +313,8 @@ func (p *unifiedParser) hunk() (Hunk, error) {
 	var left lineCounts
 	var body []string
 	if m == nil {
-		if text := strings.Trim(strings.TrimPrefix(head, "@@"), " "); strings.Trim(text, "@. …") != "" {
+		text := strings.Trim(strings.TrimPrefix(head, "@@"), " ")
+		if strings.Trim(text, "@. …") != "" && text[0] != '-' {
 			h.Context = []string{text}
 		}
 	} else {

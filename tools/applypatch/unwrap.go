@@ -18,6 +18,10 @@ func withoutMark(s source) (source, bool) {
 // arguments. Line breaks in it need not be escaped.
 func fromJSON(s source) (source, bool) {
 	text := strings.TrimSpace(s.text())
+	holds := func(line string) bool { return strings.HasPrefix(line, "{") && strings.Contains(line, "Begin Patch") }
+	if i := slices.IndexFunc(s.lines, holds); i > 0 && !slices.ContainsFunc(s.lines[i+1:], holds) {
+		text = s.lines[i] // with tags or text around it
+	}
 	if text == "" || !strings.ContainsRune(`{["`, rune(text[0])) {
 		return s, false
 	}
@@ -29,33 +33,42 @@ func fromJSON(s source) (source, bool) {
 		}
 	}
 	for {
-		switch v := value.(type) {
-		case string:
-			return newSource(v), true
-		case []any:
-			if len(v) == 0 {
-				return s, false
+		arguments, ok := value.(map[string]any)
+		if !ok {
+			patch := patchIn(value)
+			return newSource(patch), patch != ""
+		}
+		for _, key := range []string{"workdir", "cwd", "dir", "path", "file_path"} {
+			if _, ok := arguments[key]; ok {
+				return s, false // it may say where the patch applies
 			}
-			last, _ := v[len(v)-1].(string)
-			program, _ := v[0].(string)
-			known := len(v) == 1 || len(v) == 2 && program == "apply_patch" || len(v) == 3 && shells[program]
-			return newSource(last), known && last != ""
-		case map[string]any:
-			if len(v) != 1 {
-				return s, false
+		}
+		value = nil
+		for _, key := range []string{"arguments", "cmd", "command", "patch", "input"} { // the last one counts
+			if inner, ok := arguments[key]; ok {
+				value = inner
 			}
-			for _, key := range []string{"input", "patch", "command", "cmd", "arguments"} {
-				if inner, ok := v[key]; ok {
-					value = inner
-				}
-			}
-			if _, same := value.(map[string]any); same {
-				return s, false
-			}
-		default:
-			return s, false
 		}
 	}
+}
+
+// patchIn returns the patch or script that a decoded value is, or "". It may be the last
+// word of a command.
+func patchIn(value any) string {
+	words, ok := value.([]any)
+	if !ok {
+		text, _ := value.(string)
+		return text
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	program, _ := words[0].(string)
+	if len(words) == 1 || len(words) == 2 && program == "apply_patch" || len(words) == 3 && shells[program] {
+		text, _ := words[len(words)-1].(string)
+		return text
+	}
+	return ""
 }
 
 var shells = map[string]bool{"bash": true, "sh": true, "zsh": true, "/bin/bash": true, "/bin/sh": true}
@@ -104,6 +117,27 @@ func margin(lines []string) string {
 	return margin
 }
 
+var (
+	color  = lazyregexp.New("\x1b\\[[0-9;]*m")
+	quoted = lazyregexp.New(`(?m)^> ?`)
+)
+
+func withoutColors(s source) (source, bool) {
+	text := s.text()
+	plain := color.ReplaceAllString(text, "")
+	s.lines = strings.Split(plain, "\n")
+	return s, plain != text
+}
+
+// withoutQuoteMarks drops the '>' before all lines.
+func withoutQuoteMarks(s source) (source, bool) {
+	lines, _ := trimBlank(s.lines, 0)
+	if slices.ContainsFunc(lines, func(line string) bool { return !strings.HasPrefix(line, ">") }) {
+		return s, false
+	}
+	return s.edit(func(_ int, line string) string { return quoted.ReplaceAllString(line, "") })
+}
+
 func dedentAll(s source) (source, bool) {
 	m := margin(s.lines)
 	if lines, _ := trimBlank(s.lines, 0); m == "" && len(lines) > 2 && lines[0] == beginMarker {
@@ -121,7 +155,7 @@ func dedentAll(s source) (source, bool) {
 
 var (
 	fence   = lazyregexp.New("^(```+|~~~+)[ \t]*[\\w+.-]*\\s*$")
-	heredoc = lazyregexp.New(`^(?:cd\s+(?:'([^']+)'|"([^"$\x60\\]+)"|([^\s'"$\x60\\;&|<>()*?~]+))\s*&&\s*)?` +
+	heredoc = lazyregexp.New(`^(?:cd\s+(?:'([^']+)'|"([^"$\x60\\]+)"|([^\s'"$\x60\\;&|<>()*?~]+))\s*(&&|;)\s*)?` +
 		`(?:(apply_patch|applypatch|cat|patch -p1|` +
 		`git apply(?: -| -v| --verbose| -p1| --recount| --whitespace=\w+)*)\s*)?` +
 		`<<-?\s*(?:'([\w-]+)'|"([\w-]+)"|([\w-]+))(\s*\|\s*(?:apply_patch|applypatch|git apply))?\s*$`)
@@ -153,7 +187,7 @@ func fromShell(s source) (source, bool) {
 		return inside, true
 	}
 	h, ok := parseHeredoc(text)
-	if !ok {
+	if !ok || h.open && h.dir == "" { // without a folder, the line above is enough of text to leave out
 		return s, false
 	}
 	return source{lines: h.body, first: s.first + 1, dir: h.dir}, true
@@ -165,6 +199,8 @@ type script struct {
 	program string // that reads it
 	quoted  bool   // the shell expands nothing in it
 	piped   bool   // on to another program
+	checked bool   // it runs only if cd succeeds
+	open    bool   // it lacks its last line
 	body    []string
 }
 
@@ -174,12 +210,16 @@ func parseHeredoc(text string) (h script, ok bool) {
 	if m == nil {
 		return h, false
 	}
-	tag := m[5] + m[6] + m[7]
+	tag := m[6] + m[7] + m[8]
 	end := slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r") == tag })
-	if end != len(lines)-1 {
+	if end < 0 {
+		end = len(lines)
+	} else if end < len(lines)-1 {
 		return h, false
 	}
-	return script{m[1] + m[2] + m[3], m[4], m[7] == "", m[8] != "", lines[1:end]}, true
+	h = script{dir: m[1] + m[2] + m[3], program: m[5], body: lines[1:end]}
+	h.checked, h.quoted, h.piped, h.open = m[4] != ";", m[8] == "", m[9] != "", end == len(lines)
+	return h, true
 }
 
 // unquoteShell returns the text of a shell word in the given quotes. Quotes in it that
