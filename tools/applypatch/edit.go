@@ -92,8 +92,8 @@ func (t *text) indentation(p place) (more, less string, ok bool) {
 // an error if they have none where they need it.
 func (t *text) indentationNote(path string, p place) (string, error) {
 	if t.flattened(p) {
-		const format = "%s: the lines of a hunk at line %d lack the indentation of the file, and so would the new ones; " +
-			"copy it"
+		const format = "%s: the lines of a hunk at line %d lack the indentation of the file, " +
+			"and so would the new ones; copy it"
 		return "", fmt.Errorf(format, path, p.start+1)
 	}
 	more, less, ok := t.indentation(p)
