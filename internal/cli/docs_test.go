@@ -141,7 +141,7 @@ func checkJSON(t *testing.T, text string) {
 }
 
 // others are the programs beside toolgate that the documents' commands use.
-var others = []string{"apparmor_parser", "apt", "brew", "bwrap", "cargo", "cat", "cd", "chmod", "claude", "code", "codex", "cp", "curl", "docker", "echo", "export", "git", "go", "goreleaser", "jq", "ls", "make", "mcpb", "mkdir", "mv", "node", "npm", "npx", "openssl", "printf", "python3", "sed", "ssh", "sudo", "sysctl", "tar", "tee", "test", "uname"}
+var others = []string{"apparmor_parser", "apt", "brew", "bwrap", "cargo", "cat", "cd", "chmod", "claude", "code", "codex", "cp", "curl", "docker", "echo", "export", "git", "go", "goreleaser", "jq", "ls", "make", "mcpb", "mkdir", "mv", "node", "npm", "npx", "openssl", "printf", "python3", "sed", "ssh", "sudo", "sysctl", "systemd-run", "tar", "tee", "test", "uname"}
 
 // checkScript checks the commands of a script: toolgate's own against its
 // command line, the others by name.
