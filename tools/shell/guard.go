@@ -32,7 +32,7 @@ func (h *host) stopForLimit(p *process, why *limits.Excess) {
 
 // kill kills all processes of p. It returns when none is left, or after five seconds.
 func (f *processTracker) kill(p *process) {
-	if !p.hasEnded() {
+	if !p.hasEnded() || isFree(p.pid()) {
 		kill(member{pid: -p.pid()}) // its process group at once, before it can start more
 	}
 	f.signalUntilGone(p, kill, true, 5*time.Second, nil)

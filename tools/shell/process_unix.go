@@ -24,6 +24,9 @@ func systemFolder() string { return "" }
 
 func terminate(m member) { unix.Kill(m.pid, unix.SIGTERM) }
 
+// isFree reports whether no process has this id, so that a group of that id is the one that it led.
+func isFree(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
+
 // kill kills m and, at once, its whole process group: one by one, what starts processes faster than
 // they are killed would never end. Commands have sessions, and so groups, of their own.
 func kill(m member) {
