@@ -77,9 +77,12 @@ func (o *Options) policy(s *Settings) (pol *policy.Policy, noRoots string, err e
 	return pol, noRoots, err
 }
 
+// Probe returns what this system can enforce.
+var Probe = sandbox.Probe
+
 // CanConfine reports whether this system enforces profiles. It is evaluated at the
 // first call, because probing takes longer than the first answer may.
-var CanConfine = sync.OnceValue(func() bool { return sandbox.Probe().Level() != sandbox.None })
+var CanConfine = sync.OnceValue(func() bool { return Probe().Level() != sandbox.None })
 
 // workspace returns the folder that relative paths are resolved against, and why it is
 // not writable, "" if it is. The root of the file system and a folder that holds the
@@ -171,7 +174,7 @@ func (s *Settings) Programs() programs.Finder {
 	}
 	hidden, readOnly := s.control.paths() // not credentials: such a folder may not exist yet
 	f.Kept = func(path string) bool {
-		if sandbox.Probe().Level() < sandbox.Bwrap || pol.Mode == policy.DangerFullAccess {
+		if Probe().Level() < sandbox.Bwrap || pol.Mode == policy.DangerFullAccess {
 			return false
 		}
 		below := func(kept string) bool { return policy.Below(path, kept) }

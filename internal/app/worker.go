@@ -189,7 +189,7 @@ func watched(s *sandbox.Spawner) shell.StartFunc {
 // Plan returns how a process is held to f. The error is [sandbox.ErrUnsupported] if this
 // system cannot enforce f or cannot protect the control files, see [controlFiles.admit].
 func (s *Settings) Plan(f policy.Profile) (sandbox.Plan, error) {
-	return s.PlanOn(sandbox.Probe(), f)
+	return s.PlanOn(Probe(), f)
 }
 
 // PlanOn is [Settings.Plan] for the system sys.

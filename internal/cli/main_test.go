@@ -20,7 +20,19 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
-	testscript.Main(m, map[string]func(){"toolgate": runProgram, "toolgate-none": unconfinedMain, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer, escapingPeer: runEscapingPeer})
+	testscript.Main(m, map[string]func(){"toolgate": runAtLevel, "toolgate-none": unconfinedMain, rawPeer: runRawPeer, sdkPeer: runSDKPeer, webBrowser: runBrowser, probePeer: runProbePeer, moodyPeer: runMoodyPeer, "changing-server": changingServer, escapingPeer: runEscapingPeer})
+}
+
+// levelVariable names the best sandbox level that the program finds.
+const levelVariable = "TOOLGATE_TEST_LEVEL"
+
+// runAtLevel is the program on this system, or on one that can do no better than levelVariable says.
+func runAtLevel() {
+	var level sandbox.Level
+	if level.UnmarshalText([]byte(os.Getenv(levelVariable))) == nil {
+		app.Probe = func() sandbox.System { return bestAt(level) }
+	}
+	runProgram()
 }
 
 // unconfinedMain is the program where nothing can be confined, as on macOS and
