@@ -63,7 +63,9 @@ func reapAll() bool {
 }
 
 // signalDescendant sends sig to pid if it is still a descendant of self: the id
-// may have been reused.
+// may have been reused. Its process group gets it at once, since a fork bomb is faster
+// than one signal after the other. The group consists of descendants, unless it is the
+// one of self; while pid is stopped, no other group can have its id.
 func signalDescendant(self, pid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -74,6 +76,11 @@ func signalDescendant(self, pid int, sig unix.Signal) {
 		if up = parentOf(up); up <= 1 {
 			return
 		}
+	}
+	unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
+	own, _ := unix.Getpgid(self)
+	if group, err := unix.Getpgid(pid); err == nil && group > 1 && group != own {
+		unix.Kill(-group, sig)
 	}
 	unix.PidfdSendSignal(fd, sig, nil, 0)
 }

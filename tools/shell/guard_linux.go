@@ -2,7 +2,9 @@ package shell
 
 import (
 	"os"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"toolgate/internal/limits"
@@ -19,7 +21,25 @@ func (g *guard) add(p *process) {
 	}
 }
 
+// keepThreads makes the runtime have threads in reserve: in a fork bomb no more can be
+// started, and a Go program that needs one crashes.
+var keepThreads = sync.OnceFunc(func() {
+	const reserve = 32
+	var all sync.WaitGroup
+	all.Add(reserve)
+	for range reserve {
+		go func() { // ends when all have a thread, which the runtime keeps
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			all.Done()
+			all.Wait()
+		}()
+	}
+	all.Wait()
+})
+
 func (g *guard) watch() {
+	keepThreads()
 	h := g.host
 	watcher := limits.NewWatcher(h.limits(), h.folders(), h.options.Group)
 	for {
@@ -28,11 +48,13 @@ func (g *guard) watch() {
 			return
 		case <-time.After(limits.Interval):
 		}
+		if over := watcher.Check(os.Getpid()); over != nil {
+			if p := g.largest(over); p != nil {
+				h.stopForLimit(p, over)
+			}
+		}
 		if g.idle() {
 			return
-		}
-		if over := watcher.Check(os.Getpid()); over != nil {
-			h.stopForLimit(g.largest(over), over)
 		}
 	}
 }

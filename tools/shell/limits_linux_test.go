@@ -98,7 +98,7 @@ func TestHogs(t *testing.T) {
 func TestForkBomb(t *testing.T) {
 	for name, system := range levels(t) {
 		t.Run(name, func(t *testing.T) {
-			c := startConfined(t, system, t.TempDir(), shell.Options{Limits: limits.Limits{Processes: 3000, Memory: 500 << 20}})
+			c := startConfined(t, system, t.TempDir(), shell.Options{Limits: limits.Limits{Processes: 1000, Memory: 200 << 20}})
 			text := textOf(c.call("shell", map[string]any{
 				"command": []string{"bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"}, "timeout_ms": 60000,
 			}))
