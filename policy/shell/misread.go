@@ -67,7 +67,8 @@ func (f *finder) misreadCoproc(sc scope, c *syntax.CoprocClause) {
 // duplicate asks about the operand of >& and <& unless shells agree on what it is: bash
 // expands a quoted one again, and ends one at "-".
 func (f *finder) duplicate(sc scope, r *syntax.Redirect) {
-	if text := sc.source(r.Word); strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") != "" && !plainPath.MatchString(text) {
+	text := sc.source(r.Word)
+	if strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") != "" && !plainPath.MatchString(text) {
 		f.opaque(sc, text, "bash reads what follows %s in another way", r.Op)
 	}
 }

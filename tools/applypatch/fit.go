@@ -48,8 +48,12 @@ func (t *text) fit(op *FileOp) (edited *text, places []place, hunks []Hunk, note
 		}
 		hunks = next
 		notes = append(notes, "note: "+op.Path+": "+l.note)
-		if e, p, b := t.edit(hunks); len(b) == 0 {
+		e, p, b := t.edit(hunks)
+		if len(b) == 0 {
 			return e, p, hunks, notes, t.guessed(hunks)
+		}
+		if !slices.ContainsFunc(b, func(m mismatch) bool { return len(m.near) > 0 }) {
+			return nil, nil, hunks, notes, b // all are there, but several times
 		}
 	}
 	return edited, places, op.Hunks, nil, bad

@@ -192,10 +192,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"folder too many":    {update + "src/web/app.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
 		"no such file":       {update + "c.js\n@@\n-a\n+b\n*** End Patch\n", "correct the path, or write '*** Add File: c.js' with '+' lines"},
 		"one letter":         {update + "web/apps.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
-		"lost its slash":     {update + strings.TrimPrefix(filepath.ToSlash(wd), "/") + "/web/app.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean web/app.js?"},
+		"lost its slash":     {update + strings.TrimPrefix(filepath.ToSlash(wd), "/") + "/web/app.js\n@@\n-a\n+b\n*** End Patch\n", "did you mean " + filepath.Join(wd, "web", "app.js") + "?"},
 		"unsigned line":      {"--- a/web/app.js\n+++ b/web/app.js\n@@ -3,3 +3,3 @@\nsome text\n\n+x\n\nand more\n\n\n+  return 1;\n", "web/app.js: hunk 1"},
 		"line without end":   {update + "web/app.js\n@@\n-export function\n+x\n*** End Patch\n", "most like it is line 3 (- the patch, + the file):\n    -export function\n    +export function load(id) {"},
-		"whole file as plus": {update + "web/app.js\n@@\n" + "+" + strings.ReplaceAll(strings.TrimSpace(read(t, "web/app.js")), "\n", "\n+") + "\n*** End Patch\n", "the '+' lines repeat 6 of the 6 lines of the file and would go to its end; put '-' before lines to replace and ' ' before lines to keep, or write '*** Delete File: web/app.js' and then '*** Add File: web/app.js'"},
+		"whole file as plus": {update + "web/app.js\n@@\n" + "+" + strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(read(t, "web/app.js"), "load", "get")), "\n", "\n+") + "\n*** End Patch\n", "the '+' lines repeat 5 of the 6 lines of the file and would go to its end; put '-' before lines to replace and ' ' before lines to keep, or write '*** Delete File: web/app.js' and then '*** Add File: web/app.js'"},
 		"two places":         {"*** Update File: web/app.js\n@@ line 3\n-}\n+};\n*** End Patch\n", "is ambiguous: its lines are there 2 times, at lines 5 and 8; add lines of context"},
 		"diff, then codex":   {"--- a/web/app.js\n+++ b/web/app.js\n@@ -5,1 +5,1 @@\n-}\n+};\n*** Delete File: x\n", `"*** Delete File: x" stands below a unified diff; write all files in one form: '*** Update File: PATH', or '--- a/PATH' and '+++ b/PATH'`},
 	} {
