@@ -278,7 +278,8 @@ func TestToolsDocument(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# The tools\n\nWhat a client sees of the built-in tools, word for word: this page is written by a test. " +
 		"`[tools]` in the config switches tools off (`disabled`) and the ones that are off by default on (`enabled`).\n" +
-		"Every call is first decided by the [policy](policy.md) and then held by the [sandbox](sandbox.md).\n" +
+		"Every call is first decided by the [policy](policy.md) and then held by the [sandbox](sandbox.md). Calls run side by side, also several\n" +
+		"commands; changes to the files of one workspace by `apply_patch`, `edit_file` and `undo_patch` follow each other.\n" +
 		argumentWords)
 	writeSizes(t, &b)
 	every := app.AllTools(app.ToolSettings{}, nil)
