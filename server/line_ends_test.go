@@ -73,7 +73,8 @@ func TestNoMessageHasALineBreak(t *testing.T) {
 			for _, r := range requests {
 				all += c.post(`{"jsonrpc":"2.0","id":1,%s}`, r).text()
 			}
-			require.Equal(t, 6, strings.Count(all, `data: {"jsonrpc"`))
+			// Whether the question arrives is not certain: its server ends the call without waiting.
+			require.GreaterOrEqual(t, strings.Count(all, `data: {"jsonrpc"`), 5, all)
 			check(t, all)
 		})
 	})
