@@ -61,7 +61,8 @@ func TestNoMessageHasALineBreak(t *testing.T) {
 			for text, ok := f.out.line(); ok; text, ok = f.out.line() {
 				all = append(all, text)
 			}
-			require.Len(t, all, 7)
+			// What the end of its call overtakes may not arrive: the question, the log message.
+			require.GreaterOrEqual(t, len(all), 5)
 			check(t, strings.Join(all, ""))
 		})
 	})
@@ -73,7 +74,6 @@ func TestNoMessageHasALineBreak(t *testing.T) {
 			for _, r := range requests {
 				all += c.post(`{"jsonrpc":"2.0","id":1,%s}`, r).text()
 			}
-			// Whether the question arrives is not certain: its server ends the call without waiting.
 			require.GreaterOrEqual(t, strings.Count(all, `data: {"jsonrpc"`), 5, all)
 			check(t, all)
 		})
