@@ -135,6 +135,7 @@ func FuzzHunkLinesAreNoHeaders(f *testing.F) {
 	f.Add("** Delete File: b.txt\n*** Delete File: b.txt\n\t*** End Patch\n*** End Patch", " -+")
 	f.Add("-- a/b.txt\n++ b/b.txt\n@@ -1 +1 @@\n-- b.txt\n++ /dev/null", "-+ -+")
 	f.Add("diff --git a/b.txt b/c.txt\nrename from b.txt\nrename to c.txt", " -+")
+	f.Add("EndPAtCh", " ")
 	f.Fuzz(func(t *testing.T, text, ops string) {
 		var body strings.Builder
 		var count [3]int

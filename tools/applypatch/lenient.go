@@ -146,8 +146,8 @@ func (s source) edit(change func(i int, line string) string) (source, bool) {
 }
 
 var (
-	beginLike = lazyregexp.New(`(?i)^\*{0,4}[ \t]*begin[ _-]?patch[ \t]*[*:]*$`)
-	endLike   = lazyregexp.New(`(?i)^\*{0,4}[ \t]*end(?:[ _-]of)?[ _-]?patch[ \t]*[*:.]*$|^\*\*\* End$`)
+	beginLike = lazyregexp.New(`(?i)^(?:\*{1,4}[ \t]*)?begin[ _-]?patch[ \t]*[*:]*$`)
+	endLike   = lazyregexp.New(`(?i)^(?:\*{1,4}[ \t]*)?end(?:[ _-]of)?[ _-]?patch[ \t]*[*:.]*$|^\*\*\* End$`)
 	eofLike   = lazyregexp.New(`(?i)^\*{2,4}[ \t]*(?:end[ _-]of[ _-]file|eof)[ \t]*[*:]*$`)
 	fileLike  = lazyregexp.New(`(?i)^(?:\*{3}[ \t]*(\w+?)(?:[ \t]*file)?[ \t]*:|\*{2,4}[ \t]*(\w+)[ \t]+file[ \t]*:?)` +
 		`[ \t]*([^*:\s].*?)(?:[ \t]+\*+)?$`)

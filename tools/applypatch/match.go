@@ -380,8 +380,16 @@ func (t *text) newPlaces(new []Line, p place) iter.Seq[int] {
 	}
 }
 
-// hasNew reports whether the file has the new lines of a hunk anywhere.
+// hasNew reports whether the file has the new lines of a hunk anywhere. Blank lines of
+// context at its ends may be missing.
 func (t *text) hasNew(new []Line) bool {
+	isBlank := func(l Line) bool { return l.Op == ' ' && strings.TrimSpace(l.Text) == "" }
+	for len(new) > 0 && isBlank(new[0]) {
+		new = new[1:]
+	}
+	for len(new) > 0 && isBlank(new[len(new)-1]) {
+		new = new[:len(new)-1]
+	}
 	if len(new) == 0 {
 		return false
 	}
