@@ -27,6 +27,7 @@ func addCases(f *testing.F, add func(c *testCase)) {
 func FuzzParse(f *testing.F) {
 	addCases(f, func(c *testCase) { f.Add(c.patch) })
 	f.Add(sixFiles)
+	f.Add("**UpdAte File0\n\f ")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := applypatch.Parse(text)
 		if err != nil {

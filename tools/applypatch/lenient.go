@@ -689,7 +689,7 @@ func wholeFiles(s source) (source, bool) {
 	var whole []string
 	next, ok := s.sections(func(header string, body []string) []string {
 		marked := func(line string) bool { return line != "" && strings.Contains("+-@*\\`", line[:1]) }
-		unsigned := func(line string) bool { return lineOp(line) == 0 }
+		unsigned := func(line string) bool { return lineOp(line) == 0 && strings.TrimSpace(line) != "" }
 		if !strings.HasPrefix(header, fileHeaders[Update]) || slices.ContainsFunc(body, marked) ||
 			!slices.ContainsFunc(body, unsigned) || !s.once(header) {
 			return body
