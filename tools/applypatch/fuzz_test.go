@@ -269,6 +269,7 @@ func TestAppliedTwice(t *testing.T) {
 
 func FuzzAppliedTwice(f *testing.F) {
 	f.Add(uint64(1000))
+	f.Add(uint64(27709))
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		t.Chdir(t.TempDir())
 		checkAppliedTwice(t, seed)
