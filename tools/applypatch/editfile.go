@@ -119,30 +119,19 @@ func (s *session) edit(ctx context.Context, in editInput) (*mcp.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	leave, notes, err := s.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	at, err := newResolver(s.roots)
-	if err != nil {
-		return nil, err
-	}
-	pl := &plan{resolver: at, files: map[string]*file{}, summary: summary{}}
-	if err := pl.edit(in.Path, edits); err != nil {
-		if d, ok := errors.AsType[*tools.Denial](err); ok {
-			return nil, d
+	return s.change(ctx, func(at *resolver) (*plan, []string, error) {
+		pl := &plan{resolver: at, files: map[string]*file{}, summary: summary{}}
+		if err := pl.edit(in.Path, edits); err != nil {
+			if d, ok := errors.AsType[*tools.Denial](err); ok {
+				return nil, nil, d
+			}
+			return nil, nil, fmt.Errorf("%w\nnothing was changed", err)
 		}
-		return nil, fmt.Errorf("%w\nnothing was changed", err)
-	}
-	if faults := pl.conflicts(); len(faults) > 0 {
-		return nil, &PatchError{Faults: faults}
-	}
-	more, err := s.commit(ctx, pl, &step{Summary: pl.summary.line()})
-	if err != nil {
-		return nil, err
-	}
-	return tools.Text(strings.Join(slices.Concat([]string{pl.summary.String()}, notes, pl.notes, more), "\n")), nil
+		if faults := pl.conflicts(); len(faults) > 0 {
+			return nil, nil, &PatchError{Faults: faults}
+		}
+		return pl, nil, nil
+	})
 }
 
 // edit adds the edits of the file at path to the plan.

@@ -129,7 +129,21 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	leave, notes, err := s.acquire(ctx)
+	return s.change(ctx, func(at *resolver) (*plan, []string, error) {
+		p, pl, err := p.plan(at)
+		if err != nil {
+			return nil, nil, err
+		}
+		return pl, p.Notes, nil
+	})
+}
+
+// change commits the plan that makePlan returns, with notes for the result, as a step of the
+// session. No other change of the workspace comes between.
+func (s *session) change(
+	ctx context.Context, makePlan func(*resolver) (*plan, []string, error),
+) (*mcp.CallToolResult, error) {
+	leave, recovered, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +152,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	p, pl, err := p.plan(at)
+	pl, notes, err := makePlan(at)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +160,7 @@ func (s *session) apply(ctx context.Context, in input) (*mcp.CallToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	lines := slices.Concat([]string{pl.summary.String()}, notes, p.Notes, pl.notes, more)
+	lines := slices.Concat([]string{pl.summary.String()}, recovered, notes, pl.notes, more)
 	return tools.Text(strings.Join(lines, "\n")), nil
 }
 

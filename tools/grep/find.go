@@ -124,7 +124,7 @@ func find(ctx context.Context, in findInput) (*mcp.CallToolResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	found := &results{limit: q.page.end()}
-	w := &walk{found: found, excluded: q.isExcluded, visitor: func() visit {
+	w := &walk{found: found, excluded: q.isExcluded, newVisit: func() visit {
 		return func(path, shown string, e os.DirEntry) {
 			m := match{path: path, shown: shown}
 			if info, err := e.Info(); err == nil {

@@ -22,7 +22,7 @@ func search(ctx context.Context, q query, folder bool) (*results, error) {
 		searchFile(ctx, newSearcher(ctx, q.pattern), found, root, root, true)
 		return found, ended(ctx, found)
 	}
-	w := &walk{found: found, excluded: q.isExcluded, visitor: func() visit {
+	w := &walk{found: found, excluded: q.isExcluded, newVisit: func() visit {
 		s := newSearcher(ctx, q.pattern)
 		return func(path, shown string, e os.DirEntry) {
 			if e.Type().IsRegular() {
@@ -80,7 +80,7 @@ func ended(ctx context.Context, found *results) error {
 type walk struct {
 	found    *results
 	excluded func(t task, rules *ignore.Dir, name string, dir bool) bool
-	visitor  func() visit // called once for each worker
+	newVisit func() visit // called once for each worker
 
 	mu      sync.Mutex
 	more    *sync.Cond // signals that a task was added or that the last one ended
@@ -112,7 +112,7 @@ func (w *walk) push(t task) {
 
 // work carries out tasks until none is left.
 func (w *walk) work(ctx context.Context) {
-	visit := w.visitor()
+	visit := w.newVisit()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.left > 0 {
