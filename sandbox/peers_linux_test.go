@@ -62,6 +62,7 @@ func notForPeers(a attempt) bool {
 // ordinary user. It needs codex, srt and bwrap.
 func TestPeers(t *testing.T) {
 	if *peersOut == "" {
+		require.Empty(t, os.Getenv("REQUIRE_PEERS"), "run with -args -peers FILE")
 		t.Skip("run with -args -peers FILE")
 	}
 	h := newHost(t)
@@ -73,6 +74,7 @@ func TestPeers(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			if a.alone == "" {
 				if o := tryInPeer(t, h, peer{}, a); !o.escaped {
+					require.Empty(t, os.Getenv("REQUIRE_PEERS"), "it does not work unconfined: %s", o.errno)
 					t.Skipf("it does not work unconfined: %s", o.errno)
 				}
 			}

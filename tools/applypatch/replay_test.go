@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ func TestReplaysCommits(t *testing.T) {
 	r := &repository{t, lookForGit(t), ""}
 	dir, err := exec.CommandContext(t.Context(), r.program, "rev-parse", "--show-toplevel", "HEAD").Output()
 	if r.dir, _, _ = strings.Cut(string(dir), "\n"); err != nil {
+		if os.Getenv("REQUIRE_COMMITS") != "" {
+			t.Fatalf("REQUIRE_COMMITS is set, but this is not a repository with commits: %v", err)
+		}
 		t.Skip("this is not a repository with commits")
 	}
 	outcomes := map[string]map[string]int{}
